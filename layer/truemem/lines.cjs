@@ -70,8 +70,10 @@ module.exports = (given) => {
   let memoryKiB = 0;
   let cpu;
   let handler; // the user's function that the runtime's client calls
+  let isAlone = true; // no other heap profile was begun
 
   function next() {
+    if (!isAlone) return gaveUp("heap profiler is in use");
     if (!host.isThere(path)) return ended(); // withdrawn: memory is near the limit, or the environment ends
     const used = host.cpuUs() - cpu;
     const more = cpu === undefined || worked(used);
@@ -106,9 +108,14 @@ module.exports = (given) => {
     if (host.replaced()) return gaveUp("built-ins are replaced");
     if (host.inspected()) return gaveUp("inspector is in use");
     if ((host.heapMiB() * MS_PER_MIB) / host.cpuShare > SLOW_LOOK_MS) return gaveUp("looks");
-    session = host.session();
+    session = host.session(interrupted);
     if (post("HeapProfiler.getSamplingProfile")) return gaveUp("heap profiler is in use");
     return started();
+  }
+
+  function interrupted() {
+    isAlone = false;
+    ended();
   }
 
   function started() {
@@ -133,7 +140,7 @@ module.exports = (given) => {
   function restarted(bytes) {
     interval = bytes;
     host.disconnect(session); // ends the profile, without the collection that stopSampling begins with
-    session = host.session();
+    session = host.session(interrupted);
     const last = looks[looks.length - 1];
     started();
     if (last.at === profiled) looks.push({ ...last, ordinal: 0 });
@@ -384,7 +391,7 @@ function visited(node, above, see) {
 }
 
 // The few things of Node.js that are needed, from what heap.cjs took before the function ran.
-function hostOf({ fs, inspector, v8, clocks, prototypes, pid, folder, root, client, memorySize }) {
+function hostOf({ fs, inspector, profilers, v8, clocks, prototypes, pid, folder, root, client, memorySize }) {
   const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
   const once = { throwIfNoEntry: false };
 
@@ -411,6 +418,7 @@ function hostOf({ fs, inspector, v8, clocks, prototypes, pid, folder, root, clie
     }
   };
   const below = `${root.replace(/\/+$/, "")}/`;
+  const restores = []; // of what session() has replaced
   const files = new Map(); // url: what relative() says
   return {
     folder,
@@ -450,12 +458,31 @@ function hostOf({ fs, inspector, v8, clocks, prototypes, pid, folder, root, clie
       ) || "toJSON" in prototypes[0];
     },
     inspected: () => inspector.url() !== undefined,
-    session() {
+    // V8 has one sampler for all sessions: ours ends before another begins. What an addon begins, or a v8.startHeapProfile
+    // that was imported by its name, is not seen.
+    session(otherBegins) {
       const session = new inspector.Session();
       session.connect();
+      for (const [owner, name] of profilers) {
+        const own = owner[name];
+        const wrapped = function (method) {
+          const begins = name !== "post" || method === "HeapProfiler.startSampling";
+          try {
+            if (begins && this !== session) otherBegins();
+          } catch {
+            // the call is the function's
+          }
+          return Reflect.apply(own, this, arguments);
+        };
+        owner[name] = wrapped;
+        restores.push(() => owner[name] === wrapped && (owner[name] = own));
+      }
       return session;
     },
-    disconnect: (session) => session.disconnect(),
+    disconnect(session) {
+      for (const restore of restores.splice(0)) restore();
+      session.disconnect();
+    },
     // Of the user's files below the task root; undefined for others.
     relative(url) {
       if (!files.has(url)) {

@@ -217,6 +217,34 @@ def test_it_leaves_a_heap_profile_alone(function: Lambda) -> None:
     assert function.run(PROFILED + handler)["gaveUp"] == "heap profiler is in use"
 
 
+STOPS = {
+    "inspector": "new Promise((done) => other.post('HeapProfiler.stopSampling', (error, value) => done(value)))",
+    "inspector/promises": "other.post('HeapProfiler.stopSampling')",
+}
+
+
+@pytest.mark.parametrize("module", STOPS)
+def test_it_ends_before_the_functions_own_heap_profile(function: Lambda, module: str) -> None:
+    handler = f"""import {{ Session }} from '{module}';
+const {{ post }} = Session.prototype, other = new Session(), kept = [];
+export const handler = async ({{ n }}) => {{
+  if (n === 30) {{
+    other.connect();
+    await other.post('HeapProfiler.startSampling', {{ samplingInterval: 64 }});
+  }}
+  if ([20, 30].includes(n)) kept.push(new Array(100000 * n).fill(n)); // sampled by ours, then by theirs
+  if (n !== 80) return n;
+  const {{ profile }} = await {STOPS[module]};
+  const large = profile.samples.filter((each) => each.size > 1e7).map((each) => Math.round(each.size / 8e5));
+  if (String(large) !== '30') throw new Error(`it has ${{large}}`);
+  if (Session.prototype.post !== post) throw new Error('replaced');
+  return n;
+}};
+"""
+    found = function.run(handler)
+    assert (found["gaveUp"], found["lines"]) == ("heap profiler is in use", [])
+
+
 def test_a_request_that_is_withdrawn_ends_the_profile(function: Lambda) -> None:
     check = """import { Session } from 'inspector';
 const sampled = () => {
