@@ -8,7 +8,6 @@
 // Taken now: the function or another preload may put others in their place.
 const { closeSync, constants, existsSync, fstatSync, ftruncateSync, lstatSync } = require("fs");
 const { openSync, opendirSync, readFileSync, realpathSync, renameSync, statSync, unlinkSync, writeSync } = require("fs");
-const { builtinModules } = require("module");
 const { compileFunction, createContext } = require("vm");
 const { now } = Date;
 const { cpuUsage, hrtime } = process;
@@ -203,10 +202,8 @@ function loadedProfile() {
   const fs = { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, renameSync, unlinkSync, writeSync };
   const clocks = { cpu: () => apply(cpuUsage, process, []), wall: () => apply(bigint, hrtime, []) };
   const inspector = require("inspector");
-  const profilers = [[inspector.Session.prototype, "post"]];
-  if (builtinModules.includes("inspector/promises")) profilers.push([require("inspector/promises").Session.prototype, "post"]);
-  if (v8.startHeapProfile) profilers.push([v8, "startHeapProfile"]); // Node.js 26
-  const given = { fs, inspector, profilers, v8, clocks, prototypes, pid: process.pid, folder, root, memorySize };
+  const promises = quietly(require)("inspector/promises"); // not in Node.js 18
+  const given = { fs, inspector, promises, v8, clocks, prototypes, pid: process.pid, folder, root, memorySize };
   return load("lines.cjs")({ ...given, client: quietly(realpathSync)(script) });
 }
 

@@ -391,7 +391,7 @@ function visited(node, above, see) {
 }
 
 // The few things of Node.js that are needed, from what heap.cjs took before the function ran.
-function hostOf({ fs, inspector, profilers, v8, clocks, prototypes, pid, folder, root, client, memorySize }) {
+function hostOf({ fs, inspector, promises, v8, clocks, prototypes, pid, folder, root, client, memorySize }) {
   const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
   const once = { throwIfNoEntry: false };
 
@@ -418,6 +418,8 @@ function hostOf({ fs, inspector, profilers, v8, clocks, prototypes, pid, folder,
     }
   };
   const below = `${root.replace(/\/+$/, "")}/`;
+  const sessions = [inspector, promises].filter(Boolean).map(({ Session }) => [Session.prototype, "post"]);
+  const profilers = v8.startHeapProfile ? [...sessions, [v8, "startHeapProfile"]] : sessions; // from Node.js 26 on
   const restores = []; // of what session() has replaced
   const files = new Map(); // url: what relative() says
   return {
