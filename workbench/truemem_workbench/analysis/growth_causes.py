@@ -310,7 +310,7 @@ def native_beside(witnesses: Witnesses) -> Finding | None:
     rate = witnesses.rss.per_invocation_kib or 0.0
     inside = sum(max(0.0, witnesses.of(name).per_invocation_kib or 0.0) for name in (IN_USE, HELD))
     blocks = witnesses.rate(BLOCKS) * BLOCK_KIB
-    if inside + blocks > MOST_HELD * rate:
+    if blocks >= OF_OBJECTS * rate or inside + blocks > MOST_HELD * rate:
         return None
     files = (witnesses.of(FILES).per_invocation_kib or 0.0) > MOST_HELD * rate
     holder = "mapped files" if files else "mapped memory"
