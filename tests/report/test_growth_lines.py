@@ -164,21 +164,22 @@ def test_versions_have_lines_of_their_own(report: Report) -> None:
 
 
 @pytest.mark.parametrize(
-    ("grows", "growth_lines", "profile"),
+    ("grows", "growth_lines", "profile", "said"),
     [
-        (0.0, [growth_line()], {}),
-        (1.0, [growth_line(kib=3.0)], {}),
-        (1.0, [], {"gaveUp": "cpu"}),
-        (1.0, [], {}),
+        (0.0, [growth_line()], {}, ""),
+        (1.0, [growth_line(kib=3.0)], {}, ""),
+        (1.0, [], {"gaveUp": "cpu"}, "No line is known: the profile was given up (cpu)."),
+        (1.0, [], {}, "The profile of 60 invocations found no line that keeps it."),
     ],
     ids=["nothing grows", "it keeps little of what grows", "gave up", "no line found"],
 )
 def test_no_line_is_accused_without_evidence(
-    report: Report, grows: float, growth_lines: list[Any], profile: dict[str, Any]
+    report: Report, grows: float, growth_lines: list[Any], profile: dict[str, Any], said: str
 ) -> None:
     (plain,) = report(life("a", grows=grows))["functions"]
     (function,) = report(with_profile(life("a", grows=grows), *growth_lines, **profile))["functions"]
     assert "line" not in function["finding"]
+    assert said in function["finding"]["sentence"]
     assert function["finding"]["cause"] == plain["finding"]["cause"]
     tried = "truemem events orders --since 1h --output events.jsonl"
     assert function["finding"]["next"] == (tried if grows else plain["finding"]["next"])

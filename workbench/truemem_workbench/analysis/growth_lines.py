@@ -74,6 +74,12 @@ class Growth:
             f" {over})."
         )
 
+    def silence(self) -> str:
+        """Why there is no line, in a sentence."""
+        if not self.counted:
+            return f"No line is known: the profile was given up ({next(iter(self.gave_up), 'no reason is known')})."
+        return f"The profile of {counted(self.invocations, 'invocation')} found no line that keeps it."
+
 
 def merged(profiles: Iterable[GrowthProfile]) -> Growth:
     """Merge the profiles of environments, each weighted by its invocations. One that was given up before it named a
@@ -122,9 +128,9 @@ def named(finding: Finding, growth: Growth | None, commands: Commands) -> Findin
         sentence = f"If it is a leak: {growth.sentence()}" if is_open else growth.sentence()
         line = {**growth.lines[0].document(), "invocations": growth.invocations}
         return replace(finding, line=line, line_sentence=sentence, next=commands.lines or finding.next)
-    if finding.next == commands.profile and commands.explain:  # that was done, and named nothing
-        return replace(finding, next=commands.explain)
-    return finding
+    silence = "" if is_open or first is not None else growth.silence()
+    explain = commands.explain if finding.next == commands.profile else ""  # that was done, and named nothing
+    return replace(finding, line_sentence=silence, next=explain or finding.next)
 
 
 def _weight(profile: GrowthProfile) -> int:
