@@ -66,10 +66,11 @@ def event(
     *,
     duration_ms: float | None = None,
     mark_mib: float | None = None,
+    more: Mapping[str, float] | None = None,
     **said: Any,
 ) -> Event:
-    """What the platform says of an invocation, besides `status`, `errorType` or `tenantId`."""
-    metrics = {"durationMs": duration_ms, "maxMemoryUsedMB": mark_mib}
+    """What the platform says of an invocation, besides `status`, `errorType` or `tenantId`; `more` of its metrics."""
+    metrics = {"durationMs": duration_ms, "maxMemoryUsedMB": mark_mib, **(more or {})}
     time_ns = None if time_ms is None else round(time_ms * MS)
     return Event(kind, {"requestId": request_id, "metrics": metrics, **said}, time_ns)
 
@@ -158,7 +159,7 @@ def full(report: Event | None = FAILED, **known: Any) -> PendingRecord:
     closed = Window(5_000_000, **settings)
     memory = HeldMemory(MemoryUsage("cgroup1", 6_000_000, 9_200_000), 6_000, {"cloudwatch_lambda_agent": 20_000})
     made.follows_init(cold_start=True, suppressed=False)
-    made.init_measured(peak(closed))
+    made.init_measured(peak(closed), closed.cpu_ns)
     made.close(Measured(closed, "next-invoke", memory=memory))
     made.mark_reached(9_100_000)
     if report is not None:

@@ -17,7 +17,7 @@ PREFIX = b"TRUEMEM_"
 
 NAMES = (
     *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET"),
-    *("OOM_SCORE_ADJ", "RESOURCES", "LINES", "JOURNAL", "AGGREGATE", "OUTPUT", "LOG_LEVEL"),
+    *("OOM_SCORE_ADJ", "RESOURCES", "LINES", "JOURNAL", "AGGREGATE", "OUTPUT", "CPU_METRIC", "LOG_LEVEL"),
 )
 WRAPPER = "EXEC_WRAPPER"
 """Read by the wrapper of exact mode alone."""
@@ -86,6 +86,8 @@ class Config:
         """Keep what is not printed yet in a file in /tmp, for the next process of the environment."""
         self.aggregate_s: int = setting("AGGREGATE", _seconds, 0, "off, or seconds from 1 to 300")
         """For so long ordinary invocations wait for others, to share a line of up to 100; 0: each has its own."""
+        self.cpu_metric: bool = setting("CPU_METRIC", parse_switch, False, "true or false")
+        """Make a metric of an invocation's CPU time, too: each metric costs money."""
         self.outputs: tuple[str, ...] = setting("OUTPUT", _outputs, (EMF,), "emf, json, otlp, dogstatsd, or several")
         self.prints = EMF in self.outputs or JSON in self.outputs
         self.log_level: str = setting("LOG_LEVEL", _one_of(*LEVELS), "info", "info, warn, error or off")

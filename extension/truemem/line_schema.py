@@ -44,6 +44,8 @@ class Metrics:
     """growth of the environment's memory per invocation: with each `drift` ([below](#drift))"""
     MemoryGrowing = WHOLE
     """1 where the verdict of `drift` is `growing`, else absent"""
+    CpuTime = MS
+    """`cpuMs`, where [`TRUEMEM_CPU_METRIC`](configuration.md) asks for it"""
     OutOfMemory = WHOLE
     """1 where the invocation ran out of memory, else absent: the sum counts them"""
 
@@ -84,6 +86,19 @@ class Properties:
     environment failed without a report and the kernel had killed an extension"""
     durationMs = MS
     """from the platform, as in REPORT"""
+    cpuMs = MS
+    """CPU time, user and system, of the function's processes and of the children that they have waited for, until the
+    runtime asks for the next event (default mode: until that comes). Absent where a part is not known ([how it
+    measures](how-it-measures.md#cpu-time))"""
+    cpuShare = WHOLE
+    """`cpuMs` as a part of the CPU that the memory size buys in `durationMs`: 1 is all of it"""
+    initCpuMs = MS
+    """`cpuMs` of the init phase, on the first record"""
+    initDurationMs = MS
+    restoreDurationMs = MS
+    """from the platform: the init phase, or the restore from a snapshot, before this invocation"""
+    billedDurationMs = MS
+    """from the platform, unless it is `durationMs` rounded up: with an init phase, which is billed too"""
     method = TEXT
     """how the peak is known: `vmhwm`, `vmhwm-threads`, `vmhwm-sum`, `vmhwm-segments` or `sampled` ([how it
     measures](how-it-measures.md))"""
@@ -265,13 +280,14 @@ class Properties:
         "invocation": [WHOLE],
         "startMs": [MS],
         "durationMs": [MS],
+        "cpuMs": [MS],
         "peakUpper": [MIB],
         "raced": [WHOLE],
     }
     """on a line of [many invocations](report.md#many-invocations-in-one-line), whose metrics are arrays: `invocations`,
     how many; `peakMax`, `peakRequestId`, the highest peak and whose; then of each, in order: `requestId`, all in one
-    text; `invocation`, `startMs` (after `_aws.Timestamp`), `durationMs`, `peakUpper`; `raced`, places from 0 of those
-    that are. All other members are the last invocation's"""
+    text; `invocation`, `startMs` (after `_aws.Timestamp`), `durationMs`, `cpuMs`, `peakUpper`; `raced`, places from 0
+    of those that are. All other members are the last invocation's"""
     timestamp = TEXT
     """under a log level of WARN or above: the time, so that Lambda's JSON log filter passes the line"""
 
@@ -287,5 +303,5 @@ PROPERTIES: dict[str, Any] = _kinds(Properties)
 MEMBERS: dict[str, Any] = {**METRICS, **PROPERTIES}
 """The same of every member that a line can have: what a user's own dimensions and properties may not be called."""
 
-CLOUDWATCH = {MIB: "Megabytes", KIB: "Kilobytes", WHOLE: "Count"}
+CLOUDWATCH = {MIB: "Megabytes", KIB: "Kilobytes", WHOLE: "Count", MS: "Milliseconds"}
 """CloudWatch's unit for a metric of this kind; its `Megabytes` are MiB, as in REPORT."""

@@ -29,8 +29,8 @@ def files_text(name: str, rss: int, hwm: int, faults: int = 500) -> bytes:
 class OneThread(ProcessFiles):
     """Files of a process of which no other thread ever runs."""
 
-    def others_ns(self) -> int:
-        return 0
+    def cpu_times(self) -> tuple[int, int]:
+        return 0, 0
 
 
 class FunctionTable:

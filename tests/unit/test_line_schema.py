@@ -7,14 +7,14 @@ from typing import Any
 from truemem.config import Config
 from truemem.line_schema import ANY, FLAG, MEMBERS, METRICS, PROPERTIES, TEXT
 from truemem.measure.window import NEVER, Boundary
-from truemem.platform.telemetry import START
+from truemem.platform.telemetry import REPORT, START
 from truemem.records.pending_record import NEXT_REQUEST, Answer, DeathReport
 from truemem.records.record import InvocationRecord, finished, line
 from truemem_workbench.lines.record import Record, record_of
 
 from tests.printed import PRODUCTION, curve, event, fits, full, line_of
 
-LOGGED = Config({**PRODUCTION, b"AWS_LAMBDA_LOG_LEVEL": b"WARN"})
+LOGGED = Config({**PRODUCTION, b"AWS_LAMBDA_LOG_LEVEL": b"WARN", b"TRUEMEM_CPU_METRIC": b"on"})
 
 
 OF_WINGS = ("traceId", "heap", "resources", "growthLines", "growthProfile")
@@ -23,14 +23,15 @@ OF_WINGS = ("traceId", "heap", "resources", "growthLines", "growthProfile")
 
 def everything() -> InvocationRecord:
     """A record with every property that one can have, also those that exclude each other."""
-    made = full()
+    times = {"billedDurationMs": 4096, "initDurationMs": 3000.5, "restoreDurationMs": 95.5}
+    made = full(event(REPORT, duration_ms=1000.5, mark_mib=9876, status="error", more=times), cpu_ns=987_654_321)
     samples = curve(*((made.time_ms + ms, ms + 1) for ms in range(3)))
     largest: dict[str, object] = {"process": "python3.13", "pid": 9, "rss": 1.5}
     made.follows_init(cold_start=True, suppressed=True, initialization_type="snap-start")
     made.join(event(START, tenantId="t"))
     made.answer = Answer(5, 6, failed=True)
     made.died(DeathReport("failure", 1024, 12.5, largest, at_ms=made.time_ms), curve=samples)
-    made.shared_by, made.environment_kills = 2, 1
+    made.environment_kills = 1
     drift = {"verdict": "growing", "perInvocationKiB": 8.0, "low": 1.0, "high": 9.0, "perMinuteKiB": 2.0}
     drift["invocationsLeft"] = 12
     added = {name: example(MEMBERS[name]) for name in OF_WINGS}
@@ -44,7 +45,9 @@ def lines() -> list[dict[str, Any]]:
     assert exact.measured is not None
     exact.close(exact.measured._replace(closed_by=NEXT_REQUEST))
     texts = [line(everything(), LOGGED), line(everything().having(mayRepeat=True), LOGGED)]
-    return [json.loads(text) for text in [*texts, line_of(exact, PRODUCTION), line_of(full(report=None), {})]]
+    shared = full(report=None)
+    shared.shared_by = 2
+    return [json.loads(text) for text in [*texts, line_of(exact, PRODUCTION), line_of(shared, {})]]
 
 
 def test_metrics_follow_the_names_then_members_in_schema_order() -> None:

@@ -77,8 +77,8 @@ class Files(ProcessFiles):
     def read(self, name: str) -> bytes:
         return files_text(name, self.machine.rss, self.machine.hwm, self.machine.faults)
 
-    def others_ns(self) -> int | None:
-        return self.machine.others_ns
+    def cpu_times(self) -> tuple[int | None, int | None]:
+        return self.machine.others_ns, self.machine.others_ns
 
     def reset_watermark(self) -> None:
         self.machine.kept = self.machine.rss

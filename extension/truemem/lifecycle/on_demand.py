@@ -76,6 +76,9 @@ class ExactWindows:
         # Processes that no answer has waited for are read once, now: for all readings that left them out.
         if not self.measured_next:  # else they may have been read for the next one, and reset
             self._drain(moments[-1].measured)
+        for moment, after in zip(moments, [*moments[1:], *self._exact.moments[:1], None], strict=False):
+            if moment.begun is None:
+                self._recorder.reader.read_cpu(moment.measured, after.measured if after is not None else None)
         for before, after in zip(moments[-2::-1], moments[:0:-1], strict=True):
             before.measured.read_later(after.measured)
         closed = [self._close_one(moment) for moment in moments]

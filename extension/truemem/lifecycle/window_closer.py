@@ -106,7 +106,7 @@ class WindowCloser:
     def open(self, record: PendingRecord, init: Window | None) -> None:
         """The next invocation begins. `init` is the window of the init phase, before the first."""
         if init is not None:
-            record.init_measured(peak(init))
+            record.init_measured(peak(init), init.cpu_ns)
             self._mark(record.init_peak)
         if not self._began:  # whom the kernel killed in the init phase, it did not kill in this invocation
             self._began = True

@@ -84,6 +84,10 @@ class Stat(NamedTuple):
     """Clock ticks after boot. With the pid, the identity of a process."""
     rss: int
     """Resident set, KiB."""
+    child_ticks: int = 0
+    """CPU time of its children that have ended and been waited for, and of theirs, in ticks: user and system,"""
+    ticks: int = 0
+    """and its own."""
     name: str = ""
     """Of the program, up to 15 characters: a process may give itself another."""
     has_memory: bool = True
@@ -144,6 +148,8 @@ def parse_stat(text: bytes) -> Stat:
             threads=int(fields[17]),
             start_time=int(fields[19]),
             rss=int(fields[21]) * PAGE_KIB,
+            child_ticks=int(fields[13]) + int(fields[14]),
+            ticks=int(fields[11]) + int(fields[12]),
             has_memory=fields[20] != b"0",
             mm=mm if len(mm) > MM_LENGTH else b"",
             name=text[text.find(b"(") + 1 : text.rfind(b")")].decode("utf-8", "replace"),
@@ -317,20 +323,32 @@ class ProcessFiles:
             raise Gone("statm: no memory any more")
         return rss, shared
 
-    def others_ns(self) -> int | None:
-        """CPU time (ns) of all its threads but the first, those that have ended included. The same twice: in between
-        no other thread than the first has run. None where that is not known. 2 µs."""
-        if not self._cpu_clock:
-            return None
+    def cpu_ns(self) -> int | None:
+        """CPU time (ns) of all its threads, those that have ended included; None where that is not known. The time of
+        a thread that runs just now is counted when it stops, or at the next tick."""
         try:
-            for _ in range(TRIES):
-                before = time.clock_gettime_ns(self._cpu_clock)
+            return time.clock_gettime_ns(self._cpu_clock) if self._cpu_clock else None
+        except OSError:
+            return None
+
+    def others_ns(self) -> int | None:
+        """See cpu_times."""
+        return self.cpu_times()[1]
+
+    def cpu_times(self) -> tuple[int | None, int | None]:
+        """See cpu_ns; and the same of all threads but the first. That is the same twice: in between no other thread
+        than the first has run. 2 µs."""
+        total = self.cpu_ns()
+        try:
+            for _ in range(TRIES if total is not None else 0):
+                before = total
                 first = int(self._read("schedstat").split(None, 1)[0])  # of the first thread (sched-stats.rst)
-                if time.clock_gettime_ns(self._cpu_clock) == before:
-                    return before - first
-        except (Gone, OSError, ValueError):
+                total = self.cpu_ns()
+                if total is not None and total == before:
+                    return total, total - first
+        except (Gone, ValueError):
             pass
-        return None
+        return total, None
 
     def final_faults(self) -> int | None:
         """All page faults of a process whose `status` has no memory any more, and of the children that it has waited

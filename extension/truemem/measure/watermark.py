@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import posix
 import time
 
 from ..linux.process_table import NO_LIMIT_NS
-from ..linux.procfs import ESRCH, Gone, Procfs, Stat, Status, has_fallen, parse_status, reset_problem
+from ..linux.procfs import ESRCH, TRIES, Gone, Procfs, Stat, Status, has_fallen, parse_stat, parse_status, reset_problem
 from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
@@ -22,16 +23,22 @@ RUNNING = b"R"
 class Reading:
     """The texts of one process's files, in the order in which they were read: they are parsed later."""
 
-    __slots__ = ("after", "again", "before", "end_ns", "others_ns", "process", "reset", "status")
+    __slots__ = ("after", "again", "before", "cpu_ns", "end_ns", "others_ns", "process", "reset", "status")
 
     def __init__(
-        self, process: Process, before: bytes, status: bytes, others_ns: int | None, after: bytes, reset: bool
+        self,
+        process: Process,
+        before: bytes,
+        status: bytes,
+        cpu_times: tuple[int | None, int | None],
+        after: bytes,
+        reset: bool,
     ) -> None:
         self.process = process
         self.before = before
         self.status = status
-        self.others_ns = others_ns
-        """See ProcessFiles.others_ns: between the watermark's reading and its reset."""
+        self.cpu_ns, self.others_ns = cpu_times
+        """See ProcessFiles.cpu_times: between the watermark's reading and its reset."""
         self.after = after
         self.reset = reset
         """Was there one? It is not needed where the level is at its watermark, and would open a gap between the two."""
@@ -49,7 +56,7 @@ class Reading:
 
 
 def certain_ns(others_ns: int | None, stat: Stat, running: int) -> int | None:
-    """See ProcessFiles.others_ns; None if another thread may run just now: the kernel counts its time when it stops, or
+    """See ProcessFiles.cpu_times; None if another thread may run just now: the kernel counts its time when it stops, or
     at the next tick. `running` (Procfs.load) has ours and the process's first thread."""
     return others_ns if stat.threads < 2 or running <= 1 + (stat.state == RUNNING) else None
 
@@ -149,6 +156,27 @@ class ProcessReader:
             readings.left.sort(key=lambda process: process.pid not in first)
             self._read(readings, len(readings.left), most_ns, at_rest=False)
 
+    def read_cpu(self, readings: Readings, after: Readings | None) -> None:
+        """The runtime had just asked for its next event when these were taken, and may have been running still: then
+        its CPU time was not counted yet. It waits by now, or did when the next ones were taken (`after`)."""
+        later = {reading.process: reading.cpu_ns for reading in after.readings} if after is not None else {}
+        for reading in readings.readings:
+            if after is not None:
+                reading.cpu_ns = later.get(reading.process)
+                continue
+            try:
+                reading.cpu_ns = self._cpu_at_rest(reading.process.files)
+            except Gone:
+                continue
+
+    def _cpu_at_rest(self, files: ProcessFiles) -> int | None:
+        """None where its first thread goes on running. Raises Gone."""
+        for _ in range(TRIES):
+            if parse_stat(files.read("stat")).state != RUNNING:
+                return files.cpu_ns()
+            posix.sched_yield()
+        return None
+
     def reset(self, files: ProcessFiles) -> None:
         """Reset the watermark, or note why it cannot be. Raises Gone."""
         if self.refused:
@@ -172,12 +200,12 @@ class ProcessReader:
             try:
                 before = files.read("stat")
                 status = files.read("status")
-                others_ns = files.others_ns()
+                cpu_times = files.cpu_times()
                 reset = has_fallen(status)
                 if reset:
                     self.reset(files)
                 after = before if at_rest and not reset else files.read("stat")
-                taken.readings.append(Reading(process, before, status, others_ns, after, reset and not self.refused))
+                taken.readings.append(Reading(process, before, status, cpu_times, after, reset and not self.refused))
             except Gone as gone:
                 self.failed(gone)
                 taken.ended.append((process, files.final_faults()))

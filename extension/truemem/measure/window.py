@@ -295,6 +295,8 @@ class Window(NamedTuple):
     """One of them was as large as this; 0 where that is not known."""
     risen: int = 0
     """By so much Max Memory Used has risen in this invocation; 0 where that is not known."""
+    cpu_ns: int | None = None
+    """See CpuTime; None where it is not known."""
 
 
 class Peak(NamedTuple):

@@ -342,6 +342,10 @@ class Reported:
         self.duration_ms: float | None = None
         self.tenant_id: str | None = None
         self.max_memory_used_mib: float | None = None
+        self.billed_ms: float | None = None
+        self.init_ms: float | None = None
+        """Of the environment's start, and of its restore from a snapshot: with its first report."""
+        self.restore_ms: float | None = None
 
     def join(self, event: Event) -> None:
         """platform.start, runtimeDone or report of this invocation."""
@@ -364,6 +368,8 @@ class Reported:
             if self.status == SUCCESS:
                 self.error_type = None
             self.max_memory_used_mib = event.metric("maxMemoryUsedMB")
+            self.billed_ms = event.metric("billedDurationMs")
+            self.init_ms, self.restore_ms = event.metric("initDurationMs"), event.metric("restoreDurationMs")
             self.report_came = True
 
     def ended(self, reason: str, done_ns: int | None) -> None:
@@ -391,6 +397,8 @@ class PendingRecord:
         """The environment's first; the init phase was done (again) within it."""
         self.initialization_type = ""
         self.init_peak: Peak | None = None
+        self.init_cpu_ns: int | None = None
+        """See Window.cpu_ns."""
         self.shared_by = 0
         """Most requests that ran at once while it did, itself included; 0 where they never do."""
         self.answer: Answer | None = None
@@ -418,6 +426,11 @@ class PendingRecord:
         return self.measured.window if self.measured is not None else None
 
     @property
+    def cpu_ns(self) -> int | None:
+        """See CpuTime; None also where it shares its window with others."""
+        return self.window.cpu_ns if self.window is not None and not self.shared_by else None
+
+    @property
     def closed_by(self) -> str:
         return self.measured.closed_by if self.measured is not None else ""
 
@@ -428,8 +441,8 @@ class PendingRecord:
         self.cold_start, self.suppressed_init = cold_start, suppressed
         self.initialization_type = initialization_type if cold_start else ""
 
-    def init_measured(self, reached: Peak | None) -> None:
-        self.init_peak = reached
+    def init_measured(self, reached: Peak | None, cpu_ns: int | None = None) -> None:
+        self.init_peak, self.init_cpu_ns = reached, cpu_ns
 
     def shared(self, at_once: int) -> None:
         """It and others, `at_once` in all, run at the same time."""

@@ -119,10 +119,12 @@ def finished(
         "dropped": dropped or None,
     }
     properties = {name: members[name] for name in PROPERTIES if members.get(name) is not None}
-    return InvocationRecord(pending.time_ms, _metrics(pending, signals, drift), properties, pending.slot)
+    return InvocationRecord(pending.time_ms, _metrics(pending, config, signals, drift), properties, pending.slot)
 
 
-def _metrics(pending: PendingRecord, signals: Sequence[str], drift: Mapping[str, object] | None) -> dict[str, float]:
+def _metrics(
+    pending: PendingRecord, config: Config, signals: Sequence[str], drift: Mapping[str, object] | None
+) -> dict[str, float]:
     values: dict[str, float] = {}
     if pending.peak is not None:
         values["PeakRSS"] = mib(pending.peak.estimate)
@@ -137,6 +139,8 @@ def _metrics(pending: PendingRecord, signals: Sequence[str], drift: Mapping[str,
             values["MemoryDrift"] = growth
         if drift.get("verdict") == GROWING:
             values["MemoryGrowing"] = 1
+    if config.cpu_metric and pending.cpu_ns is not None:
+        values["CpuTime"] = _ms(pending.cpu_ns)
     if signals:
         values["OutOfMemory"] = 1
     return values
@@ -159,6 +163,7 @@ def _properties(pending: PendingRecord, config: Config, environment_id: str) -> 
         "status": reported.status,
         "errorType": reported.error_type,
         "durationMs": reported.duration_ms or None,
+        **_cpu(pending, config),
         **(_bounds(peak) if peak is not None else {}),
         "sharedBy": pending.shared_by or None,
         "closedBy": pending.closed_by or None,
@@ -177,6 +182,28 @@ def _properties(pending: PendingRecord, config: Config, environment_id: str) -> 
         ),
         "environment": _environment(memory),
     }
+
+
+def _cpu(pending: PendingRecord, config: Config) -> dict[str, object]:
+    """CPU time, and what the platform says of time beside the duration, which it bills rounded up to a ms."""
+    reported, cpu_ns = pending.reported, pending.cpu_ns
+    duration_ms, billed_ms = reported.duration_ms, reported.billed_ms
+    is_usual = duration_ms is not None and billed_ms == -(-duration_ms // 1)
+    members: dict[str, object] = {
+        "billedDurationMs": None if is_usual else billed_ms,
+        "initDurationMs": reported.init_ms,
+        "restoreDurationMs": reported.restore_ms,
+        "initCpuMs": None if pending.init_cpu_ns is None else _ms(pending.init_cpu_ns),
+    }
+    if cpu_ns is not None:
+        members["cpuMs"] = _ms(cpu_ns)
+        if duration_ms and config.memory_mib:
+            members["cpuShare"] = round(_ms(cpu_ns) / duration_ms / config.cpu_share, 2)
+    return members
+
+
+def _ms(ns: int) -> float:
+    return round(ns / 1e6, 2)
 
 
 def _bounds(peak: Peak) -> dict[str, object]:

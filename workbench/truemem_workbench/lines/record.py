@@ -93,6 +93,15 @@ class Record:
     """`success`, `error`, `failure` or `timeout`, from the platform."""
     error_type: str | None = None
     duration_ms: float | None = None
+    billed_duration_ms: float | None = None
+    """None where it is `duration_ms` rounded up."""
+    init_duration_ms: float | None = None
+    restore_duration_ms: float | None = None
+    cpu_ms: float | None = None
+    """CPU time of the function's processes, and of the children that they have waited for."""
+    cpu_share: float | None = None
+    """Part of the CPU that the memory size buys in `duration_ms`: 1 is all of it."""
+    init_cpu_ms: float | None = None
 
     peak_rss: float | None = None
     """Best estimate of the peak: highest RSS of the function's processes in this invocation."""

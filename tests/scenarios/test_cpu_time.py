@@ -1,0 +1,30 @@
+"""CPU time on the line: what the function's own clocks say, in the window in which it was used."""
+
+from pathlib import Path
+
+import pytest
+
+from testing.environment import Environment
+
+WORK = Path(__file__).parent / "clients" / "cpu_time.py"
+STEP_MS = 20
+"""A child's user and system time are each known to a tick of 10 ms."""
+CLIENT_MS = 5
+"""The runtime client's own, in an invocation."""
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_each_invocation_has_the_cpu_time_that_it_used(exact: bool) -> None:
+    kinds = ["burn", "threads", "child", "child that lives", "let it end", "wait", "burn"]
+    work = ["nothing", *(do for kind in kinds for do in (kind, "nothing"))]
+    with Environment(WORK, exact=exact) as environment:
+        answers = [environment.invoke(do=do) for do in work]
+        records = environment.records()
+    pairs = [
+        (do, record.cpuMs, answer["cpuMs"])
+        for do, record, answer in zip(work, records, answers, strict=True)
+        if record.cpuMs is not None
+    ]
+    wrong = [pair for pair in pairs if not pair[2] - STEP_MS <= pair[1] <= pair[2] + STEP_MS + CLIENT_MS]
+    assert wrong == []
+    assert {do for do, *_ in pairs} == {*work}
