@@ -275,7 +275,7 @@ def interrupted(command: list[str], cue: str) -> int:
     return code
 
 
-def can_make_cgroups(*controllers: Literal["memory", "freezer"], version: Literal[1, 2] | None = None) -> bool:
+def can_make_cgroups(*controllers: Literal["memory", "cpu", "freezer"], version: Literal[1, 2] | None = None) -> bool:
     """Whether this machine permits them: the tests of what only they can do are skipped otherwise."""
     from truemem_workbench.local.processes.cgroups import NotPermitted, create
 

@@ -39,6 +39,7 @@ BAD = [
     ([HANDLER, "--event", "@nowhere.json"], "cannot read the event from nowhere.json"),
     ([HANDLER, "--invocations", "3"], "--invocations 3 without an event. Try --event"),
     ([HANDLER, "--env", "NAME"], "--env NAME has no value. Try --env NAME=VALUE"),
+    ([HANDLER, "--cpu", "fast"], "cpu fast: it is size, off, or 0.05 to 6 vCPUs. Try --cpu size"),
     ([HANDLER, "--scenario", "crahs"], "'crahs' is not one of 'timeout', 'crash'"),
     ([HANDLER, "--bogus"], "No such option '--bogus'. "),
     ([HANDLER, "--scenario", "crash", "--invocations", "2"], "--scenario with --invocations"),
@@ -206,6 +207,7 @@ def test_notices_say_what_an_unprivileged_user_lacks() -> None:
     assert done.returncode == 0, done.stderr
     assert "watching instead, no kernel OOM kill" in done.stderr
     assert "SIGSTOP and SIGCONT instead" in done.stderr
+    assert "all CPU of this machine, not 0.29 vCPU" in done.stderr
 
 
 ENVIRONMENT = "import os\ndef handler(event, context): return os.environ.get('TRUEMEM_LINES')\n"

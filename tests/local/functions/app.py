@@ -16,6 +16,14 @@ def touched(mib: int) -> bytearray:
     return bytearray(b"\1" * MiB) * mib
 
 
+def burnt(seconds: float) -> tuple[float, float]:
+    """Use so much CPU time. Returns it as measured, and how long that took."""
+    cpu, wall = time.process_time(), time.monotonic()
+    while time.process_time() - cpu < seconds:
+        pass
+    return time.process_time() - cpu, time.monotonic() - wall
+
+
 def handler(event: dict[str, Any], context: Any) -> object:
     match event:
         case {"touch": mib}:
@@ -36,6 +44,8 @@ def handler(event: dict[str, Any], context: Any) -> object:
             # Out of our process group, our session and our sight.
             child = subprocess.Popen(["setsid", "sleep", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             return child.pid
+        case {"burn": seconds}:
+            return burnt(seconds)
         case {"now": _}:
             return time.time_ns()
         case {"pid": _}:

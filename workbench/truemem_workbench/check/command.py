@@ -83,6 +83,9 @@ function_options = option_group(
     click.option(
         "--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512]."
     ),
+    click.option(
+        "--cpu", metavar="size|off|VCPUS", help="CPU limit: what the memory size buys, or so much [default: off]."
+    ),
     click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]"),
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable."),
     click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one]."),
@@ -314,7 +317,7 @@ def _measured(
         if no_exact or no_probe or any(given.values()):
             raise BadInput(
                 "--function takes the function as it is: leave out --no-exact, --no-probe, --extensions, --memory,"
-                " --timeout, --env and --python"
+                " --cpu, --timeout, --env and --python"
             )
         from . import remote_run
 
@@ -339,6 +342,7 @@ def measured_here(
     *,
     python: str | None,
     memory_mib: int | None,
+    cpu: str | None,
     timeout_s: float | None,
     env: tuple[str, ...],
     explain: bool,
@@ -356,6 +360,7 @@ def measured_here(
         resolved = replace(
             resolved,
             memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,
+            cpu=cpu or resolved.cpu,
             timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
             environment={**resolved.environment, **variables(env)},
         )

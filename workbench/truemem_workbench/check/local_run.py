@@ -75,6 +75,7 @@ class Run:
         settings = Settings(
             name=target.name,
             memory_mib=target.memory_mib,
+            cpu=target.cpu,
             timeout_s=target.timeout_s,
             environment={RESOURCES: "always", **environment},
             extensions=launched,

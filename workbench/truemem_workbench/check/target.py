@@ -30,6 +30,8 @@ class Target:
     """Name of the function, as Lambda permits it."""
     function: Function
     memory_mib: int = 512
+    cpu: str | float = "off"
+    """Limit of CPU, as in `Settings`."""
     timeout_s: float = 30
     environment: Mapping[str, str] = field(default_factory=dict)
     source: Path | None = None

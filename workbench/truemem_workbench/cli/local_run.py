@@ -39,7 +39,7 @@ DRAWS = {".png": page.draw, ".html": page.write}
 ENDINGS = tuple(DRAWS)
 LONGEST_GAP_S = 86_400
 LINES = "TRUEMEM_LINES"
-SAME_IN_CHECK = ("--event", "--memory", "--timeout", "--env", "--python", "--no-exact", "--extensions")
+SAME_IN_CHECK = ("--event", "--memory", "--cpu", "--timeout", "--env", "--python", "--no-exact", "--extensions")
 """Options that `truemem check` has as well."""
 
 
@@ -71,6 +71,13 @@ Exit codes:
     show_default=True,
     metavar="MiB",
     help="Memory size, 128 to 10240; on Managed Instances to 32768.",
+)
+@click.option(
+    "--cpu",
+    default="size",
+    show_default=True,
+    metavar="size|off|VCPUS",
+    help="CPU limit: what the memory size buys (MiB/1769 vCPU), none, or a number; init on demand has none.",
 )
 @click.option("--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="Timeout, up to 900.")
 @click.option("--name", help="The function's name [default: its folder's name].")

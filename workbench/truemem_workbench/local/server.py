@@ -31,7 +31,8 @@ from .lifecycle.generation import Hold
 from .lifecycle.journal import Journal, LogLine
 from .lifecycle.launcher import Launcher
 from .lifecycle.managed_instances import ManagedEnvironment, ManagedJournal
-from .processes.cgroups import CleanupWatchdog
+from .processes.cgroups import Cgroup, CleanupWatchdog
+from .processes.cpu import Cpu, choose_cpu
 from .processes.freezer import CgroupFreezer, Freezer, choose_freezer
 from .processes.memory import CgroupMemory, Memory, choose_memory
 from .processes.process import LONGEST_PATH, User, WorkerOutput, choose_user
@@ -90,8 +91,7 @@ class Server:
             self._function, self._settings, place=place, extensions=extensions, user=owner, journal=self.journal
         )
         self.environment, runtime_apis = self._make_environment(launcher)
-        limit = self._choose_memory(self.environment.roots)
-        self.environment.equip(limit, self._choose_freezer(limit, self.environment.roots))
+        self._equip(self.environment)
         session = await self._undo.enter_async_context(
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), trust_env=False)
         )
@@ -180,6 +180,13 @@ class Server:
             os.chown(self.folder / "tmp", chosen.uid, chosen.gid)
         return chosen
 
+    def _equip(self, environment: ExecutionEnvironment) -> None:
+        memory = self._choose_memory(environment.roots)
+        of_memory = memory.group if isinstance(memory, CgroupMemory) else None
+        cpu = self._choose_cpu(_shared(of_memory))
+        freezer = self._choose_freezer(_shared(of_memory, cpu.group), environment.roots)
+        environment.equip(memory, cpu, freezer)
+
     def _choose_memory(self, roots: Callable[[], dict[str, int]]) -> Memory:
         settings = self._settings
         chosen, notice = choose_memory(settings.memory_limit, settings.memory_mib, self._group(), roots)
@@ -189,9 +196,16 @@ class Server:
             self._watchdog.watch(chosen.group.path)
         return chosen
 
-    def _choose_freezer(self, limit: Memory, roots: Callable[[], dict[str, int]]) -> Freezer:
-        group = limit.group if isinstance(limit, CgroupMemory) else None
-        chosen, notice = choose_freezer(self._settings.freeze, self._group(), group, roots)
+    def _choose_cpu(self, shared: Cgroup | None) -> Cpu:
+        chosen, notice = choose_cpu(self._settings.vcpus, self._group(), shared)
+        self._undo.callback(chosen.close)
+        self._notice(notice)
+        if chosen.group is not None:
+            self._watchdog.watch(chosen.group.path)
+        return chosen
+
+    def _choose_freezer(self, shared: Cgroup | None, roots: Callable[[], dict[str, int]]) -> Freezer:
+        chosen, notice = choose_freezer(self._settings.freeze, self._group(), shared, roots)
         self._undo.callback(chosen.close)
         if self._settings.managed_instances is None:  # Managed Instances never freeze: that needs no notice
             self._notice(notice)
@@ -205,3 +219,8 @@ class Server:
     def _notice(self, notice: str | None) -> None:
         if notice:
             self.notices.append(notice)
+
+
+def _shared(*groups: Cgroup | None) -> Cgroup | None:
+    """The group that other controllers must share: of v2 a process can be in one group only."""
+    return next((group for group in groups if group is not None and group.version == 2), None)

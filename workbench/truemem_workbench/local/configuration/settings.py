@@ -54,6 +54,29 @@ def _quantile(share: float) -> float:
     return RUNTIME_LEAD_US[-1][1]
 
 
+MIB_OF_A_VCPU = 1769
+"""AWS's developer guide, "Configure Lambda function memory": at 1,769 MB a function has the equivalent of one vCPU."""
+LEAST_VCPUS, MOST_VCPUS = 0.05, 6  # the kernel's least quota is 1 ms, in a period of 20 ms
+
+
+def vcpus_of(cpu: str | float, memory_mib: int, *, managed: bool) -> float | None:
+    """The vCPUs of a setting `cpu`; None for no limit. Raises BadInput.
+
+    On Managed Instances `size` is no limit: there the capacity provider sets the GiB of memory for each vCPU.
+    """
+    if cpu == "off" or (cpu == "size" and managed):
+        return None
+    if cpu == "size":
+        return min(memory_mib / MIB_OF_A_VCPU, MOST_VCPUS)
+    try:
+        vcpus = float(cpu)
+    except ValueError:
+        vcpus = 0.0
+    if not LEAST_VCPUS <= vcpus <= MOST_VCPUS:
+        raise BadInput(f"cpu {cpu}: it is size, off, or {LEAST_VCPUS} to {MOST_VCPUS} vCPUs. Try --cpu size")
+    return vcpus
+
+
 TELEMETRY_STATUSES = (202, 400, 403, 500)
 MAX_EXTENSIONS = 10
 ON_DEMAND_INIT_S = 10.0
@@ -81,6 +104,8 @@ class Settings:
     first), or `runtime:US` or `extension:US`, which is first by so many microseconds."""
     freeze: Literal["auto", "signal", "off"] = "auto"
     memory_limit: Literal["auto", "watch", "off"] = "auto"
+    cpu: str | float = "off"
+    """CPU limit of the whole environment: `off`, `size` (the share that the memory size buys), or 0.05 to 6 vCPUs."""
     telemetry: Literal["on"] | int = "on"
     """With a status (202, 400, 403, 500) every subscription gets it as its answer and nothing is delivered. AWS's
     emulator answers 202."""
@@ -100,6 +125,7 @@ class Settings:
     def __post_init__(self) -> None:
         _check_name(self.name)
         _check_memory(self.memory_mib, managed=self.managed_instances is not None)
+        vcpus_of(self.cpu, self.memory_mib, managed=self.managed_instances is not None)
         if not 0 < self.timeout_s <= 900:
             raise BadInput(f"timeout of {self.timeout_s:g} s: Lambda has up to 900. Try --timeout 30")
         if not 0 <= self.port <= 65_535:
@@ -126,6 +152,11 @@ class Settings:
     def initialization_type(self) -> str:
         """Value of `AWS_LAMBDA_INITIALIZATION_TYPE`, and of `initializationType` in the events of init."""
         return self.initialization if self.managed_instances is None else "lambda-managed-instances"
+
+    @property
+    def vcpus(self) -> float | None:
+        """Limit of CPU, in vCPUs; None without a limit."""
+        return vcpus_of(self.cpu, self.memory_mib, managed=self.managed_instances is not None)
 
     @property
     def descriptors(self) -> int:

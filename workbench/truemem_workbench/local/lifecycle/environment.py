@@ -21,6 +21,7 @@ from aiohttp import web
 from ..configuration.function import Function
 from ..configuration.settings import Lead, Settings, release_lead
 from ..errors import STOPPED, Failed, Failure
+from ..processes.cpu import Cpu
 from ..processes.freezer import Freezer
 from ..processes.memory import Memory
 from . import events
@@ -36,6 +37,7 @@ class ExecutionEnvironment(ABC):
     """An execution environment. Create it in the event loop; `run` is its main task."""
 
     memory: Memory
+    cpu: Cpu
     freezer: Freezer
     generation: Generation
 
@@ -48,9 +50,11 @@ class ExecutionEnvironment(ABC):
         self._stopping = False
         self._stop_reason = "spindown"
 
-    def equip(self, memory: Memory, freezer: Freezer) -> None:
-        """Set memory and freezer, once, before `run`. They are made after the environment: they ask for its `roots`."""
+    def equip(self, memory: Memory, cpu: Cpu, freezer: Freezer) -> None:
+        """Set memory, CPU and freezer, once, before `run`. They are made after the environment: they ask for its
+        `roots`."""
         self.memory = self._launcher.memory = memory
+        self.cpu = self._launcher.cpu = cpu
         self.freezer = self._launcher.freezer = freezer
 
     def roots(self) -> dict[str, int]:
@@ -225,9 +229,16 @@ class OnDemandEnvironment(ExecutionEnvironment):
                 await self._reset(failed.failure)
 
     async def _init(self, phase: Phase) -> float:
-        """Start all processes. Returns the duration in seconds. Raises Failed; the caller limits the time."""
+        """Start all processes. Returns the duration in seconds. Raises Failed; the caller limits the time.
+
+        Init on demand is not throttled at any memory size; with provisioned concurrency it is (AWS's guide "Effectively
+        running Java on Serverless", datadog-lambda-extension#700). Not known, and throttled here: init for SnapStart,
+        and an init that is repeated in an invocation.
+        """
         generation = self.generation
         self.freezer.thaw()  # a process that joins a frozen group is frozen
+        if phase == "init" and self.settings.initialization == "on-demand":
+            self.cpu.unthrottle()
         self.journal.relay = generation.relay
         begun = time.perf_counter()
         self.journal.init_started(phase, self.function.runtime)
@@ -242,6 +253,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
             raise
         finally:
             taken = time.perf_counter() - begun
+            self.cpu.throttle()
             self.journal.init_ended(generation, phase, failure, taken)
         generation.relay.close_subscription()
         generation.initialised = True

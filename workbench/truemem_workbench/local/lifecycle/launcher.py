@@ -17,6 +17,7 @@ from aiohttp import web
 from ..configuration.function import Function
 from ..configuration.settings import MAX_EXTENSIONS, Place, Settings, extension_variables, function_variables
 from ..errors import Failed, Failure
+from ..processes.cpu import Cpu
 from ..processes.freezer import Freezer
 from ..processes.memory import Memory, tree
 from ..processes.process import NOT_PERMITTED, User, spawn
@@ -149,6 +150,7 @@ class Launcher:
         self._user = user
         self._journal = journal
         self.memory: Memory
+        self.cpu: Cpu
         self.freezer: Freezer
 
     def renew(self, log_stream: str) -> None:
@@ -218,4 +220,5 @@ class Launcher:
 
     def _admit(self, pid: int) -> None:
         self.memory.add(pid)
+        self.cpu.add(pid)
         self.freezer.add(pid)

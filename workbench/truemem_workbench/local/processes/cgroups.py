@@ -73,7 +73,7 @@ class CleanupWatchdog:
             self._shell.stdin.flush()
 
 
-Controller = Literal["memory", "freezer"]
+Controller = Literal["memory", "cpu", "freezer"]
 
 
 class NotPermitted(Exception):
@@ -149,10 +149,24 @@ def create(controller: Controller, name: str, *, only_version: Literal[1, 2] | N
     raise NotPermitted(why)
 
 
-def _try(controller: Controller, parent: Path, version: Literal[1, 2], name: str) -> Cgroup:
-    if version == 2 and controller == "memory" and "memory" not in _words(parent / "cgroup.subtree_control"):
+def enable(controller: Controller, group: Cgroup) -> None:
+    """Give a group of v2 the files of one more controller. Raises NotPermitted."""
+    parent = group.path.parent
+    try:
+        _pass_on(controller, parent)
+    except OSError as error:
+        raise NotPermitted(f"{error.strerror} in {parent}") from None
+
+
+def _pass_on(controller: Controller, parent: Path) -> None:
+    if controller not in _words(parent / "cgroup.subtree_control"):
         # Refused (EBUSY) where processes live: a group of v2 has either processes or children with controllers.
-        (parent / "cgroup.subtree_control").write_text("+memory")
+        (parent / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def _try(controller: Controller, parent: Path, version: Literal[1, 2], name: str) -> Cgroup:
+    if version == 2 and controller != "freezer":  # v2 freezes without a controller
+        _pass_on(controller, parent)
     group = Cgroup(parent / name, version)
     group.path.mkdir()
     try:
@@ -189,7 +203,7 @@ def _hierarchies(controller: Controller) -> Iterator[tuple[Literal[1, 2], Path, 
     for version, controllers, root, mount in sorted(_mounts(), key=lambda found: found[0]):
         if version == 1 and controller not in controllers:
             continue
-        if version == 2 and controller == "memory" and "memory" not in _words(mount / "cgroup.controllers"):
+        if version == 2 and controller not in ("freezer", *_words(mount / "cgroup.controllers")):
             continue
         own = memberships.get("" if version == 2 else controller, "/")
         # Inside a container the mount may show only a part of the hierarchy: its root is cut off.

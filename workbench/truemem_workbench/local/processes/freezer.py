@@ -126,22 +126,23 @@ def _stopped(pid: int) -> bool:
 def choose_freezer(
     asked: Literal["auto", "signal", "off"],
     group_name: str,
-    memory_group: Cgroup | None,
+    shared: Cgroup | None,
     roots: Callable[[], dict[str, int]],
 ) -> tuple[Freezer, str | None]:
-    """Choose the best permitted freezer, and a notice if there is a better one."""
+    """Choose the best permitted freezer, and a notice if there is a better one. `shared`: a group that exists already,
+    of v2, in which the processes will be."""
     if asked == "off":
         return SignalFreezer(dict), "no freeze between invocations, as asked"
     if asked == "signal":
         return SignalFreezer(roots), None
     try:
-        return _cgroup(group_name, memory_group), None
+        return _cgroup(group_name, shared), None
     except NotPermitted as refusal:
         notice = f"no permission for a freezer cgroup ({refusal}): SIGSTOP and SIGCONT instead"
         return SignalFreezer(roots), notice
 
 
-def _cgroup(group_name: str, memory_group: Cgroup | None) -> Freezer:
-    if memory_group is not None and memory_group.version == 2:
-        return CgroupFreezer(memory_group, shared=True)  # of v2 a process can be in one group only
+def _cgroup(group_name: str, shared: Cgroup | None) -> Freezer:
+    if shared is not None:
+        return CgroupFreezer(shared, shared=True)
     return CgroupFreezer(create("freezer", group_name))
