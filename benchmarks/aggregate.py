@@ -10,6 +10,7 @@ import sys
 
 import click
 import psutil
+from truemem_workbench.analysis.prices import LOG_GB
 from truemem_workbench.lines.record import parse_lines
 
 from benchmarks.publish import ROOT, machine, markdown, replace
@@ -21,8 +22,6 @@ SIDECAR = ROOT / "dist" / "x86_64" / "extensions" / "truemem"
 INVOCATIONS = 2002
 """The first and the last have a line of their own."""
 MONTHLY = 100e6
-GB_USD = 0.50
-"""CloudWatch Logs, ingestion, us-east-1."""
 
 
 def once(environ: dict[str, str]) -> dict[str, float]:
@@ -61,7 +60,7 @@ def main(runs: int) -> None:
         [
             name,
             f"{one['bytes']:.0f}",
-            f"${one['bytes'] * MONTHLY / 1e9 * GB_USD:.2f}",
+            f"${one['bytes'] * MONTHLY / 1e9 * LOG_GB:.2f}",
             f"{one['cpu']:.0f} µs",
             f"{one['pss']:.1f} MiB",
         ]

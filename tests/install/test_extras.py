@@ -31,6 +31,7 @@ def folder(tmp_path: Path) -> Path:
         (["report", "log.txt"], "duckdb", "report"),
         (["page", "log.txt"], "matplotlib", "page"),
         (["check", "app.py:handler"], "aiohttp", "check"),
+        (["size", "app.py:handler"], "aiohttp", "check"),
         (["local", "run", "app.py:handler"], "aiohttp", "local"),
         (["demo"], "aiohttp", "demo"),
     ],

@@ -17,7 +17,9 @@ def fleet(tmp_path: Path) -> Path:
     lines = []
     for number in range(12):
         lines += life(f"quiet{number}", 120, FunctionName=f"a-{number:02}", memoryLimit=128)
-    lines += life("big", 120, FunctionName="oversized")
+    lines += life("big", 120, FunctionName="oversized", cpuMs=5.0)
+    lines += life("old", 120, FunctionName="old")
+    lines += life("busy", 120, FunctionName="busy", cpuMs=57.5)
     lines += life("near", 120, FunctionName="near", memoryLimit=108)
     lines += life("soon", 200, grows=1.0, FunctionName="grows-soon", memoryLimit=320)
     lines += life("later", 200, grows=1.0, FunctionName=LONGEST)
@@ -30,7 +32,8 @@ FIRST = [
     ("grows-soon", "growing: leak 1,024 KiB per invocation, 18 invocations left"),
     (LONGEST, "growing: leak 1,024 KiB per invocation, 722 invocations left"),
     ("near", "near the limit: 105.0 of 108 MB (97%); smallest safe size 128 MB"),
-    ("oversized", "oversized: needs 100.0 of 1,024 MB; 128 MB is safe (88% less)"),
+    ("oversized", "oversized: needs 100.0 of 1,024 MB; 128 MB costs at least 78% less"),
+    ("old", "to measure: needs 100.0 of 1,024 MB; CPU time is not known: truemem size"),
     ("a-00", "nothing to do: 128 MB fits"),
 ]
 
@@ -40,26 +43,39 @@ def test_what_to_act_on_is_the_first_screen_of_80_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     told = truemem("report", fleet).out.splitlines()
-    assert told[0] == ("17 functions, 2,201 invocations: 1 out of memory, 2 growing, 1 near the limit, 1 oversized")
-    assert [line.split()[1].rpartition(":")[0] for line in told[1:13:2]] == [name for name, _ in FIRST]
-    assert [line.strip() for line in told[2:14:2]] == [text for _, text in FIRST]
-    assert "7 more: --top N, --all" in told[21]
+    assert told[0] == (
+        "19 functions, 2,441 invocations: 1 out of memory, 2 growing, 1 near the limit, 1 oversized, 1 to measure"
+    )
+    assert [line.split()[1].rpartition(":")[0] for line in told[1:15:2]] == [name for name, _ in FIRST]
+    assert [line.strip() for line in told[2:16:2]] == [text for _, text in FIRST]
+    assert "9 more: --top N, --all" in told[21]
     assert max(map(len, told[1:])) <= 80
     assert any("near:$LATEST" in line for line in told[22:])  # its environment
 
 
 def test_nothing_is_lost_in_json(truemem: Command, fleet: Path) -> None:
     document = truemem("report", fleet, "--json", "--top", 3).document
-    assert len(document["functions"]) == len(document["actions"]) == len(document["environments"]) == 17
-    assert [(each["function"], each["text"]) for each in document["actions"][:6]] == FIRST
+    assert len(document["functions"]) == len(document["actions"]) == len(document["environments"]) == 19
+    assert [(each["function"], each["text"]) for each in document["actions"][:7]] == FIRST
     assert document["summary"].startswith(
-        "17 functions, 2,201 invocations: 1 out of memory (dead), 2 growing (grows-soon, "
+        "19 functions, 2,441 invocations: 1 out of memory (dead), 2 growing (grows-soon, "
     )
 
 
-@pytest.mark.parametrize(("order", "first"), [("growth", "grows-soon"), ("saving", "oversized")])
+@pytest.mark.parametrize(("order", "first"), [("growth", "grows-soon"), ("saving", "oversized"), ("cost", LONGEST)])
 def test_the_list_has_other_orders(order: str, first: str, truemem: Command, fleet: Path) -> None:
     assert truemem("report", fleet, "--sort", order).out.splitlines()[1].split() == ["1", f"{first}:$LATEST"]
+
+
+def test_what_a_function_costs_is_beside_its_name(truemem: Command, fleet: Path) -> None:
+    options = ("--invocations-per-month", "2441000000")
+    told = truemem("report", fleet, *options).out.splitlines()
+    functions = truemem("report", fleet, *options, "--json").document["functions"]
+    (near,) = (each["cost"] for each in functions if each["function"] == "near")
+    assert near["invocations"] == pytest.approx(120e6)
+    assert near["computing"] == pytest.approx(1e6 * 108 / 1024 * 0.1 * 0.0000166667)
+    assert f"  4 near:$LATEST  ${near['per_month']:.2f} a month" in told
+    assert f"  3 {LONGEST}:$LATEST" in told  # it has no room
 
 
 def test_all_is_all_in_full(truemem: Command, fleet: Path) -> None:
@@ -70,7 +86,7 @@ def test_all_is_all_in_full(truemem: Command, fleet: Path) -> None:
 
 def test_one_function_of_many_is_told_in_full(truemem: Command, fleet: Path) -> None:
     told = truemem("report", fleet, "--function", "near").out
-    assert told.startswith("1 function, 120 invocations: 1 near the limit (2,081 lines of another time, function or ")
+    assert told.startswith("1 function, 120 invocations: 1 near the limit (2,321 lines of another time, function or ")
     assert "Smallest safe memory size: 128 MB." in told
 
 
@@ -114,4 +130,4 @@ class TestSavedRun:
 
 def test_one_line_for_a_chat(truemem: Command, fleet: Path) -> None:
     (told,) = truemem("report", fleet, "--format", "line").out.splitlines()
-    assert "1 near the limit (near), 1 oversized (oversized)" in told
+    assert "1 near the limit (near), 1 oversized (oversized), 1 to measure (old)" in told

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from truemem_workbench.analysis.drift import points
@@ -51,7 +52,18 @@ def test_a_report_says_the_same(more: tuple[str, ...], logs: tuple[Path, Path], 
     for part in (*alone["parts"], *together["parts"]):
         # what an invocation found is on no common line
         del part["added_p50"], part["left_mean"], part["left_sum"]
+    (dear,), (cheap,) = log_costs(alone), log_costs(together)
+    assert cheap < dear / 5
     assert alone == together
+
+
+def log_costs(document: Any) -> list[float]:
+    """What the lines of each function cost. Takes it, and what includes it, out of the report."""
+    for each in document["environments"]:
+        del each["line_bytes"]
+    document["sentences"] = [each for each in document["sentences"] if "log lines" not in each]
+    costs = [each.pop("cost") for each in document["functions"]]
+    return [each["log_lines"] for each in costs]
 
 
 def test_one_that_may_repeat_counts_once(logs: tuple[Path, Path], tmp_path: Path, truemem: Command) -> None:
@@ -108,4 +120,6 @@ def test_lines_without_metadata_are_reported_as_lines_with_it(
     found = [[(line.request_id, line.time_ms, line.may_repeat) for line in read([path])] for path in (usual, plain)]
     assert found[0] == found[1]
     assert len(found[0]) == len(parse_lines(plain.read_text().splitlines())) == 150
-    assert truemem("report", plain, "--json").document == truemem("report", usual, "--json").document
+    of_plain, of_usual = (truemem("report", each, "--json").document for each in (plain, usual))
+    assert log_costs(of_plain) < log_costs(of_usual)
+    assert of_plain == of_usual

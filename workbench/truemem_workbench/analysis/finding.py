@@ -42,6 +42,8 @@ class Commands:
     """Shows which extensions there are."""
     size: str = ""
     """What to do with a function whose memory is well."""
+    sweep: str = ""
+    """Measures it at several memory sizes."""
 
 
 def commands_deployed(function: str) -> Commands:
@@ -56,6 +58,7 @@ def commands_deployed(function: str) -> Commands:
         log=f"aws logs tail /aws/lambda/{name} --since 1h",
         extensions=f"aws lambda get-function-configuration --function-name {name} --query Layers",
         size=f"truemem report --function {name} --since 7d --invocations-per-month 1000000",
+        sweep=f"truemem size --function {name}",
     )
 
 
@@ -73,6 +76,7 @@ def commands_local(command: str, *, is_probed: bool = True, can_explain: bool = 
         log=_EVENTS.sub("", spec).replace("truemem check", "truemem local run", 1)
         + ("" if " --event " in spec else " --event '{}'"),
         size=f"{spec} --write-baseline memory.json",
+        sweep=spec.partition(" --")[0].replace("truemem check", "truemem size", 1),
     )
 
 

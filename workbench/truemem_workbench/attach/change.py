@@ -1,4 +1,4 @@
-"""A change of one function's layers and variables, its record, and how it is undone. Pure."""
+"""A change of one function's layers, variables and memory size, its record, and how it is undone. Pure."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ class FunctionState(NamedTuple):
     log_format: str
     log_level: str
     log_group: str
+    memory: int
+    """Memory size in MB."""
+    timeout_s: int
+    code: str
+    """Hash of the code."""
+    snapstart: bool
+    """Each version that is published makes a snapshot."""
 
     @property
     def region(self) -> str:
@@ -72,6 +79,10 @@ def state_of(configuration: Mapping[str, Any]) -> FunctionState:
         log_format=logging.get("LogFormat") or "Text",
         log_level=logging.get("ApplicationLogLevel") or "",
         log_group=logging.get("LogGroup") or f"/aws/lambda/{name}",
+        memory=configuration.get("MemorySize") or 128,
+        timeout_s=configuration.get("Timeout") or 3,
+        code=configuration.get("CodeSha256") or "",
+        snapstart=(configuration.get("SnapStart") or {}).get("ApplyOn") == "PublishedVersions",
     )
 
 
@@ -117,15 +128,18 @@ class Change(NamedTuple):
     layers: tuple[Layers, Layers]
     """Before and after."""
     variables: Values
+    memory: tuple[int, ...] = ()
+    """Memory sizes in MB: the one before, then each that is set, the last for good. Empty: it stays as it is."""
 
     @property
     def empty(self) -> bool:
-        return self.layers[0] == self.layers[1] and not self.variables
+        return self.layers[0] == self.layers[1] and not self.variables and len({*self.memory}) < 2
 
     def document(self) -> dict[str, Any]:
         """As JSON: in the file of records, and for machines."""
         pairs = {name: {"before": before, "after": after} for name, (before, after) in self.variables.items()}
-        return {"layers": {"before": [*self.layers[0]], "after": [*self.layers[1]]}, "variables": pairs}
+        memory = {"memory": [*self.memory]} if self.memory else {}
+        return {"layers": {"before": [*self.layers[0]], "after": [*self.layers[1]]}, "variables": pairs, **memory}
 
 
 def from_document(document: Any) -> Change:
@@ -135,7 +149,12 @@ def from_document(document: Any) -> Change:
     for value in (each for pair in pairs.values() for each in pair):
         if not isinstance(value, str | None):
             raise TypeError(f"{value!r} is no value of a variable")
-    return Change((before, after), pairs)
+    return Change((before, after), pairs, tuple(map(int, document.get("memory", ()))))
+
+
+def change_of_memory(state: FunctionState, *sizes: int) -> Change:
+    """The change that sets these memory sizes, MB, one after the other."""
+    return Change((state.layers, state.layers), {}, (state.memory, *sizes))
 
 
 def change_to(layers: tuple[Layers, Layers], now: Mapping[str, str], wanted: Mapping[str, str | None]) -> Change:
@@ -155,6 +174,8 @@ def joined_record(earlier: Change, later: Change) -> Change:
     Where it was changed between the two, the record keeps what the later one found. If our layer was gone in between,
     it is another attachment, perhaps of a new function with the same name: then only the later one counts.
     """
+    if earlier.memory and earlier.memory[-1:] == later.memory[:1]:
+        later = later._replace(memory=(earlier.memory[0], later.memory[-1]))
     if any(map(is_ours, earlier.layers[1])) and not any(map(is_ours, later.layers[0])):
         return later
     pairs = dict(earlier.variables)
@@ -162,7 +183,7 @@ def joined_record(earlier: Change, later: Change) -> Change:
         first, last = earlier.variables.get(name, (before, before))
         pairs[name] = (first if last == before else before, after)
     layers = (_before_both(earlier.layers, later.layers[0]), later.layers[1])
-    return Change(layers, {name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
+    return Change(layers, {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}, later.memory)
 
 
 def _before_both(earlier: tuple[Layers, Layers], found: Layers) -> Layers:

@@ -47,7 +47,7 @@ Exit codes:
 @click.option("--lines-java", is_flag=True, help="With --lines: a JVM's classes as well, by two full collections.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A TRUEMEM_ variable: aggregate=60.")
 @click.option("--layer", "layers", multiple=True, metavar="ARN", help="Published elsewhere; one for each architecture.")
-@session_options
+@session_options()
 @format_options("text", "json")
 def attach(
     functions: tuple[str, ...],
@@ -159,7 +159,7 @@ Exit codes:
 @click.command(epilog=DETACH_EPILOG)
 @selection_options
 @click.option("--all", "recorded", is_flag=True, help="Each function in the file of --state.")
-@session_options
+@session_options()
 @format_options("text", "json")
 def detach(
     functions: tuple[str, ...],

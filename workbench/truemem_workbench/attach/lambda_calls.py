@@ -1,4 +1,4 @@
-"""Lambda's calls for attaching: reading a function, one guarded update, and waiting until it has come into force."""
+"""Lambda's calls that change a function: one guarded update, and the wait until it is in force; temporary versions."""
 
 from __future__ import annotations
 
@@ -81,6 +81,8 @@ class LambdaCalls:
             settings["Layers"] = [*change.layers[1]]
         if change.variables:
             settings["Environment"] = {"Variables": variables_after(state.variables, change)}
+        if change.memory:
+            settings["MemorySize"] = change.memory[-1]
         with refused(f"function {state.name}", UPDATE):
             try:
                 self._client(state.region).update_function_configuration(FunctionName=state.arn, **settings)
@@ -97,13 +99,41 @@ class LambdaCalls:
                     raise BadInput(_SAID[code]) from error
                 raise
 
-    def wait_until_active(self, state: FunctionState) -> None:
-        """Wait until the update is in force. Raises BadInput if Lambda could not make it, Unsettled after 5 minutes."""
+    def publish_version(self, state: FunctionState, description: str) -> str:
+        """Publish the function as it is, unless it was changed since `state` was read. Returns the version, which is an
+        older one with another description if nothing has changed since that. Raises BadInput."""
+        guards = {"CodeSha256": state.code, **({"RevisionId": state.revision} if state.revision else {})}
+        with refused(f"a version of {state.name}", "lambda:PublishVersion"):
+            made = self._client(state.region).publish_version(FunctionName=state.arn, Description=description, **guards)
+            version: str = made["Version"]
+        self.wait_until_active(state, version)
+        return version
+
+    def versions(self, state: FunctionState, description: str) -> list[str]:
+        """The published versions with exactly this description. Raises BadInput."""
+        with refused(f"versions of {state.name}", "lambda:ListVersionsByFunction"):
+            pages = self._client(state.region).get_paginator("list_versions_by_function")
+            found = [each for page in pages.paginate(FunctionName=state.arn) for each in page["Versions"]]
+        return [
+            each["Version"] for each in found if each["Version"].isdecimal() and each.get("Description") == description
+        ]
+
+    def delete_version(self, state: FunctionState, version: str) -> None:
+        """Raises BadInput if it is not deleted, as while an alias has it."""
+        if not version.isdecimal():  # Lambda deletes the whole function if none is named
+            raise ValueError(version)
+        with refused(f"version {version} of {state.name}", "lambda:DeleteFunction"):
+            self._client(state.region).delete_function(FunctionName=state.arn, Qualifier=version)
+
+    def wait_until_active(self, state: FunctionState, version: str = "") -> None:
+        """Wait until the update, or the published version, is in force. Raises BadInput if Lambda could not make it,
+        Unsettled after 5 minutes."""
         end = time.monotonic() + IN_FORCE_S
+        which = {"FunctionName": state.arn, **({"Qualifier": version} if version else {})}
         while True:
             try:
                 with refused(f"function {state.name}", "lambda:GetFunctionConfiguration"):
-                    now = self._client(state.region).get_function_configuration(FunctionName=state.arn)
+                    now = self._client(state.region).get_function_configuration(**which)
             except BadInput as error:
                 raise Unsettled(f"Lambda has taken the update; whether it is in force is not known: {error}") from error
             status = now.get("LastUpdateStatus", "Successful")
@@ -111,7 +141,7 @@ class LambdaCalls:
                 raise BadInput(
                     f"Lambda could not make the update: {now.get('LastUpdateStatusReason', 'no reason given')}"
                 )
-            if status != "InProgress":
+            if status != "InProgress" and now.get("State") != "Pending":
                 return
             if time.monotonic() > end:
                 raise Unsettled(f"still in progress after {IN_FORCE_S // 60} minutes. Look at it later")
@@ -127,7 +157,9 @@ class LambdaCalls:
 
     def _is_there(self, state: FunctionState, change: Change) -> bool:
         now = self.read(state.arn)
-        return now.layers == change.layers[1] and now.variables == variables_after(state.variables, change)
+        memory = (change.memory or (state.memory,))[-1]
+        after = (change.layers[1], variables_after(state.variables, change), memory)
+        return (now.layers, now.variables, now.memory) == after
 
     def _client(self, region: str | None, service: str = "lambda") -> Any:
         if (service, region) not in self._clients:

@@ -1,6 +1,6 @@
 """The file that keeps what each function was before it was attached: `truemem detach` reads it.
 
-It has only the layers and the variables that truemem changed, no other variable of the function.
+It has only what truemem changed: layers, variables, the memory size. No other variable of the function is in it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ FORMAT = 1
 Records = dict[str, Change]
 
 
-def default_path() -> Path:
+def default_path(name: str = "attached.json") -> Path:
     """In $XDG_STATE_HOME, else ~/.local/state (XDG base directory specification)."""
     folder = os.environ.get("XDG_STATE_HOME")
-    return (Path(folder) if folder else Path.home() / ".local" / "state") / "truemem" / "attached.json"
+    return (Path(folder) if folder else Path.home() / ".local" / "state") / "truemem" / name
 
 
 class RecordsFile:
@@ -45,7 +45,7 @@ class RecordsFile:
             functions = {FORMAT: document["functions"]}[document["format"]]
             return {_arn(name): from_document(each) for name, each in functions.items()}
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            raise BadInput(f"{self.path}: this is no file of truemem attach. Try --state FILE") from error
+            raise BadInput(f"{self.path}: this is no record of truemem. Try --state FILE") from error
 
     def check(self) -> None:
         """Raises BadInput if the file cannot be written."""

@@ -6,6 +6,7 @@ import json
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import click
 
 from ..support.bad_input import BadInput
-from ..support.options import option_group
+from ..support.options import F, option_group
 from ..support.terminal import counted, notify, output, progress, some
 from ..support.untrusted_text import visible
 from .change import Change, FunctionState
@@ -154,6 +155,8 @@ def _differences(change: Change) -> Iterator[str]:
             yield f"+ layer {arn}"
     if {*before} == {*after} and before != after:
         yield f"~ order of layers: {', '.join(after)}"
+    if change.memory:
+        yield f"~ memory size {change.memory[-1]:,} MB (was {change.memory[0]:,})"
     for name, (old, new) in sorted(change.variables.items()):
         if new is None:
             yield f"- {name}={old}"
@@ -185,13 +188,15 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
     return {"function": outcome.name, "status": outcome.status, **reason, **change}
 
 
-session_options = option_group(
-    click.option("--state", type=click.Path(path_type=Path, dir_okay=False), default=default_path, metavar="FILE",
-                 help="Where the state before is kept [default: ~/.local/state/truemem/attached.json]."),
-    click.option("--dry-run", is_flag=True, help="Print the plan, and change nothing."),
-    click.option("--yes", is_flag=True, help="Do not ask."),
-)  # fmt: skip
-"""Adds --state, --dry-run and --yes to a command."""
+def session_options(records: str = "attached.json") -> Callable[[F], F]:
+    """Add --state, by default the file of this name, --dry-run and --yes to a command."""
+    text = f"Where the state before is kept [default: ~/.local/state/truemem/{records}]."
+    path, default = click.Path(path_type=Path, dir_okay=False), partial(default_path, records)
+    return option_group(
+        click.option("--state", type=path, default=default, metavar="FILE", help=text),
+        click.option("--dry-run", is_flag=True, help="Print the plan, and change nothing."),
+        click.option("--yes", is_flag=True, help="Do not ask."),
+    )
 
 
 def read_all(calls: LambdaCalls, functions: Sequence[str], *, known: bool = False) -> list[FunctionState | Left]:
@@ -230,11 +235,14 @@ def agreed(plans: Sequence[Plan | Left], *, form: str, dry_run: bool, yes: bool,
             click.echo(visible(line))
     if dry_run or not changes:
         return False
-    if yes:
-        return True
+    return yes or answered_yes(f"Change {counted(changes, 'function')}?", form)
+
+
+def answered_yes(question: str, form: str) -> bool:
+    """Ask. Raises BadInput if it cannot ask."""
     if form != "text" or not sys.stdin.isatty():
         raise BadInput("it cannot ask here. Look at the plan with --dry-run, then try --yes")
-    return click.confirm(f"Change {counted(changes, 'function')}?", default=False)
+    return click.confirm(question, default=False)
 
 
 def not_carried_out(plans: Iterable[Plan | Left], *, form: str, dry_run: bool) -> int:
@@ -260,9 +268,9 @@ def carry_out(
 ) -> int:
     """Make the changes and print how it went, also if the command is ended. Returns the exit code.
 
-    `kept` are the records that a plan to detach was made from; None attaches.
+    `kept` are the records that a plan to put back was made from; None: these are new changes.
     """
-    with progress("attaching" if kept is None else "detaching", len(plans)) as count:
+    with progress("changing", len(plans)) as count:
         rollout = Rollout(calls, records, kept, count)
         try:
             rollout.run(plans)

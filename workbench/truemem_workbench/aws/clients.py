@@ -64,10 +64,10 @@ _FIX_CREDENTIALS = "Try aws sso login, or aws configure; AWS_PROFILE chooses one
 _FIX_PROXY = "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL"
 
 
-def client(service: str, *, attempts: int = ATTEMPTS, **settings: Any) -> Any:
+def client(service: str, *, attempts: int = ATTEMPTS, unanswered: int = UNANSWERED, **settings: Any) -> Any:
     """Make a client of the caller's region and credentials; `region_name` names another region.
 
-    With one of `attempts` no request is sent twice.
+    With one of `attempts` no request is sent twice; with one of `unanswered`, none that may have arrived.
 
     Raises BadInput if there is no region.
     """
@@ -84,7 +84,7 @@ def client(service: str, *, attempts: int = ATTEMPTS, **settings: Any) -> Any:
     except ValueError as error:  # botocore's for a URL that is none
         raise BadInput(f"{_sentence(error)} Check AWS_ENDPOINT_URL") from error
     made.meta.events.register_first(
-        f"needs-retry.{made.meta.service_model.service_id.hyphenize()}", _RetryLimit(attempts).check
+        f"needs-retry.{made.meta.service_model.service_id.hyphenize()}", _RetryLimit(min(attempts, unanswered)).check
     )
     return made
 
@@ -99,9 +99,9 @@ def _session() -> Any:
 class _RetryLimit:
     """Ends hopeless retries of one client early, and warns once about throttling."""
 
-    def __init__(self, attempts: int) -> None:
+    def __init__(self, unanswered: int) -> None:
         self._warned = False
-        self._unanswered = min(attempts, UNANSWERED)
+        self._unanswered = unanswered
 
     def check(self, attempts: int, caught_exception: Exception | None, response: Any, **_: Any) -> None:
         from botocore.exceptions import ConnectTimeoutError
@@ -197,7 +197,9 @@ def _refusal_text(what: str, permissions: str, region: str | None, error: Any) -
     if code == "ResourceNotFoundException":
         return f"there is no {what} in this region and account. Check its name, AWS_REGION and AWS_PROFILE"
     if throttled(code):
-        return f"{what}: throttled {ATTEMPTS} times ({code}). Try again later, or a shorter --since"
+        return (
+            f"{what}: throttled {ATTEMPTS} times ({code}). Try again later, or less at a time (--since, --concurrency)"
+        )
     if message.lstrip().startswith("<"):
         return f"{what}: {code}: {_FIX_PROXY}"
     return f"{what}: {code}: {message}".rstrip(": .")

@@ -79,6 +79,11 @@ event_options = option_group(
     click.option("--event", metavar="JSON|@FILE|-", help="The event of every invocation [default: {}]."),
     click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over."),
 )
+environment_options = option_group(
+    click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]"),
+    click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable."),
+    click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one]."),
+)
 function_options = option_group(
     click.option(
         "--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512]."
@@ -86,9 +91,7 @@ function_options = option_group(
     click.option(
         "--cpu", metavar="size|off|VCPUS", help="CPU limit: what the memory size buys, or so much [default: off]."
     ),
-    click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]"),
-    click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable."),
-    click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one]."),
+    environment_options,
 )
 
 
@@ -352,17 +355,13 @@ def measured_here(
 ) -> tuple[Target, Measurement]:
     """The function that the options describe, and what it needed under the local Lambda. Raises BadInput."""
     with steps() as progress:  # on the terminal before the imports, which take a while
-        from ..local.configuration.function import with_project_python
         from . import local_run
-        from .target import resolve
 
-        resolved = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"))
+        resolved = resolved_here(spec, python=python, timeout_s=timeout_s, env=env)
         resolved = replace(
             resolved,
             memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,
             cpu=cpu or resolved.cpu,
-            timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
-            environment={**resolved.environment, **variables(env)},
         )
         if explain and not is_explicable(resolved):
             raise BadInput(f"{spec} is no handler in Python or Node.js: no other can be traced. Try --no-explain")
@@ -370,6 +369,19 @@ def measured_here(
             resolved, payloads, plan, limits, exact=exact, probe=probe, extensions=extensions, progress=progress
         )
     return resolved, measurement
+
+
+def resolved_here(spec: str, *, python: str | None, timeout_s: float | None, env: tuple[str, ...]) -> Target:
+    """The function that the options describe. Raises BadInput."""
+    from ..local.configuration.function import with_project_python
+    from .target import resolve
+
+    resolved = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"))
+    return replace(
+        resolved,
+        timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
+        environment={**resolved.environment, **variables(env)},
+    )
 
 
 def is_explicable(target: Target) -> bool:

@@ -149,7 +149,8 @@ def events(function: str, since: str, log_group: str | None, containing: str, mo
 
     The function must log its event: of each invocation the first JSON object is taken. Needs logs:FilterLogEvents.
     """
-    lines, group = _recorded(function, since, log_group, containing, most)
+    found, group = events_of(function, since, log_group, containing, most)
+    lines = [f"{json.dumps(each)}\n" for each in found]
     if output is None:
         click.echo("".join(lines), nl=False)
     else:
@@ -158,21 +159,23 @@ def events(function: str, since: str, log_group: str | None, containing: str, mo
     return 0
 
 
-def _recorded(function: str, since: str, log_group: str | None, containing: str, most: int) -> tuple[list[str], str]:
-    """The events as lines, and the log group. Raises BadInput."""
+def events_of(
+    function: str, since: str = "1h", log_group: str | None = None, containing: str = "", most: int = 1000
+) -> tuple[list[object], str]:
+    """The events in a function's log, and the log group. Raises BadInput if there are none."""
     from ..aws.clients import log_group_of
     from ..support.options import since_ms
 
     begin = since_ms(since, time.time() * 1000)
     group = log_group or log_group_of(function)
-    lines = [f"{json.dumps(each)}\n" for each in islice(recorded_events(_log_lines(group, begin), containing), most)]
-    if not lines:
+    found: list[object] = [*islice(recorded_events(_log_lines(group, begin), containing), most)]
+    if not found:
         raise BadInput(
             f"no event in {group} since then. Let the function log its event (Powertools:"
             " @logger.inject_lambda_context(log_event=True)), or write events.jsonl yourself, an event on each line:"
             " sam local generate-event prints examples"
         )
-    return lines, group
+    return found, group
 
 
 def _log_lines(group: str, begin_ms: float) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ import psutil
 from ..explain.explanation import Explanation
 from ..explain.run import explain
 from ..lines.line import Line, parse_event
-from ..local import Invocation, LocalLambda, Settings
+from ..local import Invocation, LocalLambda, Report, Settings
 from ..local.configuration.function import missing_module
 from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
 from ..local.configuration.settings import MOST_MIB
@@ -148,6 +148,15 @@ class Run:
         self._invocations.append(invocation)
         self._in_tmp[len(self._invocations)] = size_mib(self._local.environment_dir / "tmp")
         return invocation
+
+    def report_of(self, invocation: Invocation) -> Report:
+        """Its REPORT, once all that belongs to it has ended and is frozen."""
+        return self._local.report(invocation.request_id)
+
+    @property
+    def limits_cpu(self) -> bool:
+        """True if the environment has a limit of CPU: it was asked for, and this machine permits it."""
+        return self._local.limits_cpu
 
     def follow(self, event: object) -> None:
         """Without exact mode, invoke once more, uncounted. Its begin closes the window of the last invocation."""

@@ -7,12 +7,13 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import botocore.exceptions
 
 from ..aws.clients import client, log_group_of
 from ..lines.line import Line, parse_event
+from ..local.lifecycle.events import Report, parse_report
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from ..support.untrusted_text import loads
@@ -38,6 +39,22 @@ FLUSHING = 5
 PATTERN = '{ $.schema = 1 && $.requestId = "*" }'  # filter of CloudWatch Logs for our lines
 
 
+class Answer(NamedTuple):
+    """The answer to one invocation."""
+
+    request: str
+    error: str
+    """Empty if it did not fail."""
+    tail: Sequence[str]
+    """The last 4 KB of its log, in lines."""
+
+    @property
+    def report(self) -> Report | None:
+        """Its REPORT, from Lambda's text format or from its JSON format. None if the tail has none."""
+        reports = map(parse_report, reversed(self.tail))
+        return next((each for each in reports if each and each.request_id == self.request), None)
+
+
 @dataclass
 class Remote:
     """The invocations of one run."""
@@ -56,21 +73,29 @@ class Remote:
     needed: float = ENOUGH
     """Share of the records to wait for."""
 
-    def invoke(self, event: object) -> None:
+    def invoke(self, event: object) -> Answer:
         """Invoke once, and take the lines in the log tail."""
+        answer = self.ask(event)
+        self.keep(event, answer)
+        return answer
+
+    def ask(self, event: object) -> Answer:
+        """Invoke once, and keep nothing of it: several threads may do so at a time."""
         with_tail: dict[str, Any] = {"LogType": "Tail"}
         answer = self.client.invoke(FunctionName=self.function, Payload=json.dumps(event).encode(), **with_tail)
-        self.requests.append(answer["ResponseMetadata"]["RequestId"])
-        self.events.append(text_of(event))
         body = answer["Payload"].read()
-        # the tail of one invocation has the line of the one before
         tail = base64.b64decode(answer.get("LogResult", "")).decode(errors="replace").split("\n")
-        if "FunctionError" in answer:
-            log = end_of_log(text for text in tail if not parse_event(text))
-            self.failures.append(
-                FailedInvocation(len(self.requests), error_of(_parsed(body), answer["FunctionError"]), log)
-            )
-        self.take(tail)
+        error = error_of(_parsed(body), answer["FunctionError"]) if "FunctionError" in answer else ""
+        return Answer(answer["ResponseMetadata"]["RequestId"], error, tail)
+
+    def keep(self, event: object, answer: Answer) -> None:
+        """Take the answer, with the lines in its log tail: that has the line of the invocation before."""
+        self.requests.append(answer.request)
+        self.events.append(text_of(event))
+        if answer.error:
+            log = end_of_log(text for text in answer.tail if not parse_event(text))
+            self.failures.append(FailedInvocation(len(self.requests), answer.error, log))
+        self.take(answer.tail)
 
     def take(self, texts: Sequence[str]) -> None:
         """Take the sidecar's lines among these texts."""

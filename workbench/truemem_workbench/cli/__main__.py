@@ -15,6 +15,7 @@ COMMANDS = {
     "local": Lazy(f"{PACKAGE}.cli.local_run:local", "A Lambda on this machine: truemem local run."),
     "check": Lazy(f"{PACKAGE}.check.command:check", "A gate for CI: fail if a function's memory grows.", "check"),
     "explain": Lazy(f"{PACKAGE}.check.explain_command:explain", "Which lines of a function hold what grows.", "check"),
+    "size": Lazy(f"{PACKAGE}.size.command:size", "Which memory size: duration, cost and peak of each.", "check"),
     "events": Lazy(f"{PACKAGE}.check.events:events", "The events that a function has logged, for check."),
     "report": Lazy(f"{PACKAGE}.report.command:report", "What to act on: memory by function and environment.", "report"),
     "lines": Lazy(

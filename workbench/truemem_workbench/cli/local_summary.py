@@ -74,7 +74,7 @@ class Summary:
     last: Sequence[Row]
     finding: Finding
     sentences: Sequence[str] = ()
-    """On the size."""
+    """On the memory size."""
 
     def document(self, files: Sequence[Path]) -> dict[str, object]:
         return {
@@ -164,13 +164,16 @@ def _judged(printed: Sequence[str], rows: Sequence[Row], commands: Commands) -> 
         need("report")
     except BadInput:  # `truemem[local]` runs functions without it
         return finding, []
+    from ..analysis.sizing import HEADROOM, of_memory
     from ..report.collect import collect  # scipy and duckdb take most of a second
-    from ..report.render import of_size
     from ..report.store import Store
-    from ..report.summary import HEADROOM
 
     with tempfile.TemporaryDirectory(prefix="truemem-summary-") as folder, Store() as store:
         path = Path(folder) / "lines.log"
         path.write_text("".join(f"{text}\n" for text in printed), encoding="utf-8", errors="replace")
         report = collect(store, store.load([path]))
-    return finding, [sentence for each in report.functions for sentence in of_size(each.sizing, HEADROOM)]
+    said = [sentence for each in report.functions for sentence in of_memory(each.sizing, HEADROOM)]
+    if any(each.sizing.can_shrink for each in report.functions):
+        # durations here are not those of Lambda: nothing is predicted from them
+        said.append(f"Less memory is less CPU. Measure sizes: {commands.sweep}")
+    return finding, said

@@ -160,6 +160,11 @@ class LocalLambda:
         return list(self._server.notices)
 
     @property
+    def limits_cpu(self) -> bool:
+        """True if the processes have a limit of CPU: it was asked for, and this machine permits it."""
+        return self._server.environment.cpu.group is not None
+
+    @property
     def reports(self) -> list[Report]:
         return list(self._server.journal.reports)
 

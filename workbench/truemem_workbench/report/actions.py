@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ..analysis.finding import COUNTED, TOO_FEW, Finding
+from ..analysis.sizing import NEAR, Fit
 from ..support.terminal import brief, counted, mib, whole
 from .summary import Function, Report
-
-NEAR = 0.9
-"""Share of the memory size that function, sidecar and extensions reach together: then the limit is near."""
 
 
 class Need(IntEnum):
@@ -26,7 +24,9 @@ class Need(IntEnum):
     UNDECIDED = 5
     """It rises, and it is not known yet whether it goes on."""
     OVERSIZED = 6
-    NOTHING = 7
+    TO_MEASURE = 7
+    """A smaller size is safe, and it is not known what it costs."""
+    NOTHING = 8
 
     @property
     def text(self) -> str:
@@ -63,7 +63,8 @@ def _action(function: Function) -> Action:
 SORTED: Mapping[str, Callable[[Action], tuple[float | str, ...]]] = {
     "urgency": lambda each: (each.need, each.rank, each.name),
     "growth": lambda each: (-(each.function.growth_kib or 0.0), each.name),
-    "saving": lambda each: (-(each.function.sizing.saved_gb_s or 0.0), each.name),
+    "saving": lambda each: (-_saving(each.function), each.name),
+    "cost": lambda each: (-_spent(each.function), each.name),
 }
 """Orders of the list, by the name that --sort has for them."""
 
@@ -137,25 +138,49 @@ def _near(function: Function) -> _Found | None:
     used = peak + (function.sizing.others or 0.0)
     if used < NEAR * size:
         return None
-    suggested = function.sizing.suggested
-    more = f"; smallest safe size {suggested:,} MB" if suggested and suggested > size else ""
+    more = f"; smallest safe size {function.sizing.safe:,} MB" if function.sizing.fit is Fit.SMALL else ""
     return Need.NEAR_THE_LIMIT, -used / size, f"{mib(used)} of {whole(size)} MB ({used / size:.0%}){more}"
 
 
 def _oversized(function: Function) -> _Found | None:
-    sizing = function.sizing
-    if not sizing.suggested or not sizing.size or sizing.suggested >= sizing.size:
+    sizing, prediction = function.sizing, function.sizing.prediction
+    if sizing.fit is not Fit.OVERSIZED or prediction is None:
         return None
-    less = 1 - sizing.suggested / sizing.size
-    money = f", ${sizing.saving:,.2f} a month" if sizing.saving is not None else ""
-    now = f"needs {mib(sizing.need)} of {whole(sizing.size)} MB"
-    text = f"{now}; {sizing.suggested:,} MB is safe ({less:.0%} less{money})"
-    return Need.OVERSIZED, -(sizing.saved_gb_s or 0.0), text
+    less = 1 - prediction.cost.high / prediction.cost_now
+    text = f"{_needs(function)}; {prediction.size:,} MB costs at least {int(100 * less)}% less"
+    return Need.OVERSIZED, -_saving(function), text
+
+
+def _saving(function: Function) -> float:
+    """The least that the suggested size saves in the invocations that were read."""
+    sizing = function.sizing
+    if sizing.fit is not Fit.OVERSIZED or sizing.saving is None:
+        return 0.0
+    return sizing.saving.low * function.peaks.invocations
+
+
+def _spent(function: Function) -> float:
+    """What the invocations that were read have cost."""
+    return 0.0 if function.cost is None else function.cost.per_million * function.peaks.invocations
+
+
+def _to_measure(function: Function) -> _Found | None:
+    if function.sizing.fit is not Fit.UNMEASURED:
+        return None
+    return Need.TO_MEASURE, -(function.size or 0.0), f"{_needs(function)}; CPU time is not known: truemem size"
+
+
+def _needs(function: Function) -> str:
+    return f"needs {mib(function.sizing.need)} of {whole(function.size)} MB"
 
 
 def _nothing(function: Function) -> _Found:
-    reason = function.sizing.reason
-    return Need.NOTHING, 0.0, f"{whole(function.size)} MB fits" if reason is None else "no size to suggest yet"
+    sizing, size = function.sizing, whole(function.size)
+    if sizing.reason is not None:
+        return Need.NOTHING, 0.0, "no size to suggest yet"
+    if sizing.prediction is not None:
+        return Need.NOTHING, 0.0, f"{size} MB fits; {sizing.safe:,} MB is enough memory, but may cost more"
+    return Need.NOTHING, 0.0, f"{size} MB fits"
 
 
-_CHECKS = (_out_of_memory, _running_out, _growing, _failing, _near, _undecided, _oversized, _nothing)
+_CHECKS = (_out_of_memory, _running_out, _growing, _failing, _near, _undecided, _oversized, _to_measure, _nothing)

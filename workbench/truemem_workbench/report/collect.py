@@ -18,7 +18,10 @@ from ..analysis import fleet
 from ..analysis.finding import TOO_FEW, Finding, commands_deployed, most_urgent, urgency
 from ..analysis.fleet import RATE, Together
 from ..analysis.growth_lines import Growth, named
+from ..analysis.prices import GB_SECOND, MONTH_MS, Cost, cost
 from ..analysis.resources import Resource
+from ..analysis.size_prediction import Invocations
+from ..analysis.sizing import HEADROOM, ORDINARY_MIB, SizingFigures, advise_size
 from ..aws.cloudwatch import Source
 from ..lines.line import read as read_lines
 from ..lines.log_files import on_disk, size_of
@@ -31,6 +34,7 @@ from ..support.terminal import Count, notify, progress
 from .judging import (
     Judged,
     Judges,
+    computed,
     count_batch,
     durations,
     finding_of,
@@ -44,8 +48,6 @@ from .judging import (
 )
 from .store import Loaded, Store
 from .summary import (
-    GB_SECOND,
-    HEADROOM,
     Durations,
     EnvironmentSummary,
     Function,
@@ -54,23 +56,25 @@ from .summary import (
     Payload,
     Peaks,
     Report,
-    SizingFigures,
     added,
-    advise_size,
 )
 
 WORTH_A_POOL = 200
 """Least number of environments for a pool of processes. Fewer are judged before a process has started."""
 
 
+LEAST_SPAN_MS = 3600 * 1000
+"""Lines of a shorter time do not tell a month's traffic."""
+
+
 class Prices(NamedTuple):
-    """What the suggested sizes and their savings depend on."""
+    """What the suggested sizes and the costs depend on."""
 
     headroom: float = HEADROOM
     """Share that is added to the need."""
     per_month: float | None = None
-    """Invocations of all functions, for the saving."""
-    gb_second: float = GB_SECOND
+    """Invocations of all functions. None: as many as the lines have in their time."""
+    gb_second: float = GB_SECOND["x86_64"]
     """USD."""
 
 
@@ -116,13 +120,15 @@ def report_of(
     for environment in environments:
         groups.setdefault((environment.function, environment.version), []).append(environment)
     peaks = peaks_by(store, "coalesce(function, ''), coalesce(version, '')")
-    explained, lasted = payloads(store), durations(store)
+    explained, lasted, at_sizes = payloads(store), durations(store), computed(store)
     together = dict(zip(evidences, fleet.accuse(list(map(fleet.pool, evidences.values()))), strict=True))
 
+    per_month = prices.per_month if prices.per_month is not None else _traffic(environments, total)
+
     def function(key: tuple[str, str]) -> Function:
-        share = None if prices.per_month is None else prices.per_month * peaks[key].invocations / total
-        more = explained.get(key), lasted.get(key), together.get(key)
-        made = function_of(key, groups[key], peaks[key], more, prices.headroom, share, prices.gb_second)
+        share = None if per_month is None else per_month * peaks[key].invocations / total
+        more = explained.get(key), lasted.get(key), together.get(key), at_sizes.get(key, {})
+        made = function_of(key, groups[key], peaks[key], more, prices._replace(per_month=share))
         return _with_line(made, profiled)
 
     return Report(
@@ -231,19 +237,17 @@ def function_of(
     key: tuple[str, str],
     environments: Sequence[EnvironmentSummary],
     peaks: Peaks,
-    more: tuple[Payload | None, Durations | None, Together | None],
-    headroom: float,
-    per_month: float | None,
-    price: float,
+    more: tuple[Payload | None, Durations | None, Together | None, Mapping[float, Invocations]],
+    prices: Prices,
 ) -> Function:
+    """`prices`: with the traffic of this function."""
     causes = added([{environment.finding.cause: 1} for environment in environments])
     held: dict[str, list[float]] = {}
     for environment in environments:
         for name, value in environment.holders.items():
             held.setdefault(name, []).append(value)
-    billed = sum(each.billed for each in environments)
     growing = [each.finding for each in environments if each.finding.grows]
-    payload, lasted, together = more
+    payload, lasted, together, at_sizes = more
     finding = _function_finding(environments, together)
     latest = max(environments, key=lambda each: each.last_ms or 0)
     seen = SizingFigures(
@@ -260,7 +264,7 @@ def function_of(
         open=_open_question(finding),
         settled=sum(each.settled for each in environments),
         rising=sum(each.rises for each in environments),
-        billed_ms=sum(each.billed_ms for each in environments) / billed if billed else None,
+        computed=at_sizes.get(latest.size or 0.0),
     )
     return Function(
         function=key[0],
@@ -287,7 +291,8 @@ def function_of(
         methods=added([each.methods for each in environments]),
         payload=payload,
         durations=lasted or Durations(p50=None, p99=None),
-        sizing=advise_size(seen, headroom=headroom, per_month=per_month, price=price),
+        sizing=advise_size(seen, headroom=prices.headroom, gb_second=prices.gb_second),
+        cost=_cost(environments, prices),
         resources=_most_urgent_resources(environments),
     )
 
@@ -310,6 +315,29 @@ def _function_finding(environments: Sequence[EnvironmentSummary], together: Toge
         grows=True,
         settled=True,
         pattern="a-cache-without-bound",
+    )
+
+
+def _traffic(environments: Sequence[EnvironmentSummary], invocations: int) -> float | None:
+    """Invocations a month, if they go on as they were from the first line to the last."""
+    times = [each for one in environments for each in (one.first_ms, one.last_ms) if each is not None]
+    span_ms = max(times, default=0.0) - min(times, default=0.0)
+    return invocations * MONTH_MS / span_ms if span_ms >= LEAST_SPAN_MS else None
+
+
+def _cost(environments: Sequence[EnvironmentSummary], prices: Prices) -> Cost | None:
+    if any(each.managed or not each.size or each.size > ORDINARY_MIB for each in environments):
+        return None
+    billed = sum(each.billed for each in environments)
+    if not billed:
+        return None
+    return cost(
+        invocations=billed,
+        gb_s=sum((each.size or 0.0) * each.billed_ms for each in environments) / 1024 / 1000,
+        init_gb_s=sum((each.size or 0.0) * each.init_ms for each in environments) / 1024 / 1000,
+        line_bytes=sum(each.line_bytes for each in environments),
+        gb_second=prices.gb_second,
+        a_month=prices.per_month,
     )
 
 

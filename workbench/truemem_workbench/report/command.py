@@ -30,7 +30,7 @@ Exit codes:
 """
 FORMATS = ("text", "json", "csv", "line")
 ENDINGS = (".json", ".csv", ".html")
-ORDERS = ("urgency", "growth", "saving")
+ORDERS = ("urgency", "growth", "saving", "cost")
 FAILURES = {
     "leak": lambda view: any(function.growing for function in view.report.functions),
     "oom": lambda view: any(function.peaks.out_of_memory + function.ended for function in view.report.functions),
@@ -63,9 +63,18 @@ SINCE_SAVED = ("peak", "duration")
 @click.option(
     "--max-growth", default=10.0, show_default=True, type=Finite(0), metavar="%", help="Allowed over --baseline."
 )
-@click.option("--invocations-per-month", "per_month", type=Finite(0), metavar="N", help="Traffic, for the saving.")
+@click.option(
+    "--invocations-per-month", "per_month", type=Finite(0), metavar="N", help="Traffic [default: as in the lines]."
+)
 @click.option("--headroom", default=20, show_default=True, type=Finite(0, 300), metavar="%", help="Added to the need.")
-@click.option("--gb-second", default=0.0000166667, show_default=True, type=Finite(0), help="USD; us-east-1, x86_64.")
+@click.option(
+    "--architecture",
+    type=click.Choice(["x86_64", "arm64"]),
+    default="x86_64",
+    show_default=True,
+    help="Whose price to take, in us-east-1.",
+)
+@click.option("--gb-second", type=Finite(0), metavar="USD", help="Another price.")
 @click.option(
     "--fail-on",
     multiple=True,
@@ -90,6 +99,7 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
     Whole logs, with or without what `sam logs` and `aws logs tail` put before a line, exports of the console (CSV,
     JSON), answers of the aws command, gzipped or not.
     """
+    from ..analysis.prices import GB_SECOND
     from .actions import actions
     from .collect import Prices
     from .render import View, print_as, write_report
@@ -98,7 +108,9 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
     form = chosen(options["form"], options["as_json"])
     _check_options(options)
     where = source(files, options["function_name"], options["log_group"], options["since"])
-    prices = Prices(options["headroom"] / 100, options["per_month"], options["gb_second"])
+    listed = GB_SECOND[options["architecture"]]
+    gb_second = listed if options["gb_second"] is None else options["gb_second"]
+    prices = Prices(options["headroom"] / 100, options["per_month"], gb_second)
     if options["engine"] == "spark":
         from .spark import report_on_spark as report_of
     else:

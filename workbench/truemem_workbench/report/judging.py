@@ -22,6 +22,7 @@ from ..analysis.finding import Finding, commands_deployed
 from ..analysis.growth_lines import Growth, merged
 from ..analysis.resources import Resource, resources
 from ..analysis.runtime_heap import readings
+from ..analysis.size_prediction import Invocations
 from ..lines.growth import GrowthProfile, profile_in
 from ..lines.record import Record, record_of
 from .store import Store
@@ -40,6 +41,14 @@ _DURATIONS = """
 SELECT coalesce(function, '') AS function, coalesce(version, '') AS version,
     round(duration_ms, 2 - floor(log10(greatest(duration_ms, 1)))::INT) AS ms, count(*) AS n
 FROM batch WHERE duration_ms IS NOT NULL GROUP BY ALL
+"""
+
+# bins of about 5 %, with their sums: in hundredths of a ms, so that their order does not matter
+_COMPUTED = """
+SELECT coalesce(function, '') AS function, coalesce(version, '') AS version, size,
+    round(20 * ln(duration_ms))::INT AS ms_bin, round(20 * ln(greatest(cpu_ms, 0.01)))::INT AS cpu_bin, count(*) AS n,
+    sum(round(100 * duration_ms)::BIGINT)::BIGINT AS ms, sum(round(100 * cpu_ms)::BIGINT)::BIGINT AS cpu
+FROM batch WHERE duration_ms > 0 AND cpu_ms >= 0 AND size > 0 AND shared_by IS NULL GROUP BY ALL
 """
 
 LARGE_MIB = 0.25
@@ -64,14 +73,14 @@ SELECT coalesce(function, '') AS function, coalesce(version, '') AS version, gro
 FROM batch WHERE growth IS NOT NULL
 """
 
-TABLES = ("counts", "payloads", "durations", "profiles")
+TABLES = ("counts", "payloads", "durations", "computed", "profiles")
 """What all batches add their counts to."""
 
 
 def count_batch(store: Store, by: str | None) -> None:
     """Add the invocations of the present batch."""
     more = "round(peak - baseline, 1)" if by is not None else "NULL::FLOAT"  # only `parts` asks for it
-    queries = (_COUNTED.format(more=more), _PAYLOAD_RATIOS, _DURATIONS, _PROFILES)
+    queries = (_COUNTED.format(more=more), _PAYLOAD_RATIOS, _DURATIONS, _COMPUTED, _PROFILES)
     for table, query in zip(TABLES, queries, strict=True):
         store.execute(f"CREATE TABLE IF NOT EXISTS {table} AS {query} LIMIT 0")
         store.execute(f"INSERT INTO {table} {query}")
@@ -159,6 +168,22 @@ def durations(store: Store) -> dict[tuple[str, str], Durations]:
     return {row["place"]: Durations(p50=row["p50"], p99=row["p99"]) for row in rows}
 
 
+def computed(store: Store) -> dict[tuple[str, str], dict[float, Invocations]]:
+    """Durations and CPU times of each function and version that has any, by memory size."""
+    rows = store.columns("""
+    SELECT function, version, size, sum(ms) / sum(n) / 100 AS ms, sum(cpu) / sum(n) / 100 AS cpu, sum(n)::BIGINT AS n
+    FROM computed GROUP BY function, version, size, ms_bin, cpu_bin ORDER BY ALL
+    """)
+    keys = list(zip(rows["function"], rows["version"], rows["size"].tolist(), strict=True))
+    begins = [at for at, key in enumerate(keys) if at == 0 or key != keys[at - 1]]
+    found: dict[tuple[str, str], dict[float, Invocations]] = {}
+    for begin, end in zip(begins, [*begins[1:], len(keys)], strict=False):
+        function, version, size = keys[begin]
+        columns = (rows[name][begin:end] for name in ("ms", "cpu", "n"))
+        found.setdefault((function, version), {})[size] = Invocations(size, *columns)
+    return found
+
+
 def growths(store: Store) -> dict[tuple[str, str], Growth]:
     """The lines of code that keep memory, of each function and version that was profiled."""
     found: dict[tuple[str, str], list[GrowthProfile]] = {}
@@ -209,7 +234,10 @@ SELECT environment, any_value(function) AS function, any_value(version) AS versi
     -- of all its life: what is live shows at major collections, which may be far apart
     max_by(runtime_heap, hash(invocation), 400) FILTER (runtime_heap IS NOT NULL) AS runtime_heaps,
     arg_max(runtime_heap, invocation) FILTER (runtime_heap IS NOT NULL) AS last_runtime_heap,
-    coalesce(sum(ceil(duration_ms)), 0) AS billed_ms, count(duration_ms) AS billed,
+    count(duration_ms) AS billed,
+    coalesce(sum(coalesce(billed_ms, ceil(duration_ms))) FILTER (duration_ms IS NOT NULL), 0) AS billed_ms,
+    coalesce(sum(greatest(billed_ms - ceil(duration_ms), 0)), 0) AS init_ms,
+    sum(line_bytes)::BIGINT AS line_bytes, count(shared_by) > 0 AS managed,
     arg_max(request, (peak, -invocation)) FILTER (peak IS NOT NULL)::VARCHAR AS peak_request,
     min_by(request::VARCHAR, invocation, 10) FILTER (out_of_memory AND request IS NOT NULL) AS killed,
     histogram(coalesce(method, 'none')) AS methods, count(*) FILTER (report_missing OR dropped) AS lost
@@ -427,8 +455,11 @@ def _environment(row: dict[str, Any], reported: Sequence[Resource], finding: Fin
         unbounded=row["unbounded"],
         others=rounded_mib(row["others"]),
         holders={name: round(value, 2) for name, value in holders.items() if value is not None},
-        billed_ms=row["billed_ms"],
         billed=row["billed"],
+        billed_ms=row["billed_ms"],
+        init_ms=row["init_ms"],
+        line_bytes=row["line_bytes"],
+        managed=row["managed"],
         methods=row["methods"],
         lost=row["lost"],
         peak_request=row["peak_request"],

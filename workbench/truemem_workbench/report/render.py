@@ -18,7 +18,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..analysis.finding import COUNTED
+from ..analysis.finding import COUNTED, commands_deployed
+from ..analysis.prices import Cost, dollars
+from ..analysis.sizing import of_cost, of_memory
 from ..aws.clients import is_object, put_object
 from ..lines.wrapped import not_read
 from ..support.bad_input import BadInput
@@ -26,8 +28,10 @@ from ..support.terminal import counted, fitted, mib, output, table, whole
 from ..support.untrusted_text import cell, visible
 from .actions import Action, Need, in_one_line
 from .saved_run import Changes, Comparison
-from .summary import ORDINARY_MIB, EnvironmentSummary, Function, Part, Report, Sizing
+from .summary import EnvironmentSummary, Function, Part, Report
 
+NAMED_WIDTH = 76
+"""Room for a name in 80 columns."""
 WIDE = 120
 """Least width of a terminal that shows all columns."""
 CAUSES: dict[str, str] = {
@@ -44,6 +48,7 @@ NEEDS = {
     Need.NEAR_THE_LIMIT: "yellow",
     Need.UNDECIDED: "yellow",
     Need.OVERSIZED: "cyan",
+    Need.TO_MEASURE: "cyan",
     Need.NOTHING: "green",
 }
 
@@ -116,13 +121,20 @@ def _list(actions: Sequence[Action]) -> Iterator[Text]:
     """Two lines for each: its name, and what to do. With Lambda's longest names neither has more than 80 characters."""
     for number, each in enumerate(actions, 1):
         need = each.need.text
-        yield Text(f"{number:3} ", "dim").append(visible(each.name), "bold")
+        yield Text(f"{number:3} ", "dim").append(visible(each.name), "bold").append(_cost_beside(each), "dim")
         yield Text("    ").append(need, NEEDS[each.need]).append(each.text.removeprefix(need))
+
+
+def _cost_beside(each: Action) -> str:
+    """What the function costs in a month, if it fits beside its name."""
+    cost = each.function.cost
+    text = "" if cost is None or cost.per_month is None else f"  {dollars(cost.per_month)} a month"
+    return text if len(each.name) + len(text) <= NAMED_WIDTH else ""
 
 
 def _functions(functions: Sequence[Function], narrow: bool) -> Table:
     names = ["envs", "inv.", "p50", "p99", "max", "mark", "OOM"]
-    more = [] if narrow else ["current", "size", "KiB/inv."]
+    more = [] if narrow else ["current", "size", "KiB/inv.", "$/million", "$/month"]
     made = table("Functions: peaks, MiB", ("function",), [*names, *more], ("findings",))
     for each in functions:
         slope = "-" if each.growth_kib is None else f"{each.growth_kib:,.1f}"
@@ -132,10 +144,15 @@ def _functions(functions: Sequence[Function], narrow: bool) -> Table:
             *_peaks(each),
             whole(each.mark),
             f"{each.peaks.out_of_memory:,}",
-            *(() if narrow else (mib(each.current_median), whole(each.size), slope)),
+            *(() if narrow else (mib(each.current_median), whole(each.size), slope, *_costs(each.cost))),
             _causes(each.causes),
         )
     return made
+
+
+def _costs(cost: Cost | None) -> tuple[str, str]:
+    million, month = (cost.per_million, cost.per_month) if cost is not None else (None, None)
+    return ("-" if million is None else f"{million:,.2f}", "-" if month is None else f"{month:,.2f}")
 
 
 def _environments(environments: Sequence[EnvironmentSummary], narrow: bool, view: View) -> Table:
@@ -357,7 +374,10 @@ def _of_function(function: Function, environments: Sequence[EnvironmentSummary],
     if function.mark_only_rises:
         many = counted(function.mark_only_rises, "environment")
         yield (f"Max Memory Used rose in {many} whose memory has settled well below it: it keeps the highest moment.")
-    yield from of_size(function.sizing, headroom)
+    yield from of_memory(function.sizing, headroom)
+    yield from of_cost(function.sizing, commands_deployed(function.function).sweep)
+    if function.cost is not None:
+        yield _parts_of_cost(function.cost)
     if (payload := function.payload) is not None:
         yield (
             f"Peak growth is {payload.times:,.1f} times the payload (event and answer together): the median of"
@@ -365,32 +385,14 @@ def _of_function(function: Function, environments: Sequence[EnvironmentSummary],
         )
 
 
-def of_size(sizing: Sizing, headroom: float) -> Iterator[str]:
-    if sizing.suggested is None:
-        yield f"No memory size is suggested: {sizing.reason}."
-    else:
-        yield (
-            f"Smallest safe memory size: {sizing.suggested:,} MB. The function needed {mib(sizing.need)} MiB at most"
-            f" (upper bounds count), sidecar and extensions held {mib(sizing.others or 0.0)}; {headroom:.0%} are added,"
-            " then rounded up." + (f" It has {sizing.size:,.0f} MB now." if sizing.size else "")
-        )
-        if sizing.suggested > ORDINARY_MIB:
-            yield f"Above {ORDINARY_MIB:,} MB there are only Lambda Managed Instances."
-        if sizing.saving is not None:
-            word = "saves" if sizing.saving >= 0 else "costs"
-            yield f"At that traffic it {word} ${abs(sizing.saving):,.2f} a month, if durations stay as they are."
-        if sizing.cpu_now and sizing.cpu_then and sizing.suggested < (sizing.size or 0):
-            yield _of_cpu(sizing.cpu_now, sizing.cpu_then)
-    if sizing.mark_suggests is not None:
-        yield f"The mark, {whole(sizing.mark)} MB, would have suggested {sizing.mark_suggests:,} MB by the same rule."
-
-
-def _of_cpu(now: float, then: float) -> str:
-    text = f"Less memory is less CPU: {now:.2f} vCPU become {then:.2f}"
-    if then >= 1:
-        return text + "; code that runs on one core is as fast as before."
-    slower = min(now, 1.0) / then
-    return (
-        text
-        + f". Code that computes all the time takes up to {slower:.1f} times as long, and then saves little or nothing."
-    )
+def _parts_of_cost(cost: Cost) -> str:
+    """What the function costs, by what is paid for."""
+    parts = {
+        "computing": cost.computing,
+        "init phases": cost.init,
+        "requests": cost.requests,
+        "the sidecar's log lines": cost.log_lines,
+    }
+    each = ", ".join(f"{dollars(usd)} {name}" for name, usd in parts.items() if usd)
+    month = "" if cost.per_month is None else f", {dollars(cost.per_month)} a month at {cost.invocations:,.0f}"
+    return f"A million invocations cost {dollars(cost.per_million)}{month}: {each}."

@@ -66,6 +66,13 @@ _HEAP = (
     " + coalesce(m.heap.blocks, 0) + coalesce(m.rss.anon, 0) + coalesce(m.CurrentRSS, 0)"
 )
 
+_PLACE = """strpos(line, '{"')"""  # not Loki's labels, {job="x"}, which stand before the line
+_TEXT = (
+    f"CASE WHEN starts_with(line, '{{') THEN line WHEN NOT contains(substr(line, 1, {_PLACE}), '{NAMES[0]}')"
+    f" THEN substr(line, {_PLACE}) END"
+)
+"""The JSON of a line, after any text before it. NULL if another line, in quotes, is in that text."""
+
 # Objects that few lines have are kept as JSON: as structs, each of their members would be a column to write and to sort
 _COLUMNS = {
     # the hash stands for both names: 8 bytes to sort and to join by, where a log stream has 60
@@ -87,6 +94,9 @@ _COLUMNS = {
     "init_peak": _mib("m.initPeakRSS"),
     "size": _mib("m.memoryLimit"),
     "duration_ms": _mib("m.durationMs"),
+    "cpu_ms": _mib("m.cpuMs"),
+    "billed_ms": _mib("m.billedDurationMs"),
+    "line_bytes": f"strlen({_TEXT})",
     "held_truemem": _mib("m.holders.truemem"),
     "held_function": _mib('m.holders."function"'),
     "held_extensions": f"CASE WHEN isfinite({_EXTENSIONS}) THEN to_json(m.holders.extensions)::VARCHAR END",
@@ -135,6 +145,8 @@ _OF_EACH = {
     "mark": _mib("a.MaxMemoryUsed[place]"),
     "upper": _mib("a.aggregate.peakUpper[place]"),
     "duration_ms": _mib("a.aggregate.durationMs[place]"),
+    "cpu_ms": _mib("a.aggregate.cpuMs[place]"),
+    "line_bytes": "strlen(text) // whole",
     "raced": "coalesce(list_contains(a.aggregate.raced, place - 1), false)",
     "many": "NULL",
     "rest": "NULL",
@@ -143,7 +155,7 @@ _SHAPE = _shape(_COLUMNS.values(), "m", MEMBERS)
 _ARRAYS = _shape(_OF_EACH.values(), "a", {**MEMBERS, **{name: [kind] for name, kind in METRICS.items()}})
 """Arrays in a line of many invocations."""
 _OF_THE_LAST = (
-    *("baseline", "lower", "payload", "held_truemem", "held_function", "threads"),
+    *("baseline", "lower", "payload", "billed_ms", "held_truemem", "held_function", "threads"),
     *("held_extensions", "held_by_extensions", "heap", "heap_held", "runtime_heap"),
     *("resources", "growth", "shared_by", "files", "request_bytes", "environment_used", "processes"),
 )
@@ -155,13 +167,6 @@ def _selected(columns: dict[str, str]) -> str:
 
 COLUMNS = f"{_selected(_COLUMNS)} FROM (SELECT '' AS line, json_transform('{{}}', '{_SHAPE}') AS m)"
 """All columns of an empty line, with names and types."""
-
-_PLACE = """strpos(line, '{"')"""  # not Loki's labels, {job="x"}, which stand before the line
-_TEXT = (
-    f"CASE WHEN starts_with(line, '{{') THEN line WHEN NOT contains(substr(line, 1, {_PLACE}), '{NAMES[0]}')"
-    f" THEN substr(line, {_PLACE}) END"
-)
-"""The JSON of a line, after any text before it. NULL if another line, in quotes, is in that text."""
 
 INVOCATIONS = """
 SELECT line.*, request_values.by_value,
@@ -229,8 +234,8 @@ def spread() -> str:
     last = {name: f"CASE WHEN place = whole THEN {_COLUMNS[name]} END" for name in _OF_THE_LAST}
     return f"""
     SELECT {_selected({**_COLUMNS, **last, **_OF_EACH})} FROM (
-        SELECT m, a, len(a.aggregate.invocation) AS whole, unnest(generate_series(1, whole)) AS place FROM (
-            SELECT json_transform(text, '{_SHAPE}') AS m, json_transform(text, '{_ARRAYS}') AS a
+        SELECT text, m, a, len(a.aggregate.invocation) AS whole, unnest(generate_series(1, whole)) AS place FROM (
+            SELECT text, json_transform(text, '{_SHAPE}') AS m, json_transform(text, '{_ARRAYS}') AS a
             FROM (SELECT {_TEXT} AS text FROM (SELECT many AS line FROM found WHERE many IS NOT NULL))
         )
     )

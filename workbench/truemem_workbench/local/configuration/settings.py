@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Literal, NamedTuple
 
+from truemem.config import VCPU_MIB
+
 from ...support.bad_input import BadInput
 from .function import Function
 
@@ -54,8 +56,6 @@ def _quantile(share: float) -> float:
     return RUNTIME_LEAD_US[-1][1]
 
 
-MIB_OF_A_VCPU = 1769
-"""AWS's developer guide, "Configure Lambda function memory": at 1,769 MB a function has the equivalent of one vCPU."""
 LEAST_VCPUS, MOST_VCPUS = 0.05, 6  # the kernel's least quota is 1 ms, in a period of 20 ms
 
 
@@ -67,7 +67,7 @@ def vcpus_of(cpu: str | float, memory_mib: int, *, managed: bool) -> float | Non
     if cpu == "off" or (cpu == "size" and managed):
         return None
     if cpu == "size":
-        return min(memory_mib / MIB_OF_A_VCPU, MOST_VCPUS)
+        return min(memory_mib / VCPU_MIB, MOST_VCPUS)
     try:
         vcpus = float(cpu)
     except ValueError:

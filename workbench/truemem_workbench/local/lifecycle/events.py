@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from ...support.untrusted_text import loads
 from ..configuration.settings import VERSION, Settings
 from ..errors import Failure
 from ..processes.memory import MiB
@@ -85,6 +86,44 @@ class Report:
             metrics["restoreDurationMs"] = self.restore_duration_ms
         record = {"requestId": self.request_id, **_status(self.status, self.error_type), "metrics": metrics}
         return record | _optional(spans=list(spans), tracing=tracing)
+
+
+_METRICS = {
+    "Duration": "durationMs",
+    "Billed Duration": "billedDurationMs",
+    "Memory Size": "memorySizeMB",
+    "Max Memory Used": "maxMemoryUsedMB",
+    "Init Duration": "initDurationMs",
+    "Restore Duration": "restoreDurationMs",
+}
+
+
+def parse_report(text: str) -> Report | None:
+    """The figures of a REPORT line, in Lambda's text format or its JSON format. None if the line is another one."""
+    try:
+        record = _record_of(text) if text.startswith("REPORT ") else loads(text)["record"]
+        metrics = record["metrics"]
+        return Report(
+            request_id=record["requestId"],
+            status=record.get("status") or "success",
+            error_type=record.get("errorType"),
+            duration_ms=metrics["durationMs"],
+            billed_duration_ms=math.ceil(metrics["billedDurationMs"]),
+            memory_size_mib=int(metrics["memorySizeMB"]),
+            max_memory_used_mib=int(metrics["maxMemoryUsedMB"]),
+            init_duration_ms=metrics.get("initDurationMs"),
+            restore_duration_ms=metrics.get("restoreDurationMs"),
+        )
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _record_of(line: str) -> dict[str, Any]:
+    """What `platform.report` would have in its record."""
+    said = dict(part.split(": ", 1) for part in line.strip().split("\t"))
+    metrics = {_METRICS[name]: float(value.split()[0]) for name, value in said.items() if name in _METRICS}
+    names = {"requestId": "REPORT RequestId", "status": "Status", "errorType": "Error Type"}
+    return {**{key: said.get(name) for key, name in names.items()}, "metrics": metrics}
 
 
 def make_report(

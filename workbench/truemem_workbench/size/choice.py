@@ -1,0 +1,183 @@
+"""What was seen at each memory size, what speaks against a size, and which of the rest to take. Pure.
+
+It does not matter where the invocations ran. The strategies have the names and the meaning of AWS Lambda Power Tuning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..analysis.finding import Finding
+from ..analysis.prices import GB_SECOND, MILLION, computing
+from ..analysis.sizing import HEADROOM
+from ..support.terminal import mib
+
+Strategy = Literal["cost", "speed", "balanced"]
+STRATEGIES: tuple[Strategy, ...] = ("cost", "speed", "balanced")
+SAME = 0.05
+"""Costs, or durations, that differ by no more than this share are taken as equal: then the other one decides."""
+BALANCED_WEIGHT = 0.5
+
+Reason = Literal["killed", "timeout", "failed", "slow", "headroom", "unmeasured"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What was seen at one memory size. Sizes in MiB, durations in ms. None: not known."""
+
+    memory: int
+    durations: Sequence[float] = ()
+    """Of the invocations after the warm-up that did not fail."""
+    init: float | None = None
+    invocations: int = 0
+    """Warm-up and failures included."""
+    failures: int = 0
+    killed: int = 0
+    """Failures for memory."""
+    timeouts: int = 0
+    error: str = ""
+    """The last failure."""
+    peak: float | None = None
+    """Most that an invocation or the init phase can have needed: of the function alone."""
+    current: float | None = None
+    """Median of what invocations left behind."""
+    others: float = 0.0
+    """Most that the sidecar and other extensions held."""
+    finding: Finding | None = None
+
+    @property
+    def held(self) -> float | None:
+        """Most of the memory size that was needed."""
+        return None if self.peak is None else self.peak + self.others
+
+    @property
+    def headroom(self) -> float | None:
+        """Memory that is left, as a share of what was needed. Not known of a size at which it was killed."""
+        return None if not self.held or self.killed else max(0.0, self.memory / self.held - 1)
+
+    @property
+    def p50(self) -> float:
+        return self.percentile(50)
+
+    def percentile(self, percent: int) -> float:
+        """A duration that occurred (nearest rank). NaN if none is known."""
+        ranked = sorted(self.durations)
+        return ranked[max(0, math.ceil(percent * len(ranked) / 100) - 1)] if ranked else math.nan
+
+    def cost(self, architecture: str) -> float:
+        """USD per million invocations, without requests and init phases; the slowest 5 % count as p95. NaN if no
+        duration is known."""
+        if not self.durations:
+            return math.nan
+        slowest = self.percentile(95)  # one pause of the machine would decide it otherwise
+        billed = sum(math.ceil(min(each, slowest)) for each in self.durations) / len(self.durations)
+        return MILLION * computing(self.memory, billed, GB_SECOND[architecture])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a size must have, and what to look for among those that have it."""
+
+    strategy: Strategy = "cost"
+    weight: float = BALANCED_WEIGHT
+    """Of `balanced`: 1 counts cost alone, 0 duration alone."""
+    architecture: str = "x86_64"
+    max_duration: float | None = None
+    """Highest p95 that is allowed, in ms."""
+
+
+def reasons(trial: Trial, wanted: Wanted) -> dict[Reason, str]:
+    """What speaks against a size, each in a few words. Empty if nothing does."""
+    found: dict[Reason, str] = {}
+    if trial.killed:
+        found["killed"] = f"killed for memory in {trial.killed} of {trial.invocations} invocations"
+    if trial.timeouts:
+        found["timeout"] = f"timed out in {trial.timeouts} of {trial.invocations} invocations"
+    if not found and not trial.durations:
+        failed = f"all invocations failed, the last with {trial.error}"
+        found["failed"] = failed if trial.failures else "no invocation after the warm-up"
+    if wanted.max_duration is not None and (slow := trial.percentile(95)) > wanted.max_duration:
+        found["slow"] = f"p95 of {slow:,.0f} ms, {wanted.max_duration:g} are allowed"
+    if trial.held is None and not found:
+        found["unmeasured"] = "its peak is not known"
+    if trial.headroom is not None and trial.headroom < HEADROOM:
+        found["headroom"] = f"{trial.headroom:.0%} headroom over {mib(trial.held)} MiB, {HEADROOM:.0%} are wanted"
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The sizes to take, of those that nothing speaks against. None: there is no such size."""
+
+    wanted: Wanted
+    trials: Sequence[Trial]
+    against: Mapping[int, Mapping[Reason, str]]
+    """What speaks against a size, by its MiB; empty for one that can be taken."""
+    cheapest: Trial | None = None
+    fastest: Trial | None = None
+    suggested: Trial | None = None
+
+    @property
+    def grows(self) -> bool:
+        """True if memory grows at one of the sizes: then none is safe for long, and none is chosen."""
+        return any(each.finding is not None and each.finding.grows for each in self.trials)
+
+    def sentence(self) -> str:
+        """The suggestion in one sentence."""
+        if not self.trials:
+            return "No size was tried."
+        if self.grows:
+            return "No size is suggested: memory grows, so none is safe for long."
+        if self.suggested is None or self.cheapest is None or self.fastest is None:
+            return "No size can be suggested: something speaks against each of them."
+        said = f"Suggested: {self._said(self.suggested)}"
+        if self.wanted.strategy == "balanced":
+            said += f", the best balance of cost and duration (weight {self.wanted.weight:g})"
+        roles = {id(self.cheapest): "the cheapest", id(self.fastest): "the fastest"}
+        if self.cheapest is self.fastest:
+            roles = {id(self.cheapest): "the cheapest and the fastest"}
+        if role := roles.pop(id(self.suggested), ""):
+            said += f", {role}"
+        named = {id(self.cheapest): self.cheapest, id(self.fastest): self.fastest}
+        others = [f"{role} is {self._said(named[place])}" for place, role in roles.items()]
+        return f"{said}{'; ' if others else ''}{'; '.join(others)}."
+
+    def _said(self, trial: Trial) -> str:
+        cost = usd(trial.cost(self.wanted.architecture))
+        return f"{trial.memory:,} MB (${cost} a million, p50 {trial.p50:,.0f} ms)"
+
+
+def usd(value: float) -> str:
+    """Dollars and cents, and a digit more below a dollar."""
+    return f"{value:,.2f}" if value >= 1 else f"{value:.3f}"
+
+
+def choose(trials: Sequence[Trial], wanted: Wanted) -> Choice:
+    """Choose among sizes. Figures within SAME of the best are equal to it, and then the other figure decides."""
+    against = {each.memory: reasons(each, wanted) for each in trials}
+    fit = [each for each in trials if not against[each.memory]]
+    none = Choice(wanted=wanted, trials=trials, against=against)
+    if none.grows or not fit:
+        return none
+
+    def cost(trial: Trial) -> float:
+        return trial.cost(wanted.architecture)
+
+    def duration(trial: Trial) -> float:
+        return trial.p50
+
+    dearest, slowest = max(map(cost, fit)), max(map(duration, fit))
+
+    def balance(trial: Trial) -> float:
+        return wanted.weight * cost(trial) / dearest + (1 - wanted.weight) * duration(trial) / slowest
+
+    least_cost, least_duration = min(map(cost, fit)), min(map(duration, fit))
+    cheapest = min((each for each in fit if cost(each) <= least_cost * (1 + SAME)), key=duration)
+    fastest = min((each for each in fit if duration(each) <= least_duration * (1 + SAME)), key=cost)
+    suggested = {"cost": cheapest, "speed": fastest}.get(wanted.strategy) or min(fit, key=balance)
+    return Choice(
+        wanted=wanted, trials=trials, against=against, cheapest=cheapest, fastest=fastest, suggested=suggested
+    )

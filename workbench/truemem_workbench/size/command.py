@@ -1,0 +1,306 @@
+"""The command `truemem size`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from ..analysis.finding import commands_local
+from ..attach.session import session_options
+from ..check.command import environment_options, event_options, read_payloads, resolved_here
+from ..support.bad_input import BadInput, need
+from ..support.exit_codes import Ended, raise_on_signals
+from ..support.options import Finite, check_outputs, option_group, output_option, typed
+from ..support.terminal import fitted, notify, output, steps, table
+
+if TYPE_CHECKING:
+    from .local_sweep import Sweep
+    from .result import Result
+
+ENDINGS = (".png", ".json")
+STRATEGIES = ("cost", "speed", "balanced")  # `choice.STRATEGIES`, which needs numpy
+ARCHITECTURES = ("x86_64", "arm64")
+AT_MOST = 1.0
+"""USD that invocations in AWS may cost, unless --max-cost says another sum."""
+ALIKE = ("--event", "--events", "--timeout", "--env", "--python")
+"""Options that `truemem check` has as well."""
+IN_AWS = ("concurrency", "max_cost", "unpublished", "applied", "undo", "state", "dry_run", "yes")
+"""Options for --function alone."""
+EPILOG = """
+\b
+Examples:
+  truemem size app.py:handler --events events.jsonl
+  truemem size template.yaml:MyFunction --strategy balanced --max-duration 800
+  truemem size index.mjs:handler --memory 512,1024,1769 --output sizes.png
+  truemem size --function my-function --events events.jsonl --max-cost 0.50
+  truemem size --function my-function --apply 1024
+\b
+Exit codes:
+  0  a size is suggested
+  1  something speaks against every size: killed, too slow, less than 20 % headroom
+  2  it is not known: the input cannot be used, invocations failed, or the result could not be written; or the
+     function in AWS could not be put back: the message says how
+  130, 143  Ctrl-C or SIGTERM: what is known so far is printed
+"""
+
+
+def sizes_of(text: str) -> list[int]:
+    """Parse `128,512`: sizes in MB, each once, in order. Raises BadInput."""
+    from ..local.configuration.settings import LEAST_MIB, MOST_MIB
+
+    sizes = set()
+    for each in text.split(","):
+        if not each.strip().isdecimal() or not LEAST_MIB <= int(each) <= MOST_MIB:
+            raise BadInput(
+                f"--memory {text}: {each!r} is no memory size, {LEAST_MIB} to {MOST_MIB} MB. Try --memory 512,1024,1769"
+            )
+        sizes.add(int(each))
+    return sorted(sizes)
+
+
+choice_options = option_group(
+    click.option(
+        "--strategy", type=click.Choice(STRATEGIES), default="cost", show_default=True, help="What to suggest by."
+    ),
+    click.option(
+        "--balanced-weight",
+        "weight",
+        type=Finite(0, 1),
+        metavar="0..1",
+        help="Of `balanced`: 1 counts cost alone, 0 duration alone [default: 0.5].",
+    ),
+    click.option("--max-duration", type=Finite(0, min_open=True), metavar="MS", help="Highest p95 allowed."),
+    click.option(
+        "--architecture",
+        type=click.Choice(ARCHITECTURES),
+        help="Whose prices [default: x86_64, or that of --function].",
+    ),
+)
+deployed_options = option_group(
+    click.option("--function", "function_name", metavar="NAME", help="Try sizes of this function in AWS instead."),
+    click.option(
+        "--concurrency", type=click.IntRange(1, 100), default=1, show_default=True, help="Invocations at a time."
+    ),
+    click.option(
+        "--max-cost",
+        type=Finite(0, min_open=True),
+        default=AT_MOST,
+        show_default=True,
+        metavar="$",
+        help="Ends before its invocations cost more.",
+    ),
+    click.option("--unpublished", is_flag=True, help="Where no versions can be published: the function has each size."),
+    click.option(
+        "--apply",
+        "applied",
+        type=click.IntRange(128, 10_240),
+        metavar="MB",
+        help="Give the function this size, and try none.",
+    ),
+    click.option("--undo", is_flag=True, help="Put back what a killed sweep has left, or what --apply has changed."),
+    session_options("sized.json"),
+)
+
+
+@click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
+@click.argument("target", required=False, metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
+@click.option(
+    "--memory", metavar="MB,MB,...", help="Sizes to try [default: the smallest that is safe, and the usual ones above]."
+)
+@click.option(
+    "--invocations",
+    type=click.IntRange(1),
+    metavar="N",
+    help="At each size [default: 50, or in five minutes 10 or more].",
+)
+@click.option(
+    "--warm-up", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="At each size before these."
+)
+@choice_options
+@event_options
+@environment_options
+@deployed_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@output_option(*ENDINGS)
+@click.pass_context
+def size(context: click.Context, /, **given: Any) -> None:
+    """Invoke a function at several memory sizes, and say which is the cheapest, the fastest and the one to take.
+
+    It runs under the local Lambda, where each size has its share of CPU. Sizes take turns, round after round. Lambda's
+    CPUs are not this machine's: trust how sizes compare, not the milliseconds.
+
+    With --function it runs in AWS, in temporary versions; without --event and --events with those that the function has
+    logged in the last hour (truemem events). What it does and what it costs is printed first. The options from
+    --concurrency to --yes are for that.
+    """
+    raise_on_signals()
+    try:
+        code = _size(context, **given)
+    except BadInput as problem:
+        notify("truemem size", problem)
+        code = 2
+    except Ended as ended:
+        code = 128 + ended.number
+    context.exit(code)
+
+
+def _size(
+    context: click.Context,
+    *,
+    target: str | None,
+    function_name: str | None,
+    memory: str | None,
+    invocations: int | None,
+    warm_up: int,
+    strategy: Any,
+    weight: float | None,
+    max_duration: float | None,
+    architecture: Any,
+    event: str | None,
+    events: Path | None,
+    as_json: bool,
+    outputs: tuple[Path, ...],
+    **given: Any,
+) -> int:
+    if (target is None) == (function_name is None):
+        raise BadInput("give one function: a local one, or --function NAME. Try truemem size app.py:handler")
+    if weight is not None and strategy != "balanced":
+        raise BadInput(f"--balanced-weight {weight:g} is for --strategy balanced. Add that, or leave it out")
+    sizes = None if memory is None else sizes_of(memory)
+    _check_places(outputs)
+    in_aws = {name: given.pop(name) for name in IN_AWS}
+    plan: dict[str, Any] = {"invocations": invocations, "warm_up": warm_up}
+    if function_name is not None:
+        if any(given.values()):
+            raise BadInput("--function takes the function as it is: leave out --timeout, --env and --python")
+        payloads = None if event is None and events is None else read_payloads(event, events)
+        from . import deployed
+        from .local_sweep import Plan
+
+        asked = deployed.Asked(function_name, "json" if as_json else "text", **in_aws)
+        done = deployed.run(asked, payloads, sizes, Plan(**plan))
+        if isinstance(done, int):
+            return done
+        swept, own = done
+    else:
+        swept, own = _here(context, target or "", read_payloads(event, events), sizes, plan, given), "x86_64"
+    from .choice import BALANCED_WEIGHT, Wanted, choose
+    from .result import Result
+
+    wanted = Wanted(
+        strategy=strategy,
+        weight=BALANCED_WEIGHT if weight is None else weight,
+        architecture=architecture or own,
+        max_duration=max_duration,
+    )
+    result = Result(
+        spec=target or function_name or "",
+        choice=choose(swept.trials, wanted),
+        notices=[*swept.notices, *([WEAKER] if target else [])],
+        log=swept.log,
+        is_cut=swept.signal > 0,
+    )
+    result = replace(result, next=_next(context, result))
+    is_written = _write(result, as_json, outputs)
+    if swept.signal:
+        return 128 + swept.signal
+    return result.exit_code if is_written and not swept.failed else result.exit_code or 2
+
+
+def _here(
+    context: click.Context,
+    target: str,
+    payloads: Sequence[object],
+    sizes: Sequence[int] | None,
+    plan: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> Sweep:
+    """The sweep under the local Lambda. `given`: what `resolved_here` takes. Raises BadInput."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in IN_AWS and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise BadInput(f"{parameter.opts[0]} is for --function NAME alone. Leave it out")
+    with steps() as progress:  # on the terminal before the imports, which take a while
+        from .local_sweep import LocalSweep, Plan
+
+        function = resolved_here(target, **given)
+        commands = commands_local(typed(context, "truemem check", only=ALIKE))
+        return LocalSweep(function, payloads, Plan(**plan), commands, progress).run(sizes)
+
+
+WEAKER = (
+    "durations are without the sidecar. This machine's CPU is not Lambda's: how sizes compare holds, the milliseconds"
+    " need not; and there is no network of AWS here"
+)
+
+
+def _check_places(outputs: Sequence[Path]) -> None:
+    from ..check.outputs import try_place
+
+    check_outputs(outputs, *ENDINGS)
+    for path in outputs:
+        if path.suffix.lower() == ".png":
+            need("page")
+        try_place(path, f"--output FOLDER/{path.name}")
+
+
+def _next(context: click.Context, result: Result) -> str:
+    """The command to type next. For a suggested size the one that asks whether memory stays there."""
+    again = typed(context, "truemem size")
+    if result.is_cut:
+        return again
+    if result.finding is not None:
+        return result.finding.next
+    if result.choice.suggested is not None and (name := context.params["function_name"]):
+        return f"truemem size --function {shlex.quote(name)} --apply {result.choice.suggested.memory}"
+    if result.choice.suggested is not None:
+        return f"{typed(context, 'truemem check', only=ALIKE)} --memory {result.choice.suggested.memory}"
+    against = {reason for each in result.choice.against.values() for reason in each}
+    if "slow" in against:
+        return typed(context, "truemem size", but=("--max-duration",))
+    return typed(context, "truemem size", but=("--memory",)) if against & {"killed", "headroom"} else again
+
+
+def _write(result: Result, as_json: bool, outputs: Sequence[Path]) -> bool:
+    """Print the result, and write the files. False if a file could not be written."""
+    document = json.dumps(result.document(), indent=2)
+    if as_json:
+        click.echo(document)
+    else:
+        _print(result)
+    for path in outputs:
+        try:
+            if path.suffix.lower() == ".json":
+                path.write_text(f"{document}\n", encoding="utf-8")
+            else:
+                from .picture import draw
+
+                draw(result.spec, result.choice, path)
+        except OSError as error:
+            notify("truemem size", f"cannot write {path}: {error.strerror}. Try --output FOLDER/{path.name}")
+            return False
+    return True
+
+
+def _print(result: Result) -> None:
+    from .result import FIGURES, LAST, TEXTS
+
+    console = output()
+    made = table("", TEXTS, FIGURES, LAST)
+    for row in result.rows():
+        made.add_row(*row)
+    console.print(fitted(made, console))
+    for sentence in result.sentences():
+        console.print(f"- {sentence}", soft_wrap=True)
+    for line in result.log:
+        console.print(f"  {line}", soft_wrap=True)
+    for notice in result.all_notices():
+        console.print(f"note: {notice}", style="dim")
+    console.print(f"Next: {result.next}", soft_wrap=True)

@@ -1,0 +1,146 @@
+"""The result of a sweep over memory sizes, as a table, sentences and a document. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..analysis.finding import Finding, most_urgent
+from ..analysis.prices import DATE, GB_SECOND
+from ..support.terminal import mib
+from .choice import SAME, Choice, Trial, usd
+
+SUGGESTED, NONE_FITS, UNKNOWN = 0, 1, 2  # exit codes
+TEXTS, FIGURES, LAST = (
+    ("",),
+    ("MB", "p50 ms", "p95", "p99", "init", "peak MiB", "current", "headroom", "errors", *(f"$ {a}" for a in GB_SECOND)),
+    ("finding",),
+)
+"""Columns of the table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """All that is printed. It does not matter where the invocations ran: `notices` say it."""
+
+    spec: str
+    """The function as the user named it."""
+    choice: Choice
+    notices: Sequence[str]
+    log: Sequence[str]
+    """The end of the log of an invocation, where all have failed."""
+    next: str = ""
+    """The command to type next."""
+    is_cut: bool = False
+    """True if it was ended early."""
+
+    @property
+    def exit_code(self) -> int:
+        if self.choice.suggested is not None:
+            return SUGGESTED
+        known = any(each.durations or each.killed or each.timeouts for each in self.choice.trials)
+        return NONE_FITS if known else UNKNOWN
+
+    @property
+    def finding(self) -> Finding | None:
+        """What must be done first: it grows, or fails. None if that is not so."""
+        found = [(each.finding, each.invocations) for each in self.choice.trials if each.finding is not None]
+        urgent = most_urgent(found) if found else None
+        return urgent if urgent and (urgent.grows or urgent.cause == "failing") else None
+
+    def rows(self) -> list[list[str]]:
+        """A row for each size, by the columns."""
+        return [self._row(each) for each in self.choice.trials]
+
+    def _row(self, trial: Trial) -> list[str]:
+        choice = self.choice
+        roles = {"suggested": choice.suggested, "cheapest": choice.cheapest, "fastest": choice.fastest}
+        return [
+            "out" if choice.against[trial.memory] else ", ".join(name for name, each in roles.items() if each is trial),
+            f"{trial.memory:,}",
+            *(_ms(trial.percentile(each)) for each in (50, 95, 99)),
+            _ms(trial.init),
+            mib(trial.peak),
+            mib(trial.current),
+            "-" if trial.headroom is None else f"{trial.headroom:.0%}",
+            f"{trial.failures} of {trial.invocations}" if trial.failures else "0",
+            *(_dollars(trial.cost(architecture)) for architecture in GB_SECOND),
+            trial.finding.cause if trial.finding else "-",
+        ]
+
+    def sentences(self) -> list[str]:
+        """The suggestion, what must be done first, and why a size is out."""
+        first = [replace(self.finding, next="").paragraph()] if self.finding else []
+        against = self.choice.against
+        out = [f"{memory:,} MB is out: {'; '.join(why.values())}." for memory, why in against.items() if why]
+        return [self.choice.sentence(), *first, *out]
+
+    def all_notices(self) -> list[str]:
+        ended = ["it was ended early: this is what is known so far"] if self.is_cut else []
+        other = next(each for each in GB_SECOND if each != self.choice.wanted.architecture)
+        return [
+            *ended,
+            *self.notices,
+            f"$ a million invocations, by the prices of {DATE} in us-east-1, without those of requests, init and log"
+            f" lines; {other} as if it took the same time",
+            f"durations and costs that differ by {SAME:.0%} or less count as equal",
+        ]
+
+    def document(self) -> dict[str, object]:
+        """The document for `--json`. What is not known is left out."""
+        choice = self.choice
+        members: dict[str, object] = {
+            "sizes": [self._size(each) for each in choice.trials],
+            "cheapest": choice.cheapest and choice.cheapest.memory,
+            "fastest": choice.fastest and choice.fastest.memory,
+            "suggested": choice.suggested and choice.suggested.memory,
+            "function": self.spec,
+            "strategy": choice.wanted.strategy,
+            "architecture": choice.wanted.architecture,
+            "prices": {"date": DATE, "gbSecond": GB_SECOND},
+            "sentences": self.sentences(),
+            "notices": self.all_notices(),
+            "next": self.next,
+            "endedEarly": self.is_cut or None,
+        }
+        return _known(members)
+
+    def _size(self, trial: Trial) -> Mapping[str, object]:
+        costs = {each: _rounded(trial.cost(each), 4) for each in GB_SECOND}
+        members: dict[str, object] = {
+            "memory": trial.memory,
+            "durationMs": _known({f"p{each}": _rounded(trial.percentile(each), 2) for each in (50, 95, 99)}),
+            "costPerMillion": costs[self.choice.wanted.architecture],
+            "peak": _rounded(trial.peak, 2),
+            "errors": trial.failures,
+            "invocations": trial.invocations,
+            "errorRate": round(trial.failures / trial.invocations, 4) if trial.invocations else None,
+            "initMs": _rounded(trial.init, 2),
+            "current": _rounded(trial.current, 2),
+            "others": round(trial.others, 2),
+            "headroom": _rounded(trial.headroom, 4),
+            "costs": _known(costs),
+            "against": dict(self.choice.against[trial.memory]),
+            "error": trial.error or None,
+            "finding": trial.finding.document() if trial.finding else None,
+        }
+        return _known(members)
+
+
+def _ms(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _dollars(value: float) -> str:
+    return "-" if math.isnan(value) else usd(value)
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None or math.isnan(value) else round(value, digits)
+
+
+def _known(members: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in members.items() if value is not None}
