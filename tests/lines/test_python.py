@@ -161,6 +161,43 @@ def test_each_line_that_keeps_has_its_own_figure(tmp_path: Path) -> None:
     assert found.answer["lines"][0]["stack"] == ["app.py:13 handler", "app.py:7 add"]
 
 
+BALANCED = {
+    "put and taken out, then kept": ("for i in range(3):\n  put(i)\n  del KEPT[i]", "KEPT[number] = [1] * 900"),
+    "kept, then put and taken out": ("KEPT[number] = [1] * 900", "put(0)\n del KEPT[0]"),
+    "the oldest of another line is taken out, then kept": (
+        "put(number)\n KEPT.pop(number - 9, 0)",
+        "KEPT[-number] = [1] * 900",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BALANCED)
+def test_what_is_taken_out_again_is_no_lines(kind: str, tmp_path: Path) -> None:
+    source = (
+        "KEPT = {}\ndef put(key):\n KEPT[key] = 'x'\ndef handler(event, context):\n number = event['number'] + 50\n"
+    )
+    found = run(tmp_path, source + "".join(f" {each}\n" for each in BALANCED[kind]) + " return 1\n")
+    lines = (tmp_path / "task" / "app.py").read_text().splitlines()
+    assert ["900" in lines[number - 1] for _, number in found.lines] == [True], found.answer
+
+
+def test_where_it_cannot_be_told_who_keeps_no_line_is_named(tmp_path: Path) -> None:
+    """It is known that an older item is taken out, but not who had added it."""
+    source = """
+        KEPT = {}
+        def handler(event, context):
+            number = event["number"] + 50
+            for key in range(number, number + 1000, 100):
+                KEPT[key, 1] = "x"
+            KEPT[number] = [1] * 900
+            for key in range(number - 9, number + 991, 100):
+                KEPT.pop((key, 1), 0)
+            return 1
+    """
+    found = run(tmp_path, source)
+    assert found.lines == []
+
+
 def test_a_line_after_many_others_is_found(tmp_path: Path) -> None:
     source = """
         KEPT = []

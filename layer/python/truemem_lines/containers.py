@@ -28,6 +28,8 @@ SMALL = 512
 """Largest block of Python's own allocator (cpython, Objects/obmalloc.c). Larger ones are malloc's."""
 REACHED_BYTES = 200
 """Memory of the search for each object that is reached, for a moment."""
+MOST_ADDED = 100
+"""Lines in a row, by their stacks, that are known to have added to a container in an invocation."""
 NOT_FOLLOWED = (types.ModuleType, type)
 
 
@@ -52,6 +54,14 @@ class Container:
         self._items, self._at = items, at
         self.length = self._before = self.measure()
         self.grew: Counter[Stack] = Counter()
+        """Items that each stack has added and that were there at the end of the invocation."""
+        self.times = 0
+        """Invocations at whose end there were such items."""
+        self._added: list[tuple[Stack, int]] = []
+        """In this invocation, and not taken out: the newest last."""
+        self._newest = 0
+        self._is_unclear = False
+        """Was something taken out in this invocation, and it is not known who had added it?"""
         size, large, self.is_opaque = sizes
         self.rate = items * size
         """Bytes per invocation."""
@@ -60,10 +70,49 @@ class Container:
         self.most_bytes = (bound - self.length) * size if bound is not None else None
         """Bytes that it will still take. None if it has no bound."""
 
-    @property
-    def times(self) -> int:
-        """How often it was seen to get longer."""
-        return self.grew.total() if hasattr(self.grew, "total") else sum(self.grew.values())
+    def begin(self) -> None:
+        """An invocation begins."""
+        self.length = self.measure()
+        self._added, self._is_unclear = [], False
+
+    def changed(self, size: int, stack: Stack) -> None:
+        """It has this length now, after the line of this stack. Empty: it is not known after which."""
+        more, self.length = size - self.length, size
+        if more < 0:
+            self._shrank(-more)
+            return
+        if self._added and self._added[-1][0] == stack:
+            more += self._added.pop()[1]
+        if len(self._added) < MOST_ADDED:
+            self._added.append((stack, more))
+        else:
+            self._is_unclear = True
+        self._newest = _newest_id(self.each)
+
+    def _shrank(self, less: int) -> None:
+        """What was added last is taken out first, unless what is newest is still there."""
+        has_one_line = all(stack[:1] == self._added[-1][0][:1] for stack, _ in self._added)
+        if not has_one_line and _newest_id(self.each) == self._newest:
+            self._is_unclear = True
+            return
+        while less and self._added:
+            stack, more = self._added.pop()
+            if more > less:
+                self._added.append((stack, more - less))
+            less -= min(less, more)
+        self._is_unclear |= less > 0
+        self._newest = _newest_id(self.each)
+
+    def end(self) -> None:
+        """The invocation is over. What has stayed is noted, if it can be told whose it is."""
+        if self.measure() < self.length:  # after the last line that was seen
+            self.changed(self.measure(), ())
+        if self._is_unclear and len({stack[:1] for stack, _ in self._added}) > 1:
+            return
+        for stack, more in self._added:
+            if stack:
+                self.grew[stack] += more
+        self.times += any(stack for stack, _ in self._added)
 
     def still_grows(self, at: int, bound_bytes: int) -> bool:
         """False for a cache that was full soon after the looks, or will be before it takes so much more."""
@@ -84,8 +133,8 @@ class Container:
         if code is not None and users.has(code.co_filename):
             return code.co_filename, code.co_firstlineno, code.co_name
         lines: Counter[Line] = Counter()
-        for stack, times in self.grew.items():
-            lines[stack[0]] += times
+        for stack, items in self.grew.items():
+            lines[stack[0]] += items
         return lines.most_common(1)[0][0] if lines else users.line_by_name(self._names or names_of(self.each))
 
     def stack(self, line: Line) -> Stack:
@@ -145,6 +194,17 @@ class Sizes:
                     if id(further) not in met:
                         met.add(id(further))
                         waiting.append(further)
+
+
+def _newest_id(container: Any) -> int:
+    """Of the item, or the key, that was added last. 0 if there is none, or no order."""
+    base = base_of(type(container))
+    with suppress(IndexError, RuntimeError, StopIteration):
+        if base is dict:
+            return id(next(dict.__reversed__(container)))
+        if base in (list, deque):
+            return id(base.__getitem__(container, -1))
+    return 0
 
 
 def newest(container: Any) -> list[tuple[Any, ...]]:

@@ -105,7 +105,7 @@ class Profile:
         self._watch.forget_dropped()
         if self._watches:
             self._watches = False
-            self._watch.stop()
+            self._watch.end()
             self._watched_ns.append(cpu_ns)
             if _middle(self._watched_ns) - self._before_ns > self._most_ns(FREE_CPU_NS):
                 self._gave_up = "cpu"

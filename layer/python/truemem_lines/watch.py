@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .users import Line, Stack, Users
 
 ENOUGH, LEAST_SHARE = 2, 0.05
-"""Times that a container was seen to get longer, which are enough; and growth, as a share of the largest, that is not
+"""Invocations after which a container was longer, which are enough; and growth, as a share of the largest, that is not
 reported: a library keeps as much."""
 HOT = 100
 """Times that a line is seen in an invocation before it is left alone."""
@@ -87,7 +87,7 @@ class Watch:
         self._left_ns = most_ns
         self._main = get_ident()
         for each in self.containers:
-            each.length = each.measure()
+            each.begin()
         if MONITORING is None:
             sys.settrace(self._enter)
             return
@@ -114,6 +114,12 @@ class Watch:
             for event in self._callbacks():
                 MONITORING.register_callback(TOOL, event, None)
             MONITORING.free_tool_id(TOOL)
+
+    def end(self) -> None:
+        """The invocation that was watched is over."""
+        self.stop()
+        for each in self.containers:
+            each.end()
 
     # By sys.monitoring
 
@@ -196,9 +202,7 @@ class Watch:
         for each in self.containers:
             size = each.measure()
             if size != each.length:
-                if size > each.length and last is not None:
-                    each.grew[self._stack(frame, last)] += 1
-                each.length = size
+                each.changed(size, self._stack(frame, last) if last is not None else ())
 
     def _stack(self, frame: types.FrameType | None, last: tuple[types.CodeType, int]) -> Stack:
         """The user's frames, from that of the line that has run."""
