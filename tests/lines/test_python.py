@@ -766,6 +766,56 @@ def test_threads_that_change_containers_break_nothing(tmp_path: Path) -> None:
     assert set(found.sent) == {"1"}
 
 
+THREADS = {
+    "a pool": ("POOL.submit(work, number).result()", ""),
+    "threads that end in the line": ("threads = [Thread(target=work, args=(1,))]\n start(threads)", ""),
+    "a worker that waits": ("JOBS.put(number)\n JOBS.join()", "Thread(target=always, daemon=True).start()"),
+}
+
+
+@pytest.mark.parametrize("adders", [1, 2])
+@pytest.mark.parametrize("kind", THREADS)
+def test_what_another_thread_keeps_is_not_the_waiters(kind: str, adders: int, tmp_path: Path) -> None:
+    line, begin = THREADS[kind]
+    source = f"""
+from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
+from threading import Thread
+POOL, JOBS, KEPT = ThreadPoolExecutor(1), Queue(), []
+def work(number):
+ KEPT.append(bytearray(40_000))
+def always():
+ while True:
+  work(JOBS.get())
+  JOBS.task_done()
+def start(threads): [(thread.start(), thread.join()) for thread in threads]
+{begin}
+{"def unused(): KEPT.append(1)" if adders == 2 else ""}
+def handler(event, context):
+ number = event["number"]
+ {line}
+ return 1
+"""
+    lines = run(tmp_path, source).lines
+    assert lines == ([("app.py", 7)] if MONITORS or adders == 1 else [])
+
+
+def test_a_thread_that_waits_hides_no_line(tmp_path: Path) -> None:
+    source = """
+        import threading
+        KEPT = []
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        def handler(event, context):
+            KEPT.append(bytearray(40_000))
+            return 1
+        def unused(): KEPT.append(1)
+    """
+    found = run(tmp_path, source)
+    assert found.lines == [("app.py", 6)]
+    assert found.answer is not None
+    assert found.answer["lines"][0]["stack"] == ["app.py:6 handler"]
+
+
 FUNCTION = """
 KEPT = []
 def handler(event, context):

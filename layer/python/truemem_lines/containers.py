@@ -30,6 +30,8 @@ REACHED_BYTES = 200
 """Memory of the search for each object that is reached, for a moment."""
 MOST_ADDED = 100
 """Lines in a row, by their stacks, that are known to have added to a container in an invocation."""
+OTHERS = ("", 0, "")
+"""The line of what other threads have added."""
 NOT_FOLLOWED = (types.ModuleType, type)
 
 
@@ -127,7 +129,8 @@ class Container:
 
     def line(self, users: Users) -> Line | None:
         """Where a cached function is defined, or the line after which it was longer. If that was not seen, because the
-        function ran too many lines: the only line that adds to what has its name. Else None."""
+        function ran too many lines or another thread did it: the only line that adds to what has its name. Else None.
+        """
         wrapped = attributes_of(self.each).get("__wrapped__") if type(self.each) is CACHE else None
         code = wrapped.__code__ if type(wrapped) is types.FunctionType else None
         if code is not None and users.has(code.co_filename):
@@ -135,11 +138,13 @@ class Container:
         lines: Counter[Line] = Counter()
         for stack, items in self.grew.items():
             lines[stack[0]] += items
-        return lines.most_common(1)[0][0] if lines else users.line_by_name(self._names or names_of(self.each))
+        most = max(lines, key=lines.__getitem__, default=OTHERS)
+        return most if most != OTHERS else users.line_by_name(self._names or names_of(self.each))
 
     def stack(self, line: Line) -> Stack:
         known = [stack for stack, _ in self.grew.most_common() if stack[0] == line]
-        return known[0] if known else (line, *next(iter(self.grew), ()))
+        above = () if (OTHERS,) in self.grew else next(iter(self.grew), ())
+        return known[0] if known else (line, *above)
 
 
 SLOTS: dict[Any, int] = {list: 9, deque: 9, dict: 60, set: 40, CACHE: 120}

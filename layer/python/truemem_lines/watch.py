@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
+import threading
+import time
 from collections import Counter
 from threading import get_ident
 
+from .containers import OTHERS
 from .users import MOST_FRAMES
 
 TYPE_CHECKING = False
@@ -24,10 +28,16 @@ reported: a library keeps as much."""
 HOT = 100
 """Times that a line is seen in an invocation before it is left alone."""
 MOST_TIMES_WITHOUT = 4
+OTHERS_NS = 2_000
+"""CPU of other threads during a line, from which on they may have added something. One that waits takes none."""
+BEGINS = getattr(threading.Thread.start, "__code__", None)
+THREADS = getattr(threading, "_active", None)
+"""Each thread adds itself: the line that has begun it keeps it."""
 OWN_REFERENCES = 3
 """To a container: by `each`, `measure`, and the call that counts them."""
-LINE_NS, CONTAINER_NS, CALL_NS = 1_500, 150, 400
-"""CPU for each line of the user's that is seen, for each container that is compared then, and for a library's call."""
+LINE_NS, CONTAINER_NS, CALL_NS, CLOCKS_NS = 1_500, 150, 400, 2_500
+"""CPU for each line of the user's that is seen, for each container that is compared then, for a library's call, and to
+read what other threads take."""
 OURS = os.path.dirname(__file__)  # noqa: PTH120 - no pathlib here
 MONITORING: Any = getattr(sys, "monitoring", None)
 """From Python 3.12 on: only the user's code is slower. Before it, each call is seen."""
@@ -68,6 +78,8 @@ class Watch:
         self._hits: Counter[tuple[int, int]] = Counter()
         """How often each line, or end, was seen in this invocation. By the code's id."""
         self._main = 0
+        self._others_ns = 0
+        """CPU of other threads until this line began. 0 if there was none, below it if the line has begun one."""
 
     @property
     def is_wanted(self) -> bool:
@@ -167,6 +179,8 @@ class Watch:
             if self._left_ns < 0:
                 self.stop()
                 return None
+            if frame.f_code is BEGINS:
+                self._others_ns = -OTHERS_NS  # the line that runs may end this thread as well
             if not self._is_users(frame.f_code):
                 return None
             self._hits[id(frame.f_code), 0] += 1
@@ -199,10 +213,20 @@ class Watch:
             frame = sys._current_frames().get(self._main, frame)
         self._last[thread] = now
         self._left_ns -= self._step_ns
+        did_others = MONITORING is None and self._did_others()
         for each in self.containers:
             size = each.measure()
             if size != each.length:
-                each.changed(size, self._stack(frame, last) if last is not None else ())
+                stack = self._stack(frame, last) if last is not None else ()
+                each.changed(size, (OTHERS,) if did_others and each.each is not THREADS else stack)
+
+    def _did_others(self) -> bool:
+        """Have other threads run since the line before? sys.settrace sees only the function's own."""
+        before, self._others_ns = self._others_ns, 0
+        if _thread._count():
+            self._others_ns = time.process_time_ns() - time.thread_time_ns()
+            self._left_ns -= CLOCKS_NS
+        return abs(self._others_ns - before) >= OTHERS_NS
 
     def _stack(self, frame: types.FrameType | None, last: tuple[types.CodeType, int]) -> Stack:
         """The user's frames, from that of the line that has run."""
