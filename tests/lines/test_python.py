@@ -278,16 +278,25 @@ def test_a_value_that_only_changes_is_not_accused(kind: str, tmp_path: Path) -> 
     assert found.lines == []
 
 
-def test_objects_in_no_container_are_the_rest(tmp_path: Path) -> None:
-    source = """
-        class Node:
-            def __init__(self, below):
-                self.below = below
-                self.data = [str(number) for number in range(1000, 1100)]
-        HEAD = None
+REST = {
+    "a chain": ("HEAD = None", "global HEAD; HEAD = (HEAD, data)"),
+    "a list by tenant": ("KEPT = {tenant: [] for tenant in range(60)}", "KEPT[event['number'] % 60].append(data)"),
+    "what C calls at the end": ("import atexit", "atexit.register(lambda: data)"),
+    "native memory": ("import ctypes; C = ctypes.CDLL(None); C.malloc.restype = ctypes.c_void_p", "C.malloc(7000)"),
+}
+
+
+@pytest.mark.parametrize("objects", [0, 100_000])
+@pytest.mark.parametrize("kind", REST)
+def test_growth_in_no_container_is_the_rest(kind: str, objects: int, tmp_path: Path) -> None:
+    """However many objects our looks know."""
+    begin, line = REST[kind]
+    source = f"""
+        MANY = [[] for _ in range({objects})]
+        {begin}
         def handler(event, context):
-            global HEAD
-            HEAD = Node(HEAD)
+            data = [str(number) for number in range(1000, 1100)]
+            {line}
             return 1
     """
     found = run(tmp_path, source)

@@ -29,6 +29,8 @@ class Growth:
         """Number of each look's invocation."""
         self._malloc: list[int] = []
         self._blocks: list[int] = []
+        self._own_malloc = 0
+        """What our looks have taken and not given back."""
         self._in_use = in_use
         self._first: dict[int, int] = {}
         """By id: the length at the first look, until the second."""
@@ -38,7 +40,16 @@ class Growth:
 
     def look(self, at: int, most_bytes: int) -> int:
         """Note the lengths. Returns the bytes that this takes: more than `most_bytes` if it was not done."""
-        in_use, blocks = self._malloc_now(), sys.getallocatedblocks()
+        in_use, blocks = self._malloc_now(), self._blocks_now()
+        needs = self._note(most_bytes)
+        if needs <= most_bytes:
+            self.at.append(at)
+            self._malloc.append(in_use)
+            self._blocks.append(blocks)
+        self._own_malloc += self._malloc_now() - in_use if self._in_use is not None else 0
+        return needs
+
+    def _note(self, most_bytes: int) -> int:
         objects = gc.get_objects()
         kinds = {place for place, kind in kinds_of(objects).items() if base_of(kind) is not None}
         known = self._first or self._lengths
@@ -74,9 +85,6 @@ class Growth:
             found.pop(place, None)
         self._lengths = found
         self._values.looked()
-        self.at.append(at)
-        self._malloc.append(in_use)
-        self._blocks.append(blocks)
         return needs
 
     def of_malloc(self, at: int) -> float:
@@ -85,10 +93,17 @@ class Growth:
 
     def of_blocks(self, at: int) -> float:
         """The same, of the blocks of Python's own allocator, about."""
-        return BLOCK_BYTES * rising([*self.at, at], [*self._blocks, sys.getallocatedblocks()])
+        return BLOCK_BYTES * rising([*self.at, at], [*self._blocks, self._blocks_now()])
 
     def _malloc_now(self) -> int:
-        return self._in_use() if self._in_use is not None else _resident()
+        return (self._in_use() if self._in_use is not None else _resident()) - self._own_malloc
+
+    def _blocks_now(self) -> int:
+        """Without our tables: a length takes one block, two with those of the looks before, and five for a value.
+
+        The difference over a look would have what is in Python's free lists, until the next collection.
+        """
+        return sys.getallocatedblocks() - len(self._first) - 2 * len(self._lengths) - 5 * len(self._values)
 
     def growing(self, most_bytes: int) -> list[Container]:
         """The containers that get longer steadily, that with most first. Forgets the lengths."""
