@@ -181,6 +181,18 @@ def test_what_is_taken_out_again_is_no_lines(kind: str, tmp_path: Path) -> None:
     assert ["900" in lines[number - 1] for _, number in found.lines] == [True], found.answer
 
 
+def test_lines_that_add_in_turn_are_counted(tmp_path: Path) -> None:
+    source = """
+        KEPT = []
+        def handler(event, context):
+            for number in range(80):
+                KEPT.append(number)
+                KEPT.extend([event["number"]] * 90)
+            return 1
+    """
+    assert run(tmp_path, source).lines == [("app.py", 6)]
+
+
 def test_where_it_cannot_be_told_who_keeps_no_line_is_named(tmp_path: Path) -> None:
     """It is known that an older item is taken out, but not who had added it."""
     source = """

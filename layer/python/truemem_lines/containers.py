@@ -61,6 +61,8 @@ class Container:
         """Invocations at whose end there were such items."""
         self._added: list[tuple[Stack, int]] = []
         """In this invocation, and not taken out: the newest last."""
+        self._more: Counter[Stack] = Counter()
+        """What was added after MOST_ADDED of these."""
         self._newest = 0
         self._is_unclear = False
         """Was something taken out in this invocation, and it is not known who had added it?"""
@@ -75,7 +77,7 @@ class Container:
     def begin(self) -> None:
         """An invocation begins."""
         self.length = self.measure()
-        self._added, self._is_unclear = [], False
+        self._added, self._more, self._is_unclear = [], Counter(), False
 
     def changed(self, size: int, stack: Stack) -> None:
         """It has this length now, after the line of this stack. Empty: it is not known after which."""
@@ -88,13 +90,13 @@ class Container:
         if len(self._added) < MOST_ADDED:
             self._added.append((stack, more))
         else:
-            self._is_unclear = True
+            self._more[stack] += more
         self._newest = _newest_id(self.each)
 
     def _shrank(self, less: int) -> None:
         """What was added last is taken out first, unless what is newest is still there."""
         has_one_line = all(stack[:1] == self._added[-1][0][:1] for stack, _ in self._added)
-        if not has_one_line and _newest_id(self.each) == self._newest:
+        if self._more or (not has_one_line and _newest_id(self.each) == self._newest):
             self._is_unclear = True
             return
         while less and self._added:
@@ -109,12 +111,13 @@ class Container:
         """The invocation is over. What has stayed is noted, if it can be told whose it is."""
         if self.measure() < self.length:  # after the last line that was seen
             self.changed(self.measure(), ())
-        if self._is_unclear and len({stack[:1] for stack, _ in self._added}) > 1:
+        added = [*self._added, *self._more.items()]
+        if self._is_unclear and (self._more or len({stack[:1] for stack, _ in added}) > 1):
             return
-        for stack, more in self._added:
+        for stack, more in added:
             if stack:
                 self.grew[stack] += more
-        self.times += any(stack for stack, _ in self._added)
+        self.times += any(stack for stack, _ in added)
 
     def still_grows(self, at: int, bound_bytes: int) -> bool:
         """False for a cache that was full soon after the looks, or will be before it takes so much more."""
