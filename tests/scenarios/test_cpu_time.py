@@ -15,7 +15,7 @@ CLIENT_MS = 5
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_each_invocation_has_the_cpu_time_that_it_used(exact: bool) -> None:
-    kinds = ["burn", "threads", "child", "child that lives", "let it end", "wait", "burn"]
+    kinds = ["burn", "threads", "child", "child that lives", "let it end", "wait", "child that is left", "wait", "burn"]
     work = ["nothing", *(do for kind in kinds for do in (kind, "nothing"))]
     with Environment(WORK, exact=exact) as environment:
         answers = [environment.invoke(do=do) for do in work]
@@ -28,3 +28,12 @@ def test_each_invocation_has_the_cpu_time_that_it_used(exact: bool) -> None:
     wrong = [pair for pair in pairs if not pair[2] - STEP_MS <= pair[1] <= pair[2] + STEP_MS + CLIENT_MS]
     assert wrong == []
     assert {do for do, *_ in pairs} == {*work}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_that_of_an_orphan_is_not_known(exact: bool) -> None:
+    with Environment(WORK, exact=exact) as environment:
+        for do in ("nothing", "orphan", "nothing"):
+            environment.invoke(do=do)
+        records = environment.records()
+    assert records[1].cpuMs is None

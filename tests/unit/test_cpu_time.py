@@ -107,8 +107,11 @@ def test_each_tick_is_in_one_window(steps: list[tuple[str, int, int]]) -> None:
             machine.spawn(pid)
         elif do == "burn":
             machine.burn(pid, ticks)
-        elif do == "end":
+        elif do == "end" and pid != RUNTIME:
             machine.end(pid)
+            if ticks % 2:  # the sampler has seen it
+                process: Any = Process(pid, pid, machine.parents[pid], FUNCTION, proc)
+                cpu.ended(process)
         elif do == "wait" and machine.zombies:
             machine.wait(sorted(machine.zombies)[-1 - which % len(machine.zombies)])
         elif do == "close":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posix
 
-from ..linux.procfs import Gone
+from ..linux.procfs import ZOMBIE, Gone
 from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ZOMBIES = 16
 """Beyond these CPU time is not known any more: each is looked at, at each close."""
+BIRTHS = 64
+"""The same of new processes that were never seen."""
 TICK_NS = 1_000_000_000 // posix.sysconf("SC_CLK_TCK")
 
 
@@ -45,6 +47,8 @@ class CpuTime:
         self._late: dict[Key, Used] = {}
         self._ended: dict[Key, Used] = {}
         """Of those that have ended and were not waited for yet, as far as is known: their parents will have it."""
+        self._zombies: dict[Key, Used] = {}
+        """Of those that have ended in the open window, and were not waited for at once."""
         self._is_known = True
         self._is_lost = False
         """Too many have ended and were not waited for."""
@@ -61,10 +65,17 @@ class CpuTime:
         self._is_known &= own_ns is not None and own_ns <= TICK_NS
         self._late[process.pid, process.start_time] = Used(0, 0, process.parent)
 
-    def close(self, first_pid: int, is_whole: bool) -> int | None:
+    def ended(self, process: Process) -> None:
+        """A process has ended while the window is open. It may be waited for before that is closed, or after."""
+        key = process.pid, process.start_time
+        zombie = self._zombie(*key)
+        if zombie is not None:
+            self._zombies[key] = zombie
+
+    def close(self, first_pid: int, is_whole: bool, unseen: range = range(0)) -> int | None:
         """CPU time (ns) in the window that is closed, to two ticks (20 ms) where children have ended; None where that
-        is not known. `first_pid` is the pid given out last when it opened. `is_whole`: there were no other processes
-        of the function than those seen."""
+        is not known. `first_pid` is the pid given out last when it opened. `is_whole`: all processes that live were
+        seen, and none of the others was an orphan. `unseen`: pids given out in it, if some of them were never seen."""
         is_known, is_first = self._is_known and is_whole, self._before is None
         before, now = self._before or {}, self._now
         used = 0
@@ -76,32 +87,41 @@ class CpuTime:
             waited[key[0]] = one.children - earlier.children
             is_known &= is_first or key in before or key[0] > first_pid
         ended, self._ended = self._ended, {}
-        for key, one in {**ended, **before}.items():
+        earlier_ones = {**ended, **before}
+        for key, one in {**earlier_ones, **self._zombies}.items():
             if key in now:
                 continue
-            final_ns = self._final_ns(key)
-            if final_ns is not None:
-                used += final_ns - one.total
-                self._ended[key] = Used(final_ns, 0, one.parent)
-            elif one.parent not in waited:
-                is_known = False  # its parent has ended as well: the kernel has given its time to another one
-            elif waited[one.parent] < one.total - 2 * TICK_NS:
-                self._ended[key] = one  # it is gone by now, and was not when the window closed
+            zombie = self._zombie(*key)
+            last = zombie or one
+            used += last.total - (earlier_ones[key].total if key in earlier_ones else 0)
+            if last.parent not in waited:
+                is_known = False  # an orphan, or its parent has ended as well: the kernel has given its time to another
+            elif zombie is not None or waited[last.parent] < last.total - 2 * TICK_NS:
+                self._ended[key] = last  # if it is gone by now, it was not when the window closed
             else:
-                used -= one.total
-                waited[one.parent] -= one.total
+                used -= last.total
+                waited[last.parent] -= last.total
+        is_known &= len(unseen) <= BIRTHS
+        known = {pid for pid, _ in (*now, *before, *self._zombies)}
+        for pid in unseen[:BIRTHS]:
+            unseen_one = self._zombie(pid) if pid not in known else None
+            if unseen_one is not None and unseen_one.parent in waited:
+                used += unseen_one.own
+                self._ended[pid, 0] = unseen_one
         if len(self._ended) > ZOMBIES:
             self._ended.clear()
             self._is_lost = True
         self._before = self._late | now
         self._now, self._late, self._is_known = {}, {}, True
+        self._zombies.clear()
         return max(0, used) if is_known and not self._is_lost else None
 
-    def _final_ns(self, key: Key) -> int | None:
-        """What a zombie has used; None where it is gone."""
-        pid, start_time = key
+    def _zombie(self, pid: int, start_time: int = 0) -> Used | None:
+        """What a zombie has used, all of it as its own; None where it is gone. A `start_time` of 0 is not known."""
         try:
             stat = self._proc.process(pid, keep=False).stat()
         except Gone:
             return None
-        return (stat.ticks + stat.child_ticks) * TICK_NS if stat.start_time == start_time else None
+        if stat.start_time != start_time and (start_time or stat.state != ZOMBIE):
+            return None
+        return Used((stat.ticks + stat.child_ticks) * TICK_NS, 0, stat.parent)

@@ -26,6 +26,7 @@ from ..linux.procfs import (
     watermark_slack_kib,
 )
 from ..support.named_tuple import NamedTuple
+from .cpu_time import CpuTime
 from .sampling import child_interval_ns
 from .watermark import Parsed, certain_ns
 from .window import KERNEL_SLACK_KIB, NEVER, Boundary, MemoryCurve, Sample, WholePicture, Window, keep
@@ -264,6 +265,7 @@ class Watch:
         self.huge_pages = proc.huge_pages() or (0, 0)
         """See Procfs.huge_pages: when a window opened, or earlier."""
         self.picture = WholePicture()
+        self.cpu = CpuTime(proc)
 
 
 class OpenWindow:
@@ -390,6 +392,7 @@ class OpenWindow:
         if not self._watch.table.forget(process, zombie=final is not None):
             return  # it was seen in two readings
         track = self.track(process)
+        self._watch.cpu.ended(process)
         self._watch.picture.process_ended(self._watch.clock())
         self.process_exited = True
         seen = max(track.watermark, track.known)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 
 from ..linux.procfs import UNREADABLE, Gone, Procfs, Status
-from .cpu_time import CpuTime
 from .open_window import UNKNOWN, Level, LevelSampler, OpenWindow, ProcessFamily, ProcessTrack, Unread, Watch
 from .watermark import AT_ONCE, ProcessReader, Reading, Readings
 from .window import NEVER, Window
@@ -74,7 +73,6 @@ class Recorder:
         self.levels = LevelSampler(self._watch, self.window)
         self.readings_taken: Sequence[Callable[[Readings], None]] = ()
         """Who reads more at the same moment (Wing.readings_taken)."""
-        self._cpu = CpuTime(proc)
         self._threads = 0
         """Of the function's processes beside their main ones, when the window opened."""
         self._adopted = table.adopted_faults()
@@ -146,7 +144,7 @@ class Recorder:
         process, window, readings = reading.process, closing.window, closing.readings
         parsed = reading.parsed(readings.running)
         status, after = parsed.status, parsed.after
-        self._cpu.see(process, reading.cpu_ns, after)
+        self._watch.cpu.see(process, reading.cpu_ns, after)
         track = window.track(process)
         huge_pages = readings.huge_pages or self._watch.huge_pages
         level = Level(status.anon, status.file + status.shmem, parsed.faults, huge_pages)
@@ -225,7 +223,7 @@ class Recorder:
                 self._table.forget(process, zombie=final is not None)
                 continue
             if not window.is_new(process):
-                self._cpu.see_late(process, process.files.cpu_ns())
+                self._watch.cpu.see_late(process, process.files.cpu_ns())
             # Born before or after the readings: an upper bound for both windows.
             closing.window.found(several=True, unseen=status.hwm)
             closing.window.end.found_late_kib += status.hwm
@@ -275,7 +273,8 @@ class Recorder:
         doubts = closing.dying, closing.dip, closing.threads
         closed = window.so_far(closing.statuses, closing.watermarks, *bounds, *doubts, closing.readings.shown)
         is_whole = not (closed.lost or closed.orphans or closing.readings.left)
-        return closed._replace(cpu_ns=self._cpu.close(window.first_pid, is_whole))
+        new = range(window.first_pid + 1, window.first_pid + closing.born + 1) if unseen else range(0)
+        return closed._replace(cpu_ns=self._watch.cpu.close(window.first_pid, is_whole, new))
 
 
 def ignores_children(process: Process) -> bool:

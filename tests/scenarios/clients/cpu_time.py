@@ -1,6 +1,7 @@
 """A handler that uses CPU time in one way or another, and answers how much: of its process, and of children that it has
 waited for since the invocation before."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -54,6 +55,21 @@ def handler(event: dict[str, Any], context: object) -> dict[str, float]:
             zombies[-1].stdin.close()
             assert zombies[-1].stdout is not None
             zombies[-1].stdout.read()
+        case "child that is left":
+            zombies.append(subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE))
+            assert zombies[-1].stdout is not None
+            zombies[-1].stdout.read()
+            lived = MS
+        case "orphan":
+            read, write = os.pipe()
+            if not os.fork():
+                if not os.fork():
+                    burn()
+                os._exit(0)
+            os.close(write)
+            os.wait()
+            os.read(read, 1)
+            os.close(read)
         case "wait":
             zombies.pop().wait()
             lived = -MS
