@@ -289,14 +289,14 @@ class Window(NamedTuple):
     """More than one thread of a process has run in it, as far as is known: its watermark may be too low."""
     shown: object = None
     """What a wing has read at the same moment (Readings.shown)."""
+    cpu_ns: int | None = None
+    """See CpuTime; None where it is not known."""
     child_most: int = 0
     """None of the children that the runtime has waited for was larger; 0 where the probe does not say."""
     child_peak: int = 0
     """One of them was as large as this; 0 where that is not known."""
     risen: int = 0
     """By so much Max Memory Used has risen in this invocation; 0 where that is not known."""
-    cpu_ns: int | None = None
-    """See CpuTime; None where it is not known."""
 
 
 class Peak(NamedTuple):
