@@ -86,6 +86,25 @@ def test_no_prediction_without_cpu_time(known: int) -> None:
     assert predict(Invocations.of(1024, [(100.0, 5.0)] * known), 512, X86) is None
 
 
+@pytest.mark.parametrize(("duration", "unknown", "predicts"), [(100.0, 2, True), (100.0, 3, False), (300.0, 1, False)])
+def test_those_without_cpu_time_are_few(duration: float, unknown: int, predicts: bool) -> None:
+    """Of the count and of the billed time."""
+    seen = Invocations.of(1024, [(100.0, 5.0)] * 110 + [(duration, math.nan)] * unknown)
+    assert (predict(seen, 512, X86) is not None) == predicts == (not seen.missing)
+
+
+@pytest.mark.parametrize("to", [512, 3008])
+def test_what_has_no_cpu_time_may_be_anything(to: int) -> None:
+    """From all waiting to all computing, and the interval has both."""
+    every, one = [(100.0, 5.0)] * 100, (100.0, 0.5 * 100 * 1024 / 1769)
+    pairs = [(100.0, math.nan), (100.0, 0.0), (100.0, 100.0 * 1024 / 1769), one]
+    unknown, *others = (predict(Invocations.of(1024, [*every, each]), to, X86) for each in pairs)
+    assert unknown is not None
+    for found in others:
+        assert found is not None
+        assert unknown.cost.low <= found.cost.low <= found.cost.high <= unknown.cost.high
+
+
 SIZES = st.integers(128, 10_240)
 DURATIONS = st.floats(0.3, 900_000)
 SHARES = st.floats(0, 1.05)

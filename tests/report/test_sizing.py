@@ -10,7 +10,7 @@ from truemem_workbench.analysis.size_prediction import Invocations
 from truemem_workbench.analysis.sizing import Fit, Sizing, SizingFigures, advise_size
 
 from tests.report.conftest import Command, Report, Told
-from tests.report.written import life, log
+from tests.report.written import life, line, log
 
 WAITING = Invocations.of(1024, [(100.0, 5.0)] * 100)
 HASHING = Invocations.of(1024, [(421.0, 256.0)] * 100)
@@ -164,3 +164,37 @@ def test_a_months_traffic_is_that_of_the_lines(report: Report) -> None:
 def test_managed_instances_have_no_price_of_a_duration(report: Report) -> None:
     (function,) = report(life("a", 120, sharedBy=1, cpuMs=5.0))["functions"]
     assert (function["cost"], function["sizing"]["fit"]) == (None, "unmeasured")
+
+
+FAILED = {"status": "error", "closedBy": "shutdown", "durationMs": 600.0, "cpuMs": None}
+
+
+def test_many_invocations_without_cpu_time_predict_nothing(told: Told, report: Report) -> None:
+    """Each tenth computes for 600 ms and ends the process: the others, which wait, do not say what it would cost."""
+    lines = life("a", 200, durationMs=25.0, cpuMs=0.9)
+    lines[9::10] = [line("a", at, **FAILED) for at in range(10, 201, 10)]
+    (function,) = report(lines)["functions"]
+    assert (function["sizing"]["fit"], function["sizing"]["suggested"]) == ("unmeasured", None)
+    why = "CPU time is not known of 20 of 200 invocations, 73% of the billed time. Measure it: truemem size --function"
+    assert why in told(lines)
+
+
+def test_few_without_it_are_in_all_figures(report: Report) -> None:
+    lines = life("a", 300, durationMs=100.0, cpuMs=5.0)
+    lines[99] = line("a", 100, **{**FAILED, "durationMs": 500.0})
+    (function,) = report(lines)["functions"]
+    at = function["sizing"]["prediction"]
+    assert at["cost_now"] == pytest.approx(function["cost"]["computing"])
+    waits, computes = 299 * 100 + 500, 299 * 171 + 500 * 8
+    assert at["cost"]["low"] == pytest.approx(waits / computes * at["cost"]["high"], rel=0.05)
+
+
+def test_how_an_environment_ends_says_nothing_of_cpu_time(report: Report) -> None:
+    """In the default mode the runtime has ended before the sidecar looks; but a first invocation is not like others."""
+    ends = {"closedBy": "shutdown", "durationMs": 100.0}
+    lines = [each for name in map(str, range(12)) for each in life(name, 9, durationMs=100.0, cpuMs=5.0)]
+    short = [line(f"short {at}", 1, **ends) for at in range(12)]
+    lines += [line(str(at), 10, **ends) for at in range(12)]
+    (known,), (unknown,) = report(lines)["functions"], report([*lines, *short])["functions"]
+    assert (known["sizing"]["fit"], known["sizing"]["prediction"]["computing"]) == ("oversized", pytest.approx(0.05))
+    assert unknown["sizing"]["fit"] == "unmeasured"

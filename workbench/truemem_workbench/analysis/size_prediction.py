@@ -17,16 +17,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from truemem.config import VCPU_MIB
 
+from ..support.terminal import counted
 from .prices import MILLION, computing
 
 ENOUGH = 100
 """Least number of invocations with CPU time."""
+MOST_UNKNOWN = 0.02
+"""Most of the invocations, and of their billed time, that may be without: those that fail are not like others."""
 PERIOD_MS, LONGEST_PERIOD_MS = 20.0, 100.0
 """Of the quota: as pauses on Lambda look (pwrdrvr/lambda-dispatch#246), and Linux's default. AWS does not say."""
 OVERRUN_MS = 1.0
@@ -48,7 +51,8 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Invocations:
-    """What was seen at one memory size: duration and CPU time in ms, and how many invocations had these."""
+    """What was seen at one memory size: duration and CPU time in ms (NaN if not known), and how many invocations had
+    these."""
 
     size: float
     """MiB."""
@@ -61,6 +65,25 @@ class Invocations:
         """Single ones: duration and CPU time of each, in ms."""
         durations, cpu = np.array(pairs, float).reshape(-1, 2).T
         return cls(size, durations, cpu, np.ones(len(pairs), np.int64))
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        return ~np.isnan(self.cpu_ms)
+
+    @property
+    def missing(self) -> str:
+        """Why nothing can be predicted, in words. Empty if enough is known."""
+        known, everything = int(self.count[self.known].sum()), int(self.count.sum())
+        if not known:
+            return "the lines have no `cpuMs`"
+        if known < ENOUGH:
+            return f"{counted(known, 'invocation')} with `cpuMs` are too few, {ENOUGH} are needed"
+        billed = np.ceil(self.duration_ms) * self.count
+        time = float(billed[~self.known].sum() / billed.sum())
+        if max(1 - known / everything, time) <= MOST_UNKNOWN:
+            return ""
+        few = f"{everything - known:,} of {everything:,} invocations"
+        return f"CPU time is not known of {few}, {time:.0%} of the billed time"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +110,20 @@ class Prediction:
 
 
 def predict(seen: Invocations, size: int, gb_second: float) -> Prediction | None:
-    """Predict durations and costs at `size` MiB. `gb_second`: price (`prices.GB_SECOND`). None if too few are known."""
-    if seen.count.sum() < ENOUGH:
+    """Predict durations and costs at `size` MiB. `gb_second`: price (`prices.GB_SECOND`). None if too few are known
+    (`Invocations.missing`)."""
+    if seen.missing:
         return None
-    low, likely, high = _durations(seen, size)
+    known = replace(
+        seen, duration_ms=seen.duration_ms[seen.known], cpu_ms=seen.cpu_ms[seen.known], count=seen.count[seen.known]
+    )
+    share = float((known.cpu_ms * known.count).sum() / (known.duration_ms * known.count).sum())
+    # the few without CPU time: as if they waited all the time, computed as much as the others, computed all the time
+    shares = (0.0, share, min(seen.size / VCPU_MIB, MOST_VCPUS))
+    low, likely, high = (
+        _durations(replace(seen, cpu_ms=np.where(seen.known, seen.cpu_ms, each * seen.duration_ms)), size)[at]
+        for at, each in enumerate(shares if size <= seen.size else reversed(shares))
+    )
     now = _cost(seen.size, seen.duration_ms, seen.count, gb_second)
     return Prediction(
         size=size,
@@ -101,7 +134,7 @@ def predict(seen: Invocations, size: int, gb_second: float) -> Prediction | None
         p50_now=percentile(seen.duration_ms, seen.count, 0.5),
         p99_now=percentile(seen.duration_ms, seen.count, 0.99),
         cost_now=now,
-        computing=float((seen.cpu_ms * seen.count).sum() / (seen.duration_ms * seen.count).sum()),
+        computing=share,
     )
 
 

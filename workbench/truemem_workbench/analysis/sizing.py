@@ -14,7 +14,6 @@ from enum import StrEnum
 
 from ..support.terminal import counted, mib, whole
 from .prices import dollars
-from .size_prediction import ENOUGH as ENOUGH_CPU
 from .size_prediction import Interval, Invocations, Prediction, predict
 
 HEADROOM = 0.2
@@ -72,7 +71,7 @@ class SizingFigures:
     rising: int
     """Environments that grow; that have settled; that are too young for a verdict, and rise."""
     computed: Invocations | None
-    """Duration and CPU time of those invocations at this size that have both."""
+    """Duration and CPU time of the invocations at this size. None if no duration is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +96,8 @@ class Sizing:
     """At the smallest safe size. None if that is not smaller, or if too little CPU time is known."""
     computed: int
     """Invocations of which CPU time is known."""
+    unpredicted: str
+    """Why there is no prediction at a smaller size, in words. Empty if there is one."""
     saving: Interval | None
     """Saving in USD per million invocations: the least and the most that the prediction leaves open."""
 
@@ -111,9 +112,10 @@ def advise_size(seen: SizingFigures, *, headroom: float, gb_second: float) -> Si
     wanted = None if seen.need is None else rounded_size((seen.need + (seen.others or 0.0)) * (1 + headroom))
     reason = _no_size_reason(seen, wanted)
     safe = wanted if reason is None else None
-    prediction = saving = None
-    if safe and seen.size and safe < seen.size and seen.computed is not None:
-        prediction = predict(seen.computed, safe, gb_second)
+    prediction, saving, unpredicted = None, None, ""
+    if safe and seen.size and safe < seen.size:
+        computed = seen.computed or Invocations.of(seen.size, [])
+        prediction, unpredicted = predict(computed, safe, gb_second), computed.missing
     if prediction is not None:
         saving = Interval(prediction.cost_now - prediction.cost.high, prediction.cost_now - prediction.cost.low)
     fit = _fit(seen.size, safe, prediction)
@@ -129,7 +131,8 @@ def advise_size(seen: SizingFigures, *, headroom: float, gb_second: float) -> Si
         mark_suggests=None if seen.mark is None else rounded_size(seen.mark * (1 + headroom)),
         trial=_trial(seen.size) if seen.out_of_memory else None,
         prediction=prediction,
-        computed=0 if seen.computed is None else int(seen.computed.count.sum()),
+        computed=0 if seen.computed is None else int(seen.computed.count[seen.computed.known].sum()),
+        unpredicted=unpredicted,
         saving=saving,
     )
 
@@ -170,13 +173,9 @@ def of_cost(sizing: Sizing, measure: str) -> Iterator[str]:
     if sizing.prediction is not None:
         yield _predicted(sizing.prediction, measure)
     elif sizing.fit is Fit.UNMEASURED:
-        known = (
-            f"{counted(sizing.computed, 'invocation')} with `cpuMs` are too few, {ENOUGH_CPU} are needed"
-            if sizing.computed
-            else "the lines have no `cpuMs`"
-        )
         yield (
-            f"Less memory is less CPU. What {sizing.safe:,} MB would cost is not known: {known}. Measure it: {measure}"
+            f"Less memory is less CPU. What {sizing.safe:,} MB would cost is not known: {sizing.unpredicted}."
+            f" Measure it: {measure}"
         )
 
 

@@ -43,12 +43,14 @@ SELECT coalesce(function, '') AS function, coalesce(version, '') AS version,
 FROM batch WHERE duration_ms IS NOT NULL GROUP BY ALL
 """
 
-# bins of about 5 %, with their sums: in hundredths of a ms, so that their order does not matter
+# bins of about 5 %, with their sums: in hundredths of a ms, so that their order does not matter. `is_any`: the CPU time
+# of an environment's last invocation is not known where the runtime has ended first; it is like those before it
 _COMPUTED = """
 SELECT coalesce(function, '') AS function, coalesce(version, '') AS version, size,
+    cpu_ms IS NULL AND invocation > 1 AND closed_by = 'shutdown' AND status = 'success' AS is_any, cpu_ms >= 0 AS known,
     round(20 * ln(duration_ms))::INT AS ms_bin, round(20 * ln(greatest(cpu_ms, 0.01)))::INT AS cpu_bin, count(*) AS n,
     sum(round(100 * duration_ms)::BIGINT)::BIGINT AS ms, sum(round(100 * cpu_ms)::BIGINT)::BIGINT AS cpu
-FROM batch WHERE duration_ms > 0 AND cpu_ms >= 0 AND size > 0 AND shared_by IS NULL GROUP BY ALL
+FROM batch WHERE duration_ms > 0 AND size > 0 AND shared_by IS NULL GROUP BY ALL
 """
 
 LARGE_MIB = 0.25
@@ -169,17 +171,23 @@ def durations(store: Store) -> dict[tuple[str, str], Durations]:
 
 
 def computed(store: Store) -> dict[tuple[str, str], dict[float, Invocations]]:
-    """Durations and CPU times of each function and version that has any, by memory size."""
+    """Durations and CPU times of each function and version that has any, by memory size. An environment's last
+    invocation, if it succeeded, has the share of CPU time that the others have."""
     rows = store.columns("""
-    SELECT function, version, size, sum(ms) / sum(n) / 100 AS ms, sum(cpu) / sum(n) / 100 AS cpu, sum(n)::BIGINT AS n
-    FROM computed GROUP BY function, version, size, ms_bin, cpu_bin ORDER BY ALL
+    SELECT function, version, size, sum(ms) / sum(n) / 100 AS ms, sum(n)::BIGINT AS n,
+        CASE WHEN known THEN sum(cpu) / sum(n) / 100
+            WHEN is_any THEN sum(ms) / sum(n) / 100 * (
+                sum(sum(cpu)) FILTER (known) OVER at_size / sum(sum(ms)) FILTER (known) OVER at_size)
+        END AS cpu
+    FROM computed GROUP BY function, version, size, known, is_any, ms_bin, cpu_bin
+    WINDOW at_size AS (PARTITION BY function, version, size) ORDER BY ALL
     """)
     keys = list(zip(rows["function"], rows["version"], rows["size"].tolist(), strict=True))
     begins = [at for at, key in enumerate(keys) if at == 0 or key != keys[at - 1]]
     found: dict[tuple[str, str], dict[float, Invocations]] = {}
     for begin, end in zip(begins, [*begins[1:], len(keys)], strict=False):
         function, version, size = keys[begin]
-        columns = (rows[name][begin:end] for name in ("ms", "cpu", "n"))
+        columns = (np.ma.filled(rows[name][begin:end], np.nan) for name in ("ms", "cpu", "n"))
         found.setdefault((function, version), {})[size] = Invocations(size, *columns)
     return found
 
