@@ -112,7 +112,24 @@ def test_a_waiting_handler_is_and_the_worst_is_said(told: Told) -> None:
     out = told(life("a", 150, durationMs=100.0, cpuMs=5.0))
     # 95 ms of waiting, and 5.5 ms at 128 / 1,769 of a vCPU: 76.0 ms
     assert "128 MB costs less: CPU time is 5% of the duration, so p50 becomes 100.0 to 171.0 ms (now 100.0)." in out
-    assert "At worst: p50 171.0 ms, p99 171.0 (now 100.0), $0.36 a million invocations (now $1.67)." in out
+    assert "At worst: p50 171.0 ms, p99 171.0 (now 100.0), slowest 171.0 (now 100.0)," in out
+    assert "$0.36 a million invocations (now $1.67)." in out
+
+
+def test_a_saving_that_makes_some_very_slow_is_not_proposed(told: Told, report: Report) -> None:
+    """One of 20 computes, all the time: for users that is 4 s more, or a timeout."""
+    lines = life("a", 200, durationMs=100.0, cpuMs=5.0)
+    lines[9::20] = [line("a", at, durationMs=500.0, cpuMs=280.0) for at in range(10, 201, 20)]
+    (function,) = report(lines)["functions"]
+    sizing = function["sizing"]
+    assert (sizing["fit"], sizing["suggested"]) == ("fits", None)
+    assert sizing["prediction"]["cost"]["high"] < sizing["prediction"]["cost_now"]
+    out = told(lines)
+    assert "128 MB is enough memory, but may be slow" in report(lines)["actions"][0]["text"]
+    # 1.1 * 280 ms at 128 / 1,769 of a vCPU, and 159 ms of waiting, if two threads shared a quota of 100 ms
+    assert "128 MB is not suggested, p99 may rise from 500.0 to 4,415 ms: CPU time is" in out
+    assert "slowest 4,415 (now 500.0), $" in out
+    assert "Measure it: truemem size --function orders -" in out
 
 
 def test_without_cpu_time_it_says_what_is_missing(told: Told) -> None:

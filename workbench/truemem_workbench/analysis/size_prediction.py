@@ -30,6 +30,8 @@ ENOUGH = 100
 """Least number of invocations with CPU time."""
 MOST_UNKNOWN = 0.02
 """Most of the invocations, and of their billed time, that may be without: those that fail are not like others."""
+SLOWER = 3.0
+"""Most that p99 may become times what it is now, at worst, for a size that is proposed."""
 PERIOD_MS, LONGEST_PERIOD_MS = 20.0, 100.0
 """Of the quota: as pauses on Lambda look (pwrdrvr/lambda-dispatch#246), and Linux's default. AWS does not say."""
 OVERRUN_MS = 1.0
@@ -94,11 +96,14 @@ class Prediction:
     size: int
     p50: Interval
     p99: Interval
+    slowest: Interval
+    """The longest duration: of a report's bins, which may be 5 % less than the longest one in it."""
     cost: Interval
     likely_p50: float
     """Of one thread, that waits and computes in turn, with PERIOD_MS: not the middle."""
     p50_now: float
     p99_now: float
+    slowest_now: float
     cost_now: float
     computing: float
     """CPU time, as a share of the duration. More than 1: several threads or processes."""
@@ -107,6 +112,11 @@ class Prediction:
     def is_cheaper(self) -> bool:
         """True if it costs less or the same wherever in the interval the truth is."""
         return self.cost.high <= self.cost_now
+
+    @property
+    def is_slow(self) -> bool:
+        """True if p99 may become several times what it is now: the saving is not worth that unasked."""
+        return self.p99.high > SLOWER * self.p99_now
 
 
 def predict(seen: Invocations, size: int, gb_second: float) -> Prediction | None:
@@ -129,10 +139,12 @@ def predict(seen: Invocations, size: int, gb_second: float) -> Prediction | None
         size=size,
         p50=Interval(*(percentile(each, seen.count, 0.5) for each in (low, high))),
         p99=Interval(*(percentile(each, seen.count, 0.99) for each in (low, high))),
+        slowest=Interval(float(low.max()), float(high.max())),
         cost=Interval(*(_cost(size, each, seen.count, gb_second) for each in (low, high))),
         likely_p50=percentile(likely, seen.count, 0.5),
         p50_now=percentile(seen.duration_ms, seen.count, 0.5),
         p99_now=percentile(seen.duration_ms, seen.count, 0.99),
+        slowest_now=float(seen.duration_ms.max()),
         cost_now=now,
         computing=share,
     )

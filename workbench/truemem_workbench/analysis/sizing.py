@@ -1,8 +1,9 @@
 """Which memory size a function should have: the smallest that is safe, and whether to go there. The one place that
 decides whether a function is oversized. Sizes in MiB. Pure.
 
-A smaller size is proposed only if memory permits it (the thresholds below) and if it costs less or the same in the
-whole interval of the prediction (`size_prediction`). Without CPU time that is not known, and none is proposed.
+A smaller size is proposed only if memory permits it (the thresholds below) and if in the whole interval of the
+prediction (`size_prediction`) it costs less or the same, and p99 is not SLOWER times what it is. Without CPU time that
+is not known, and none is proposed.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ class Fit(StrEnum):
     SMALL = "small"
     """The smallest safe size is larger."""
     FITS = "fits"
-    """It is the smallest safe size, or a smaller one might cost more."""
+    """It is the smallest safe size, or a smaller one might cost more or be slow."""
     UNMEASURED = "unmeasured"
     """A smaller size is safe, but what it would cost is not known."""
     OVERSIZED = "oversized"
-    """A smaller size is safe, and costs less or the same in the whole interval of the prediction."""
+    """A smaller size is safe, and costs less or the same in the whole interval of the prediction; nor is it slow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +150,7 @@ def _fit(size: float | None, safe: int | None, prediction: Prediction | None) ->
         return Fit.SMALL if safe > size else Fit.FITS
     if prediction is None:
         return Fit.UNMEASURED
-    return Fit.OVERSIZED if prediction.is_cheaper else Fit.FITS
+    return Fit.OVERSIZED if prediction.is_cheaper and not prediction.is_slow else Fit.FITS
 
 
 def of_memory(sizing: Sizing, headroom: float) -> Iterator[str]:
@@ -181,13 +182,16 @@ def of_cost(sizing: Sizing, measure: str) -> Iterator[str]:
 
 def _predicted(at: Prediction, measure: str) -> str:
     """What the smaller size is predicted to do, and the price of being wrong."""
-    begin, end = "costs less", ""
-    if not at.is_cheaper:
-        begin, end = "is not suggested, it may cost more", f" Measure it: {measure}"
+    begin, end = "is not suggested, it may cost more", f" Measure it: {measure}"
+    if at.is_cheaper and at.is_slow:
+        begin = f"is not suggested, p99 may rise from {mib(at.p99_now)} to {mib(at.p99.high)} ms"
+    elif at.is_cheaper:
+        begin, end = "costs less", ""
     return (
         f"{at.size:,} MB {begin}: CPU time is {at.computing:.0%} of the duration, so p50 becomes {_range(at.p50)} ms"
         f" (now {mib(at.p50_now)}). At worst: p50 {mib(at.p50.high)} ms, p99 {mib(at.p99.high)}"
-        f" (now {mib(at.p99_now)}), {dollars(at.cost.high)} a million invocations (now {dollars(at.cost_now)}).{end}"
+        f" (now {mib(at.p99_now)}), slowest {mib(at.slowest.high)} (now {mib(at.slowest_now)}),"
+        f" {dollars(at.cost.high)} a million invocations (now {dollars(at.cost_now)}).{end}"
     )
 
 

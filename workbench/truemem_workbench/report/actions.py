@@ -179,7 +179,8 @@ def _nothing(function: Function) -> _Found:
     if sizing.reason is not None:
         return Need.NOTHING, 0.0, "no size to suggest yet"
     if sizing.prediction is not None:
-        return Need.NOTHING, 0.0, f"{size} MB fits; {sizing.safe:,} MB is enough memory, but may cost more"
+        but = "be slow" if sizing.prediction.is_cheaper else "cost more"
+        return Need.NOTHING, 0.0, f"{size} MB fits; {sizing.safe:,} MB is enough memory, but may {but}"
     return Need.NOTHING, 0.0, f"{size} MB fits"
 
 
