@@ -18,9 +18,10 @@ from moto.awslambda.exceptions import InvalidParameterValueException, LambdaClie
 from moto.awslambda.models import LambdaFunction, LambdaStorage
 from moto.awslambda.responses import LambdaResponse
 from truemem_workbench.analysis.prices import GB_SECOND, REQUEST, computing
+from truemem_workbench.attach.lambda_calls import LambdaCalls
 from truemem_workbench.attach.records_file import RecordsFile, default_path
 from truemem_workbench.local.lifecycle.events import Report, parse_report
-from truemem_workbench.size.remote_sweep import Budget
+from truemem_workbench.size.remote_sweep import TEMPORARY, Budget
 
 from tests.account.conftest import Account, denied
 from tests.report.conftest import Command, Ran, put_events
@@ -266,8 +267,6 @@ def test_the_plan_says_what_is_changed_and_what_it_costs(truemem: Command, deplo
 
 
 def test_the_budget_is_that_of_hand_made_figures(deployed: Deployed) -> None:
-    from truemem_workbench.attach.lambda_calls import LambdaCalls
-
     budget = Budget(0.001, LambdaCalls().read(NAME), concurrency=2)
     assert budget.longest(1024) == pytest.approx(13 * 0.0000166667 + 0.0000002)  # 3 s of timeout, 10 of init
     budget.charge(1024, 1000)
@@ -347,6 +346,18 @@ def test_undo_puts_back_after_a_sigkill(truemem: Command, deployed: Deployed, un
     assert size(truemem, "--undo", "--yes").code == 0
     assert deployed.is_as_it_was
     assert "nothing to undo" in size(truemem, "--undo", "--yes").refusal
+
+
+def test_undo_without_the_record_says_the_size_is_unknown(truemem: Command, deployed: Deployed) -> None:
+    """Of a sweep that was killed on another machine."""
+    deployed.account.lambdas.update_function_configuration(FunctionName=NAME, MemorySize=1769)
+    LambdaCalls().publish_version(LambdaCalls().read(NAME), TEMPORARY)
+    ran = size(truemem, "--undo", "--yes")
+    assert (ran.code, deployed.memory, deployed.versions) == (1, 1769, ["$LATEST", "1"])
+    assert f"{NAME} has 1,769 MB now. Which size it had before the sweep is not known here" in ran.err
+    assert f"truemem size --function {NAME} --undo --state FILE" in ran.err
+    assert f"truemem size --function {NAME} --apply MB" in ran.err
+    assert "as it was" not in ran.err
 
 
 @pytest.mark.parametrize("unpublished", [True, False])

@@ -161,8 +161,10 @@ def _undo(account: Account) -> int:
         if not account.agrees("Put it back?"):
             return int(not asked.dry_run)
         put_back(calls, state, sizes)
-        if swept:
-            account.sweeps.put_back(state.arn, swept)
+        if swept is None:
+            notify("truemem size", _size_unknown(account))
+            return 1
+        account.sweeps.put_back(state.arn, swept)
         notify("truemem size", f"{state.name} is as it was before the sweep")
         return 0
     kept = account.records.read()
@@ -173,6 +175,16 @@ def _undo(account: Account) -> int:
     if not agreed(plans, form=asked.form, dry_run=asked.dry_run, yes=asked.yes) and not plans[0].change.empty:
         return not_carried_out(plans, form=asked.form, dry_run=asked.dry_run)
     return carry_out(plans, calls, account.records, kept=kept, form=asked.form)
+
+
+def _size_unknown(account: Account) -> str:
+    """What is left to do where temporary versions were found without the record of their sweep."""
+    name, command = account.state.name, f"truemem size --function {account.state.name}"
+    return (
+        f"{name} has {account.state.memory:,} MB now. Which size it had before the sweep is not known here: there is"
+        f" no record in {account.sweeps.path}. Type {command} --undo --state FILE with the record of the machine that"
+        f" swept (FILE.sweep), or {command} --apply MB"
+    )
 
 
 def _back(state: FunctionState, record: Change) -> ChangePlan:
