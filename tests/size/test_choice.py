@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from truemem_workbench.analysis.finding import Finding
 from truemem_workbench.size.choice import Choice, Strategy, Trial, Wanted, choose, reasons
 
 from tests.size.conftest import HASHED, tried
@@ -130,6 +131,19 @@ def test_the_suggestion_is_a_sentence() -> None:
         " the cheapest is 128 MB ($2.08 a million, p50 1,000 ms);"
         " the fastest is 2,048 MB ($5.00 a million, p50 150 ms)."
     )
+
+
+def test_growth_that_is_not_excluded_is_said() -> None:
+    said = "; its memory rose in these few invocations, so growth is not excluded."
+    assert chosen([tried(128, 10, is_rising=True)]).sentence().endswith(said)
+    assert chosen([tried(128, 10, rise=7.0)]).sentence().endswith(said)
+    assert not chosen([tried(128, 10, rise=5.0)]).sentence().endswith(said)
+    judged = Finding(cause="none", title="No growth.")
+    assert not chosen([tried(128, 10, is_rising=True, finding=judged)]).sentence().endswith(said)
+
+
+def test_headroom_is_counted_from_what_the_timed_ones_needed() -> None:
+    assert reasons(tried(128, 10, rise=60.0), WANTED) == {"headroom": "7% headroom over 120.0 MiB, 20% are wanted"}
 
 
 # --- what speaks against a size ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from truemem_workbench.check.target import Target, resolve
 from truemem_workbench.local import Invocation, LocalLambda, Report
 from truemem_workbench.size import local_sweep
 from truemem_workbench.size.local_sweep import LocalSweep, Plan, Sweep
+from truemem_workbench.size.tally import Tally
 from truemem_workbench.support.bad_input import BadInput
 
 from tests.check.conftest import run_of
@@ -143,6 +144,24 @@ def test_sizes_are_those_that_make_sense(swept: Swept) -> None:
     assert found.notices == [
         "this machine has 2 CPUs, which are those of 3,538 MB: 5,307, 7,076, 10,240 MB cannot be tried here"
     ]
+
+
+@pytest.mark.parametrize(
+    ("looked", "timed", "rise", "is_rising"),
+    [
+        ([50] * 4, [40, 42, 44, 46, *range(48, 64, 2)], 16, True),  # 2 MiB an invocation
+        ([50] * 4, [40, 45, *[46] * 10], 0, False),
+        ([50] * 4, [40, 45, 45, 45, *[60] * 8], 15, False),
+        ([], [40, 42, 44, 46, *range(48, 64, 2)], 0, True),  # in AWS all of them look for the peak
+        ([50] * 4, [], 0, False),
+    ],
+)
+def test_a_rise_is_of_the_timed_invocations(looked: list[int], timed: list[int], rise: int, is_rising: bool) -> None:
+    tally = Tally(memory=128, warm_up=len(looked) + 2, looks=len(looked))
+    for mark in (*looked, *timed):
+        tally.add(Report("id", "success", None, 7.0, 7, 128, mark, None), "")
+    trial = tally.trial(run_of([50.0]))
+    assert (trial.rise, trial.is_rising) == (rise, is_rising)
 
 
 def test_a_size_that_only_looked_for_the_peak_is_no_result(swept: Swept, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.finding import Finding
+from truemem_workbench.analysis.finding import Commands, Finding, unmeasured
 from truemem_workbench.size.choice import Trial, Wanted, choose
 from truemem_workbench.size.picture import draw
 from truemem_workbench.size.result import FIGURES, LAST, TEXTS, Result
@@ -61,6 +61,11 @@ def test_a_row_has_a_cell_for_each_column() -> None:
     assert rows[3] == [
         "suggested, cheapest", "1,024", "421", "421", "421", "300", "50.0", "40.0", "1607%", "0", "7.02", "5.61", "-"
     ]  # fmt: skip
+
+
+def test_too_few_invocations_for_a_finding_are_a_dash() -> None:
+    few = unmeasured("Undecided: 10 invocations can be judged, 100 are needed.", Commands(again="truemem check"))
+    assert result_of(tried(128, 10, finding=few)).rows()[0][-1] == "-"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..analysis.finding import Finding
+from ..analysis.finding import TOO_FEW, Finding
 from ..analysis.prices import GB_SECOND, MILLION, computing
 from ..analysis.sizing import HEADROOM
 from ..support.terminal import mib
@@ -20,6 +20,8 @@ STRATEGIES: tuple[Strategy, ...] = ("cost", "speed", "balanced")
 SAME = 0.05
 """Costs, or durations, that differ by no more than this share are taken as equal: then the other one decides."""
 BALANCED_WEIGHT = 0.5
+RISEN = 0.1
+"""Rise of Max Memory Used, as a share of what was needed before it, from which on growth is not excluded."""
 
 Reason = Literal["killed", "timeout", "failed", "slow", "headroom", "unmeasured"]
 
@@ -46,12 +48,22 @@ class Trial:
     """Median of what invocations left behind."""
     others: float = 0.0
     """Most that the sidecar and other extensions held."""
+    rise: float = 0.0
+    """How much Max Memory Used rose in the invocations after those that the peak is of."""
+    is_rising: bool = False
+    """True if Max Memory Used rose from each quarter of the invocations to the next."""
     finding: Finding | None = None
 
     @property
     def held(self) -> float | None:
         """Most of the memory size that was needed."""
-        return None if self.peak is None else self.peak + self.others
+        return None if self.peak is None else self.peak + self.others + self.rise
+
+    @property
+    def may_grow(self) -> bool:
+        """True if it rose, and too few invocations are known for a finding."""
+        is_judged = self.finding is not None and self.finding.pattern != TOO_FEW
+        return not is_judged and (self.is_rising or self.rise > RISEN * ((self.held or 0) - self.rise))
 
     @property
     def headroom(self) -> float | None:
@@ -143,7 +155,9 @@ class Choice:
             said += f", {role}"
         named = {id(self.cheapest): self.cheapest, id(self.fastest): self.fastest}
         others = [f"{role} is {self._said(named[place])}" for place, role in roles.items()]
-        return f"{said}{'; ' if others else ''}{'; '.join(others)}."
+        if self.suggested.may_grow:
+            others.append("its memory rose in these few invocations, so growth is not excluded")
+        return "; ".join([said, *others]) + "."
 
     def _said(self, trial: Trial) -> str:
         cost = usd(trial.cost(self.wanted.architecture))

@@ -159,7 +159,7 @@ class LocalSweep:
         if size in self._looked:
             return self._looked[size][0]
         count = self._plan.looks(len(self._events))
-        tally = Tally(memory=size, warm_up=count + self._plan.warm_up)
+        tally = Tally(memory=size, warm_up=count + self._plan.warm_up, looks=count)
         with Run(replace(self._target, memory_mib=size, cpu="size"), probe=False) as run:
             if not run.limits_cpu:
                 raise BadInput(

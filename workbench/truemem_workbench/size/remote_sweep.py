@@ -77,7 +77,7 @@ class Deployed:
         """What was seen. Without a line of the sidecar its peak is Lambda's mark, which is of the whole environment."""
         tally = self.tally
         trial = tally.trial(replace(self.remote.so_far(tally.warm_up), commands=commands))
-        return replace(trial, peak=float(tally.mark)) if trial.peak is None and tally.mark else trial
+        return replace(trial, peak=float(max(tally.marks))) if trial.peak is None and tally.marks else trial
 
 
 @dataclass(kw_only=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..analysis.finding import Finding, most_urgent
+from ..analysis.finding import TOO_FEW, Finding, most_urgent
 from ..analysis.prices import DATE, GB_SECOND
 from ..support.terminal import mib
 from .choice import SAME, Choice, Trial, usd
@@ -66,7 +66,7 @@ class Result:
             "-" if trial.headroom is None else f"{trial.headroom:.0%}",
             f"{trial.failures} of {trial.invocations}" if trial.failures else "0",
             *(_dollars(trial.cost(architecture)) for architecture in GB_SECOND),
-            trial.finding.cause if trial.finding else "-",
+            trial.finding.cause if trial.finding and trial.finding.pattern != TOO_FEW else "-",
         ]
 
     def sentences(self) -> list[str]:
@@ -119,6 +119,7 @@ class Result:
             "initMs": _rounded(trial.init, 2),
             "current": _rounded(trial.current, 2),
             "others": round(trial.others, 2),
+            "rise": trial.rise or None,
             "headroom": _rounded(trial.headroom, 4),
             "costs": _known(costs),
             "against": dict(self.choice.against[trial.memory]),

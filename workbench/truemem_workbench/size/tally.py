@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ..check.invocations import HOPELESS
 from ..check.measurement import Measurement
 from ..local.lifecycle.events import Report
 from .choice import Trial
+
+LEAST_MARKS = 8
+"""Invocations from which on a rise from quarter to quarter is more than chance."""
 
 
 @dataclass(kw_only=True)
@@ -17,6 +22,8 @@ class Tally:
     memory: int
     warm_up: int
     """Invocations whose durations do not count."""
+    looks: int = 0
+    """Those of them that looked for the peak, in an environment of their own."""
     durations: list[float] = field(default_factory=list)
     init: float | None = None
     invocations: int = 0
@@ -24,8 +31,8 @@ class Tally:
     killed: int = 0
     timeouts: int = 0
     error: str = ""
-    mark: int = 0
-    """The highest Max Memory Used, MiB."""
+    marks: list[int] = field(default_factory=list)
+    """Max Memory Used of each invocation that has a report, MiB."""
 
     @property
     def is_out(self) -> bool:
@@ -37,7 +44,7 @@ class Tally:
         """Count an invocation. `error` is empty if it did not fail. A later cold start warms up another environment."""
         self.invocations += 1
         if report is not None:
-            self.mark = max(self.mark, report.max_memory_used_mib)
+            self.marks.append(report.max_memory_used_mib)
             if self.invocations == 1:
                 self.init = report.init_duration_ms
         if error:
@@ -67,6 +74,22 @@ class Tally:
             error=self.error,
             peak=max((need for need in needs if need is not None), default=None),
             current=measurement.usual_current,
+            rise=self._rise(),
+            is_rising=_is_rising(self.marks[self.warm_up :]),
             others=max(((line.sidecar_holds or 0.0) + sum(line.extensions_hold.values()) for line in lines), default=0),
             finding=measurement.finding if lines else None,
         )
+
+    def _rise(self) -> float:
+        """How much Max Memory Used rose after as many timed invocations as have looked for the peak, MiB."""
+        timed = self.marks[self.looks :]
+        return float(max(timed) - max(timed[: self.looks])) if self.looks and timed else 0.0
+
+
+def _is_rising(marks: Sequence[int]) -> bool:
+    """True if each quarter of them has a higher one than the quarter before."""
+    ends = [len(marks) * quarter // 4 for quarter in range(5)]
+    if len(marks) < LEAST_MARKS:
+        return False
+    highest = [max(marks[begin:end]) for begin, end in pairwise(ends)]
+    return all(before < after for before, after in pairwise(highest))
