@@ -171,6 +171,22 @@ def test_a_reason_against_a_size(trial: Trial, reason: str, said: str) -> None:
     assert reasons(trial, Wanted(max_duration=800)) == {reason: said}
 
 
+def test_a_size_where_invocations_fail_is_out_if_another_is_better() -> None:
+    fails = {"failures": 3, "invocations": 60, "error": "E: no"}
+    choice = chosen([tried(128, 10, **fails), tried(256, 10, failures=2, invocations=60)])
+    assert choice.against[128] == {"failed": "3 of 60 invocations failed, the last with E: no"}
+    assert choice.sentence().endswith("the cheapest and the fastest; 2 of 60 invocations failed there.")
+
+
+def test_if_all_sizes_fail_as_often_none_is_out_for_it() -> None:
+    often = {"failures": 15, "invocations": 60, "error": "E: no"}
+    worse = often | {"failures": 30}
+    killed = tried(128, failures=1, invocations=1, killed=1)
+    choice = chosen([killed, tried(256, 10, **often), tried(512, 10, **often), tried(1024, 10, **worse)])
+    assert [memory for memory, why in choice.against.items() if why] == [128, 1024]
+    assert choice.sentence().endswith("; 15 of 60 invocations failed there; it fails at every size.")
+
+
 def test_enough_headroom_is_that_of_the_report() -> None:
     assert not reasons(tried(128, 10, peak=96.0), WANTED)  # 96 and 10 of others, with a fifth: 127.2
 

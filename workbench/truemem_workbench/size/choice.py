@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..analysis.finding import TOO_FEW, Finding
@@ -22,6 +22,9 @@ SAME = 0.05
 BALANCED_WEIGHT = 0.5
 RISEN = 0.1
 """Rise of Max Memory Used, as a share of what was needed before it, from which on growth is not excluded."""
+
+FAILED = 0.05
+"""Share of failed invocations from which on a size is out. If all have that: so much above the least of them."""
 
 Reason = Literal["killed", "timeout", "failed", "slow", "headroom", "unmeasured"]
 
@@ -71,6 +74,11 @@ class Trial:
         return None if not self.held or self.killed else max(0.0, self.memory / self.held - 1)
 
     @property
+    def failed(self) -> float:
+        """Share of invocations that failed."""
+        return self.failures / self.invocations if self.invocations else 0.0
+
+    @property
     def p50(self) -> float:
         return self.percentile(50)
 
@@ -101,8 +109,9 @@ class Wanted:
     """Highest p95 that is allowed, in ms."""
 
 
-def reasons(trial: Trial, wanted: Wanted) -> dict[Reason, str]:
-    """What speaks against a size, each in a few words. Empty if nothing does."""
+def reasons(trial: Trial, wanted: Wanted, most_failed: float = FAILED) -> dict[Reason, str]:
+    """What speaks against a size, each in a few words. Empty if nothing does. From the share `most_failed` of failed
+    invocations on they do."""
     found: dict[Reason, str] = {}
     if trial.killed:
         found["killed"] = f"killed for memory in {trial.killed} of {trial.invocations} invocations"
@@ -111,6 +120,8 @@ def reasons(trial: Trial, wanted: Wanted) -> dict[Reason, str]:
     if not found and not trial.durations:
         failed = f"all invocations failed, the last with {trial.error}"
         found["failed"] = failed if trial.failures else "no invocation after the warm-up"
+    elif not found and trial.failed >= most_failed:
+        found["failed"] = f"{_failures(trial)}, the last with {trial.error}"
     if wanted.max_duration is not None and (slow := trial.percentile(95)) > wanted.max_duration:
         found["slow"] = f"p95 of {slow:,.0f} ms, {wanted.max_duration:g} are allowed"
     if trial.held is None and not found:
@@ -118,6 +129,10 @@ def reasons(trial: Trial, wanted: Wanted) -> dict[Reason, str]:
     if trial.headroom is not None and trial.headroom < HEADROOM:
         found["headroom"] = f"{trial.headroom:.0%} headroom over {mib(trial.held)} MiB, {HEADROOM:.0%} are wanted"
     return found
+
+
+def _failures(trial: Trial) -> str:
+    return f"{trial.failures} of {trial.invocations} invocations failed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +146,8 @@ class Choice:
     cheapest: Trial | None = None
     fastest: Trial | None = None
     suggested: Trial | None = None
+    fails_everywhere: bool = False
+    """True if FAILED or more fail at every size: then this speaks against none."""
 
     @property
     def grows(self) -> bool:
@@ -155,6 +172,10 @@ class Choice:
             said += f", {role}"
         named = {id(self.cheapest): self.cheapest, id(self.fastest): self.fastest}
         others = [f"{role} is {self._said(named[place])}" for place, role in roles.items()]
+        if self.suggested.failures:
+            others.append(f"{_failures(self.suggested)} there")
+        if self.fails_everywhere:
+            others.append("it fails at every size")
         if self.suggested.may_grow:
             others.append("its memory rose in these few invocations, so growth is not excluded")
         return "; ".join([said, *others]) + "."
@@ -171,9 +192,13 @@ def usd(value: float) -> str:
 
 def choose(trials: Sequence[Trial], wanted: Wanted) -> Choice:
     """Choose among sizes. Figures within SAME of the best are equal to it, and then the other figure decides."""
-    against = {each.memory: reasons(each, wanted) for each in trials}
+    ran = [each for each in trials if each.invocations and not each.killed and not each.timeouts]
+    least_failed = min((each.failed for each in ran), default=0.0)
+    fails_everywhere = least_failed >= FAILED
+    most_failed = least_failed + FAILED if fails_everywhere else FAILED
+    against = {each.memory: reasons(each, wanted, most_failed) for each in trials}
     fit = [each for each in trials if not against[each.memory]]
-    none = Choice(wanted=wanted, trials=trials, against=against)
+    none = Choice(wanted=wanted, trials=trials, against=against, fails_everywhere=fails_everywhere)
     if none.grows or not fit:
         return none
 
@@ -192,6 +217,4 @@ def choose(trials: Sequence[Trial], wanted: Wanted) -> Choice:
     cheapest = min((each for each in fit if cost(each) <= least_cost * (1 + SAME)), key=duration)
     fastest = min((each for each in fit if duration(each) <= least_duration * (1 + SAME)), key=cost)
     suggested = {"cost": cheapest, "speed": fastest}.get(wanted.strategy) or min(fit, key=balance)
-    return Choice(
-        wanted=wanted, trials=trials, against=against, cheapest=cheapest, fastest=fastest, suggested=suggested
-    )
+    return replace(none, cheapest=cheapest, fastest=fastest, suggested=suggested)
