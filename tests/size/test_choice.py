@@ -97,10 +97,20 @@ def test_at_the_same_cost_the_faster_size_is_the_cheapest() -> None:
     assert memory(chosen([tried(128, 2400), tried(1024, 300)]).cheapest) == 1024
 
 
-def test_at_the_same_speed_the_cheaper_size_is_the_fastest() -> None:
+def test_at_nearly_the_same_cost_the_faster_size_is_suggested() -> None:
+    choice = chosen([tried(448, 756), tried(1024, 340), tried(1769, 330)])
+    assert (memory(choice.cheapest), memory(choice.fastest), memory(choice.suggested)) == (448, 1769, 1024)
+    assert choice.sentence().startswith(
+        "Suggested: 1,024 MB ($5.67 a million, p50 340 ms), within 5% of the cheapest, and faster;"
+        " the cheapest is 448 MB ($5.51 a million, p50 756 ms); the fastest is 1,769 MB"
+    )
+
+
+def test_at_nearly_the_same_speed_the_cheaper_size_is_suggested() -> None:
     """One thread gains nothing from a second vCPU, but for noise."""
     choice = chosen([*HASHED, tried(3008, 355)], "speed")
-    assert memory(choice.fastest) == memory(choice.suggested) == 1769
+    assert (memory(choice.fastest), memory(choice.suggested)) == (3008, 1769)
+    assert "within 5% of the fastest, and cheaper; the cheapest is 1,024 MB" in choice.sentence()
 
 
 def test_a_handler_that_computes_is_not_put_on_128_mb() -> None:

@@ -18,7 +18,7 @@ from ..support.terminal import mib
 Strategy = Literal["cost", "speed", "balanced"]
 STRATEGIES: tuple[Strategy, ...] = ("cost", "speed", "balanced")
 SAME = 0.05
-"""Costs, or durations, that differ by no more than this share are taken as equal: then the other one decides."""
+"""A size that costs, or takes, no more than this share above the least is as good: then the other figure decides."""
 BALANCED_WEIGHT = 0.5
 RISEN = 0.1
 """Rise of Max Memory Used, as a share of what was needed before it, from which on growth is not excluded."""
@@ -168,7 +168,12 @@ class Choice:
         roles = {id(self.cheapest): "the cheapest", id(self.fastest): "the fastest"}
         if self.cheapest is self.fastest:
             roles = {id(self.cheapest): "the cheapest and the fastest"}
-        if role := roles.pop(id(self.suggested), ""):
+        role = roles.pop(id(self.suggested), "")
+        if self.wanted.strategy == "cost" and self.suggested is not self.cheapest:
+            said += f", within {SAME:.0%} of the cheapest, and {role or 'faster'}"
+        elif self.wanted.strategy == "speed" and self.suggested is not self.fastest:
+            said += f", within {SAME:.0%} of the fastest, and {role or 'cheaper'}"
+        elif role:
             said += f", {role}"
         named = {id(self.cheapest): self.cheapest, id(self.fastest): self.fastest}
         others = [f"{role} is {self._said(named[place])}" for place, role in roles.items()]
@@ -191,7 +196,8 @@ def usd(value: float) -> str:
 
 
 def choose(trials: Sequence[Trial], wanted: Wanted) -> Choice:
-    """Choose among sizes. Figures within SAME of the best are equal to it, and then the other figure decides."""
+    """Choose among sizes. For cost, the fastest of those within SAME of the least cost is suggested; for speed, the
+    cheapest of those within SAME of the shortest duration."""
     ran = [each for each in trials if each.invocations and not each.killed and not each.timeouts]
     least_failed = min((each.failed for each in ran), default=0.0)
     fails_everywhere = least_failed >= FAILED
@@ -214,7 +220,12 @@ def choose(trials: Sequence[Trial], wanted: Wanted) -> Choice:
         return wanted.weight * cost(trial) / dearest + (1 - wanted.weight) * duration(trial) / slowest
 
     least_cost, least_duration = min(map(cost, fit)), min(map(duration, fit))
-    cheapest = min((each for each in fit if cost(each) <= least_cost * (1 + SAME)), key=duration)
-    fastest = min((each for each in fit if duration(each) <= least_duration * (1 + SAME)), key=cost)
-    suggested = {"cost": cheapest, "speed": fastest}.get(wanted.strategy) or min(fit, key=balance)
+    if wanted.strategy == "cost":
+        suggested = min((each for each in fit if cost(each) <= least_cost * (1 + SAME)), key=duration)
+    elif wanted.strategy == "speed":
+        suggested = min((each for each in fit if duration(each) <= least_duration * (1 + SAME)), key=cost)
+    else:
+        suggested = min(fit, key=balance)
+    cheapest = min(fit, key=lambda each: (cost(each), duration(each)))
+    fastest = min(fit, key=lambda each: (duration(each), cost(each)))
     return replace(none, cheapest=cheapest, fastest=fastest, suggested=suggested)

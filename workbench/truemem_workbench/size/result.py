@@ -84,7 +84,7 @@ class Result:
             *self.notices,
             f"$ a million invocations, by the prices of {DATE} in us-east-1, without those of requests, init and log"
             f" lines; {other} as if it took the same time",
-            f"durations and costs that differ by {SAME:.0%} or less count as equal",
+            f"what is suggested counts durations and costs that differ by {SAME:.0%} or less as equal",
         ]
 
     def document(self) -> dict[str, object]:
