@@ -170,7 +170,7 @@ def test_headroom_is_counted_from_what_the_timed_ones_needed() -> None:
         ),
         (tried(128, failures=1, invocations=4, timeouts=1), "timeout", "timed out in 1 of 4 invocations"),
         (tried(128, failures=5, invocations=5, error="E: no"), "failed", "all invocations failed, the last with E: no"),
-        (tried(128, invocations=2), "failed", "no invocation after the warm-up"),
+        (tried(128, invocations=2), "untried", "no invocation after the warm-up"),
         (tried(128, 900), "slow", "p95 of 900 ms, 800 are allowed"),
         (tried(128, 10, peak=100.0), "headroom", "16% headroom over 110.0 MiB, 20% are wanted"),
         (tried(128, 10, peak=200.0), "headroom", "0% headroom over 210.0 MiB, 20% are wanted"),

@@ -1,5 +1,6 @@
 """The table, the document, the picture and the exit codes of a sweep with invented figures."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,17 @@ def test_no_size_is_suggested_while_memory_grows() -> None:
     assert (result.choice.suggested, result.exit_code) == (None, 1)
     assert result.sentences()[0] == "No size is suggested: memory grows, so none is safe for long."
     assert result.sentences()[1:] == ["It leaks.", "128 MB is out: killed for memory in 1 of 2 invocations."]
+
+
+def test_what_was_not_tried_before_ctrl_c_is_not_out() -> None:
+    result = replace(result_of(KILLED, HASHED[1], tried(512), Trial(memory=1024)), is_cut=True)
+    assert [row[0] for row in result.rows()] == ["out", "suggested, cheapest, fastest", "not tried", "not tried"]
+    cut, suggested, out = result.sentences()
+    assert cut == "It was ended early. 512, 1,024 MB: not tried. What follows is of the invocations until then."
+    assert suggested.startswith("Suggested: 256 MB")
+    assert out == "128 MB is out: killed for memory in 1 of 2 invocations."
+    none = replace(result_of(KILLED, Trial(memory=1024)), is_cut=True)
+    assert none.sentences()[1] == "No size can be suggested: something speaks against each that was tried."
 
 
 @pytest.mark.parametrize("trials", [[KILLED, *HASHED[1:]], [KILLED], HASHED[:1], [tried(256, peak=None)], []])

@@ -68,5 +68,14 @@ def test_ctrl_c_ends_with_what_is_known() -> None:
     assert swept.trials[0].peak is not None
 
 
+def test_ctrl_c_while_it_looks_for_peaks_leaves_the_other_sizes_untried() -> None:
+    def interrupted(doing: str, done: int, of: int) -> None:
+        if doing == "peak at 128 MB" and done == of:
+            raise Ended(2)
+
+    swept = sweep(interrupted, Plan(invocations=1, warm_up=1), [128, 256])
+    assert [(each.memory, each.is_tried) for each in swept.trials] == [(128, False), (256, False)]
+
+
 def sweep(progress: Progress, plan: Plan, sizes: list[int]) -> Sweep:
     return LocalSweep(resolve(HASHING), [{}], plan, Commands(again="truemem check"), progress).run(sizes)

@@ -26,12 +26,13 @@ RISEN = 0.1
 FAILED = 0.05
 """Share of failed invocations from which on a size is out. If all have that: so much above the least of them."""
 
-Reason = Literal["killed", "timeout", "failed", "slow", "headroom", "unmeasured"]
+Reason = Literal["killed", "timeout", "failed", "slow", "headroom", "unmeasured", "untried"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What was seen at one memory size. Sizes in MiB, durations in ms. None: not known."""
+    """What was seen at one memory size. Sizes in MiB, durations in ms. None: not known. Without `invocations`: the
+    sweep has ended before this size."""
 
     memory: int
     durations: Sequence[float] = ()
@@ -72,6 +73,11 @@ class Trial:
     def headroom(self) -> float | None:
         """Memory that is left, as a share of what was needed. Not known of a size at which it was killed."""
         return None if not self.held or self.killed else max(0.0, self.memory / self.held - 1)
+
+    @property
+    def is_tried(self) -> bool:
+        """False if the sweep has ended before an invocation of this size could be timed."""
+        return bool(self.durations or self.failures or self.killed)
 
     @property
     def failed(self) -> float:
@@ -117,9 +123,10 @@ def reasons(trial: Trial, wanted: Wanted, most_failed: float = FAILED) -> dict[R
         found["killed"] = f"killed for memory in {trial.killed} of {trial.invocations} invocations"
     if trial.timeouts:
         found["timeout"] = f"timed out in {trial.timeouts} of {trial.invocations} invocations"
-    if not found and not trial.durations:
-        failed = f"all invocations failed, the last with {trial.error}"
-        found["failed"] = failed if trial.failures else "no invocation after the warm-up"
+    if not trial.is_tried:
+        found["untried"] = "no invocation after the warm-up"
+    elif not found and not trial.durations:
+        found["failed"] = f"all invocations failed, the last with {trial.error}"
     elif not found and trial.failed >= most_failed:
         found["failed"] = f"{_failures(trial)}, the last with {trial.error}"
     if wanted.max_duration is not None and (slow := trial.percentile(95)) > wanted.max_duration:
@@ -154,14 +161,20 @@ class Choice:
         """True if memory grows at one of the sizes: then none is safe for long, and none is chosen."""
         return any(each.finding is not None and each.finding.grows for each in self.trials)
 
+    @property
+    def untried(self) -> list[int]:
+        """Sizes that the sweep has not come to."""
+        return [each.memory for each in self.trials if not each.is_tried]
+
     def sentence(self) -> str:
         """The suggestion in one sentence."""
-        if not self.trials:
+        if len(self.untried) == len(self.trials):
             return "No size was tried."
         if self.grows:
             return "No size is suggested: memory grows, so none is safe for long."
         if self.suggested is None or self.cheapest is None or self.fastest is None:
-            return "No size can be suggested: something speaks against each of them."
+            tried = "each that was tried" if self.untried else "each of them"
+            return f"No size can be suggested: something speaks against {tried}."
         said = f"Suggested: {self._said(self.suggested)}"
         if self.wanted.strategy == "balanced":
             said += f", the best balance of cost and duration (weight {self.wanted.weight:g})"

@@ -106,7 +106,7 @@ class LocalSweep:
             self._notices[
                 f"this machine is busy (load {load:.1f}): large sizes look slower than they are. Try it again later"
             ] = None
-        signal = 0
+        signal, sizes = 0, list[int]()
         try:
             sizes = self._asked(asked) if asked else self._sensible()
             self._looked = {size: seen for size, seen in self._looked.items() if size in sizes}
@@ -115,7 +115,8 @@ class LocalSweep:
                 self._time(group)
         except Ended as ended:
             signal = ended.number
-        trials = [tally.trial(measurement) for _, (tally, measurement) in sorted(self._looked.items())]
+        looked = [*self._looked, *(size for size in sizes if size not in self._looked)]
+        trials = [self._trial(size) if size in self._looked else Trial(memory=size) for size in sorted(looked)]
         return Sweep(trials=trials, notices=list(self._notices), signal=signal, log=self._log)
 
     def _asked(self, asked: Sequence[int]) -> list[int]:

@@ -56,8 +56,9 @@ class Result:
     def _row(self, trial: Trial) -> list[str]:
         choice = self.choice
         roles = {"suggested": choice.suggested, "cheapest": choice.cheapest, "fastest": choice.fastest}
+        out = "out" if trial.is_tried else "not tried"
         return [
-            "out" if choice.against[trial.memory] else ", ".join(name for name, each in roles.items() if each is trial),
+            out if choice.against[trial.memory] else ", ".join(name for name, each in roles.items() if each is trial),
             f"{trial.memory:,}",
             *(_ms(trial.percentile(each)) for each in (50, 95, 99)),
             _ms(trial.init),
@@ -72,15 +73,25 @@ class Result:
     def sentences(self) -> list[str]:
         """The suggestion, what must be done first, and why a size is out."""
         first = [replace(self.finding, next="").paragraph()] if self.finding else []
-        against = self.choice.against
-        out = [f"{memory:,} MB is out: {'; '.join(why.values())}." for memory, why in against.items() if why]
-        return [self.choice.sentence(), *first, *out]
+        against, untried = self.choice.against, self.choice.untried
+        out = [
+            f"{memory:,} MB is out: {'; '.join(why.values())}."
+            for memory, why in against.items()
+            if why and memory not in untried
+        ]
+        return [*self._cut(), self.choice.sentence(), *first, *out]
+
+    def _cut(self) -> list[str]:
+        """That it was ended early, and what is known."""
+        if not self.is_cut:
+            return []
+        untried = ", ".join(f"{memory:,}" for memory in self.choice.untried)
+        left = f"{untried} MB: not tried. " if untried else ""
+        return [f"It was ended early. {left}What follows is of the invocations until then."]
 
     def all_notices(self) -> list[str]:
-        ended = ["it was ended early: this is what is known so far"] if self.is_cut else []
         other = next(each for each in GB_SECOND if each != self.choice.wanted.architecture)
         return [
-            *ended,
             *self.notices,
             f"$ a million invocations, by the prices of {DATE} in us-east-1, without those of requests, init and log"
             f" lines; {other} as if it took the same time",
