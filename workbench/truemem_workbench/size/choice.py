@@ -190,13 +190,14 @@ class Choice:
             said += f", {role}"
         named = {id(self.cheapest): self.cheapest, id(self.fastest): self.fastest}
         others = [f"{role} is {self._said(named[place])}" for place, role in roles.items()]
+        caveats = []  # before the other sizes: they are about the suggested one
         if self.suggested.failures:
-            others.append(f"{_failures(self.suggested)} there")
+            caveats.append(f"{_failures(self.suggested)} there")
         if self.fails_everywhere:
-            others.append("it fails at every size")
+            caveats.append("it fails at every size")
         if self.suggested.may_grow:
-            others.append("its memory rose in these few invocations, so growth is not excluded")
-        return "; ".join([said, *others]) + "."
+            caveats.append("its memory rose in these few invocations, so growth is not excluded")
+        return "; ".join([said, *caveats, *others]) + "."
 
     def _said(self, trial: Trial) -> str:
         cost = usd(trial.cost(self.wanted.architecture))
