@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 from truemem_workbench.analysis.finding import Commands, Finding, unmeasured
 from truemem_workbench.size.choice import Trial, Wanted, choose
 from truemem_workbench.size.picture import draw
@@ -101,8 +102,23 @@ def test_what_was_not_tried_before_ctrl_c_is_not_out() -> None:
     assert none.sentences()[1] == "No size can be suggested: something speaks against each that was tried."
 
 
-@pytest.mark.parametrize("trials", [[KILLED, *HASHED[1:]], [KILLED], HASHED[:1], [tried(256, peak=None)], []])
+NEAR = [tried(448, 756), tried(1024, 340), tried(1769, 330)]
+"""The sentence about them is longer than a line, and has dollar signs in it."""
+
+
+@pytest.mark.parametrize("trials", [[KILLED, *HASHED[1:]], [KILLED], HASHED[:1], [tried(256, peak=None)], [], NEAR])
 def test_a_picture_is_drawn_of_whatever_is_known(tmp_path: Path, trials: list[Trial]) -> None:
     path = tmp_path / "sizes.png"
     draw("app.py:handler", result_of(*trials).choice, path)
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_names_its_figures_and_has_room_for_its_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
+    draw("app.py:handler", result_of(tried(128, 200), tried(256, 199)).choice, Path("sizes.png"))
+    durations, costs = figures[0].axes
+    assert durations.get_ylim()[1] > 1.05 * 200
+    assert costs.get_ylabel() == "USD a million, x86_64"
+    (legend,) = figures[0].legends
+    assert "below what function, sidecar and extensions need: 60 MiB" in [each.get_text() for each in legend.texts]

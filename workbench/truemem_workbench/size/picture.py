@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -17,6 +18,10 @@ from ..support.untrusted_text import visible
 from .choice import Choice, Trial
 
 COST = "#009E73"
+WIDTH = 110
+"""Characters of a line of the title."""
+ROOM = 1.08
+"""Height of the axes over what matplotlib gives them: its margin is a share of the range, not of the height from 0."""
 
 
 def draw(spec: str, choice: Choice, path: Path) -> None:
@@ -43,9 +48,11 @@ def draw(spec: str, choice: Choice, path: Path) -> None:
         if choice.suggested is not None:
             axes.axvline(choice.suggested.memory, color=QUIET, linewidth=1, linestyle=":", label="suggested")
         _frame(axes, "ms", PEAK)
-        _frame(costs, f"USD, {choice.wanted.architecture}", COST)
+        _frame(costs, f"USD a million, {choice.wanted.architecture}", COST)
         axes.set_xlabel("memory size, MB; hollow: something speaks against it", color=QUIET, loc="left")
-        axes.set_title(f"{visible(spec)}\n{choice.sentence()}", loc="left", fontsize=10, wrap=True)
+        # matplotlib's own wrapping takes what is between two dollar signs as a formula, also without parse_math.
+        title = [line for text in (visible(spec), choice.sentence()) for line in wrap(text, WIDTH)]
+        axes.set_title("\n".join(title), loc="left", fontsize=10)
         figure.legend(frameon=False, loc="outside lower left", ncols=3, fontsize=9)
         figure.savefig(path, format="png")
 
@@ -59,10 +66,11 @@ def _scale(axes: Axes, trials: Sequence[Trial], held: float | None) -> None:
 
 
 def _wall(axes: Axes, trials: Sequence[Trial], held: float | None) -> None:
-    """Shade the sizes below the true peak, and lighter those without enough headroom; cross those that were killed."""
+    """Shade sizes below what was needed, and lighter those without enough headroom; cross those that were killed."""
     left, _ = axes.get_xlim()
     if held is not None:
-        below, short = f"below its peak: {held:,.0f} MiB", f"less than {HEADROOM:.0%} headroom"
+        below = f"below what function, sidecar and extensions need: {held:,.0f} MiB"
+        short = f"less than {HEADROOM:.0%} headroom"
         axes.axvspan(left, held, color=MARK, alpha=0.3, linewidth=0, label=below)
         axes.axvspan(held, held * (1 + HEADROOM), color=MARK, alpha=0.12, linewidth=0, label=short)
     killed = [each.memory for each in trials if each.killed]
@@ -71,7 +79,7 @@ def _wall(axes: Axes, trials: Sequence[Trial], held: float | None) -> None:
 
 
 def _frame(axes: Axes, label: str, colour: str) -> None:
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, ROOM * axes.get_ylim()[1])
     axes.set_ylabel(label, color=colour)
     axes.tick_params(axis="y", colors=colour, length=0)
     for side in ("top", "left", "right"):
