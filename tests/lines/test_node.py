@@ -113,8 +113,11 @@ def test_a_planted_cache_is_not_accused(function: Lambda, plant: Planted) -> Non
 
 @pytest.mark.parametrize("path", sorted((FUNCTIONS / "keeps").iterdir()), ids=lambda path: path.stem)
 def test_what_keeps_is_named(function: Lambda, path: Path) -> None:
+    """V8 samples by chance: of an array whose bytes are outside of the heap not always enough."""
     source = path.read_text()
     found = function.run(source, name=path.name)
+    if not found["lines"]:
+        found = function.run(source, name=path.name)
     assert (found["lines"][0]["file"], lines(found)[0]) == (path.name, marked(source))
 
 
