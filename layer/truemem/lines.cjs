@@ -14,9 +14,10 @@ const BASELINE = 6; // invocations before the profile, whose CPU it is compared 
 const LEAST_CPU_US = 1000; // an invocation counts as this at least: the noise of less is large, and its doubling harmless
 const FIRST = 4; // invocations of a coarse profile, which says how much is allocated
 const FIRST_INTERVAL = 128 * 1024; // bytes
+const MARKER = 128 * 1024; // elements of eight bytes
 const WINDOWS = 5; // between looks. Each look is a full collection
 const LEAST = 3; // invocations of a window
-const AIM = 0.15; // of the permitted CPU is what the interval is chosen for
+const AIM = 0.4; // of the permitted CPU is what the interval is chosen for
 const SAMPLE_US = 5; // of CPU for a sample (measured: 3 to 6 µs with a stack of ten frames)
 const SAMPLE_BYTES = 300; // in the profiler, and a while as JSON
 const NODE_BYTES = 700;
@@ -125,10 +126,10 @@ module.exports = (given) => {
     return true;
   }
 
-  // Ordinals count all samples, those of garbage as well: they tell how much is allocated.
+  // Ordinals count all samples, those of garbage as well: they tell how much is allocated. The last is the marker's.
   function refined() {
     const [{ ordinal }] = looks;
-    const allocated = (Math.max(ordinal, 0.25) * interval) / FIRST;
+    const allocated = (Math.max(ordinal - 1, 0.25) * interval) / FIRST;
     coarse = false;
     step = Math.max(LEAST, Math.floor((invocations - profiled) / WINDOWS));
     const samples = (AIM * cpuLimit * usual()) / 100 / SAMPLE_US; // of an invocation, that may be taken
@@ -173,7 +174,10 @@ module.exports = (given) => {
 
   function look() {
     const [wall, used] = [host.wallMs(), host.cpuUs()];
+    // A profile has samples of what is alive alone: this one is, and is large enough to be one for certain.
+    const marker = coarse ? new Array(MARKER).fill(0) : undefined;
     const found = post("HeapProfiler.getSamplingProfile"); // all garbage is collected first
+    if (marker) marker[0] = 1; // it is alive until here
     const profile = found && found.profile;
     if (!profile || !profile.samples) return undefined;
     const { samples } = profile;
