@@ -181,7 +181,7 @@ def test_a_reason_against_a_size(trial: Trial, reason: str, said: str) -> None:
     assert reasons(trial, Wanted(max_duration=800)) == {reason: said}
 
 
-def test_a_size_where_invocations_fail_is_out_if_another_is_better() -> None:
+def test_a_size_where_some_fail_is_out_if_another_is_better() -> None:
     fails = {"failures": 3, "invocations": 60, "error": "E: no"}
     choice = chosen([tried(128, 10, **fails), tried(256, 10, failures=2, invocations=60)])
     assert choice.against[128] == {"failed": "3 of 60 invocations failed, the last with E: no"}

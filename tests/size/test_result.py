@@ -113,7 +113,7 @@ def test_a_picture_is_drawn_of_whatever_is_known(tmp_path: Path, trials: list[Tr
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_picture_names_its_figures_and_has_room_for_its_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_picture_names_its_figures_and_cuts_no_marker(monkeypatch: pytest.MonkeyPatch) -> None:
     figures: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
     draw("app.py:handler", result_of(tried(128, 200), tried(256, 199)).choice, Path("sizes.png"))

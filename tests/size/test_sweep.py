@@ -68,7 +68,7 @@ def test_ctrl_c_ends_with_what_is_known() -> None:
     assert swept.trials[0].peak is not None
 
 
-def test_ctrl_c_while_it_looks_for_peaks_leaves_the_other_sizes_untried() -> None:
+def test_ctrl_c_while_it_looks_leaves_other_sizes_untried() -> None:
     def interrupted(doing: str, done: int, of: int) -> None:
         if doing == "peak at 128 MB" and done == of:
             raise Ended(2)

@@ -1,4 +1,4 @@
-"""CPU time in a window, whoever has waited for whom: nothing is counted twice, and nothing is missed that is known."""
+"""CPU time in a window: what is known is counted once, in any order of ends and waits."""
 
 from typing import Any
 
