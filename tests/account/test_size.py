@@ -112,7 +112,7 @@ def sweeps() -> RecordsFile:
 def deployed(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
     """Its Lambda publishes only what its caller has seen, has a limit of the memory size, and deletes no version that
     an alias has."""
-    monkeypatch.setattr("truemem_workbench.size.command.raise_on_signals", lambda: None)  # they are pytest's
+    monkeypatch.setattr("truemem_workbench.support.exit_codes.raise_on_signals", lambda: None)  # they are pytest's
     made = Deployed(account)
     publish, delete = LambdaResponse.publish_version, LambdaStorage.del_function
     listed = LambdaStorage.list_versions_by_function

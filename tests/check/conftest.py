@@ -63,7 +63,7 @@ FILLING = [50 + 8 * (1 - math.exp(-number / 120)) for number in range(400)]
 def invoke_check(monkeypatch: pytest.MonkeyPatch) -> Check:
     """`truemem check ARGUMENTS`, in this process. A test that wants the lines of a leak asks for them: `--explain`."""
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    monkeypatch.setattr("truemem_workbench.check.command.raise_on_signals", lambda: None)  # they are pytest's
+    monkeypatch.setattr("truemem_workbench.support.exit_codes.raise_on_signals", lambda: None)  # they are pytest's
 
     def invoke(*arguments: object, stdin: str | None = None) -> Result:
         given = list(map(str, arguments))

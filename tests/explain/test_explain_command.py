@@ -13,7 +13,7 @@ from tests.explain.test_run import FUNCTIONS, line_marked
 
 @pytest.fixture(autouse=True)
 def _signals_are_pytests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truemem_workbench.check.explain_command.raise_on_signals", lambda: None)
+    monkeypatch.setattr("truemem_workbench.support.exit_codes.raise_on_signals", lambda: None)
 
 
 def explain(*arguments: object) -> Result:

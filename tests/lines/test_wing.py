@@ -25,6 +25,7 @@ from truemem.wings import IN_USE, InUse, Site, Wings
 
 from testing.emf_check import valid_emf
 from tests.printed import ENVIRON, fits, printed, publisher_of, record
+from tests.report.profiled import PROFILE
 
 MEMORY_MIB = 512
 PID, OTHER = 4_000_100, 4_000_200
@@ -39,17 +40,7 @@ LINE = {
     "share": 0.97,
     "stack": ["app.mjs:30 handler", "app.mjs:12 save"],
 }
-ANSWER = {
-    "runtime": "nodejs",
-    "invocations": 60,
-    "looks": 6,
-    "cpuPercent": 12.5,
-    "memoryKiB": 410,
-    "lookMs": 85,
-    "gaveUp": "",
-    "lines": [LINE],
-    "restKiB": 0.4,
-}
+ANSWER = {**PROFILE, "lines": [LINE]}
 UNREADABLE = {"growthProfile": {"gaveUp": "the answer cannot be read"}}
 
 

@@ -28,7 +28,7 @@ HASHED = [tried(128, 3540), tried(256, 1720), tried(512, 920), tried(1024, 421),
 @pytest.fixture
 def invoke_size(monkeypatch: pytest.MonkeyPatch) -> Size:
     """`truemem size ARGUMENTS`, in this process."""
-    monkeypatch.setattr("truemem_workbench.size.command.raise_on_signals", lambda: None)  # they are pytest's
+    monkeypatch.setattr("truemem_workbench.support.exit_codes.raise_on_signals", lambda: None)  # they are pytest's
 
     def invoke(*arguments: object) -> Result:
         return CliRunner().invoke(cli, ["size", *map(str, arguments)])

@@ -13,6 +13,8 @@ from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..linux.process_table import Process
     from ..linux.procfs import Procfs, Stat
 
@@ -72,7 +74,7 @@ class CpuTime:
         if zombie is not None:
             self._zombies[key] = zombie
 
-    def close(self, first_pid: int, is_whole: bool, unseen: range = range(0)) -> int | None:
+    def close(self, first_pid: int, is_whole: bool, unseen: Sequence[int] = ()) -> int | None:
         """CPU time (ns) in the window that is closed, to two ticks (20 ms) where children have ended; None where that
         is not known. `first_pid` is the pid given out last when it opened. `is_whole`: all processes that live were
         seen, and none of the others was an orphan. `unseen`: pids given out in it, if some of them were never seen."""

@@ -25,7 +25,6 @@ SETTLE_NS = 20_000_000
 """CPU time of looking for new processes when a window is closed: what is not found leaves no upper bound."""
 FEW = 8
 """Processes that are asked whether they ignore SIGCHLD: the runtime, and its first children."""
-NONE = range(0)
 SIGCHLD = 17
 """On x86 and ARM (signal(7))."""
 
@@ -273,7 +272,7 @@ class Recorder:
         bounds = unread.most, unread.estimate, closing.born, births, unread.orphans
         doubts = closing.dying, closing.dip, closing.threads
         is_whole = not (window.lost or unread.orphans or closing.readings.left)
-        new = range(window.first_pid + 1, window.first_pid + closing.born + 1) if unseen else NONE
+        new = range(window.first_pid + 1, window.first_pid + closing.born + 1) if unseen else ()
         cpu_ns = self._watch.cpu.close(window.first_pid, is_whole, new)
         return window.so_far(closing.statuses, closing.watermarks, *bounds, *doubts, closing.readings.shown, cpu_ns)
 

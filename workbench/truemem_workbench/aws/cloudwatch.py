@@ -49,6 +49,14 @@ def source_options_with(default: str, files: str = "[FILE]...") -> Callable[[F],
 
 
 source_options = source_options_with("3h")
+way_option = click.option(
+    "--source",
+    "way",
+    type=click.Choice(["insights", "filter"]),
+    default="insights",
+    show_default=True,
+    help="CloudWatch Logs Insights, or FilterLogEvents: no charge for scanning, but slow.",
+)
 
 
 class Source(NamedTuple):

@@ -13,7 +13,7 @@ import click
 
 from ..analysis.finding import Commands, commands_deployed, commands_local
 from ..support.bad_input import BadInput
-from ..support.exit_codes import Ended, raise_on_signals
+from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
 from ..support.terminal import notify, steps
 from .baseline import AllowedGrowth
@@ -158,15 +158,7 @@ def check(context: click.Context, /, **given: Any) -> None:
     (.html). `--format github` prints
     annotations for GitHub Actions. If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
     """
-    raise_on_signals()
-    try:
-        code = _check(typed(context, "truemem check", but=ONCE), **given)
-    except BadInput as problem:
-        notify("truemem check", problem)
-        code = 2
-    except Ended as ended:
-        code = 128 + ended.number
-    context.exit(code)
+    exit_with(context, "truemem check", lambda: _check(typed(context, "truemem check", but=ONCE), **given))
 
 
 def _check(

@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from ..analysis.finding import commands_local
-from ..support.bad_input import BadInput, need
-from ..support.exit_codes import Ended, raise_on_signals
+from ..support.bad_input import need
+from ..support.exit_codes import exit_with
 from ..support.options import check_outputs, output_option, typed
-from ..support.terminal import console, notify
+from ..support.terminal import console
 from .command import event_options, explanation, function_options, measured_here, read_payloads
 from .invocations import INVOCATIONS, Plan
 
@@ -46,15 +46,8 @@ def explain(context: click.Context, /, **given: Any) -> None:
 
     A handler in Python or Node.js runs twice under the local Lambda: once to measure it, once under a tracer.
     """
-    raise_on_signals()
-    try:
-        code = _explain(typed(context, "truemem check", but=("--invocations", "--json", "--output")), **given)
-    except BadInput as problem:
-        notify("truemem explain", problem)
-        code = 2
-    except Ended as ended:
-        code = 128 + ended.number
-    context.exit(code)
+    again = typed(context, "truemem check", but=("--invocations", "--json", "--output"))
+    exit_with(context, "truemem explain", lambda: _explain(again, **given))
 
 
 def _explain(

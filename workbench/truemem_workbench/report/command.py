@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..aws.cloudwatch import source, source_options
+from ..aws.cloudwatch import source, source_options, way_option
 from ..support.bad_input import BadInput
 from ..support.options import Finite, check_outputs, chosen, format_options, output_option
 from ..support.untrusted_text import quoted
@@ -43,14 +43,7 @@ SINCE_SAVED = ("peak", "duration")
 
 @click.command(epilog=EPILOG)
 @source_options
-@click.option(
-    "--source",
-    "way",
-    type=click.Choice(["insights", "filter"]),
-    default="insights",
-    show_default=True,
-    help="CloudWatch Logs Insights, or FilterLogEvents: no charge for scanning, but slow.",
-)
+@way_option
 @click.option("--environment", metavar="ID", help="Only environments with this in their id.")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(1), metavar="N", help="Most rows of a list.")
 @click.option("--all", "everything", is_flag=True, help="All rows, and each function in full.")

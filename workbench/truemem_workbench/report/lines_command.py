@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import click
 
 from ..analysis.growth_lines import Growth, MergedLine, merged
-from ..aws.cloudwatch import Source, is_function, source, source_options_with
+from ..aws.cloudwatch import Source, is_function, source, source_options_with, way_option
 from ..lines.growth import MEMBER, GrowthProfile, profile_in
 from ..support.bad_input import BadInput, need
 from ..support.options import check_outputs, chosen, format_options, output_option
@@ -81,14 +81,7 @@ class Change:
 
 @click.command(epilog=EPILOG)
 @source_options_with(SINCE, "NAME|[FILE]...")
-@click.option(
-    "--source",
-    "way",
-    type=click.Choice(["insights", "filter"]),
-    default="insights",
-    show_default=True,
-    help="CloudWatch Logs Insights, or FilterLogEvents: no charge for scanning, but slow.",
-)
+@way_option
 @click.option(
     "--version",
     "versions",

@@ -16,7 +16,7 @@ from ..analysis.finding import commands_local
 from ..attach.session import session_options
 from ..check.command import environment_options, event_options, read_payloads, resolved_here
 from ..support.bad_input import BadInput, need
-from ..support.exit_codes import Ended, raise_on_signals
+from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, option_group, output_option, typed
 from ..support.terminal import fitted, notify, output, steps, table
 
@@ -140,15 +140,7 @@ def size(context: click.Context, /, **given: Any) -> None:
     logged in the last hour (truemem events). What it does and what it costs is printed first. The options from
     --concurrency to --yes are for that.
     """
-    raise_on_signals()
-    try:
-        code = _size(context, **given)
-    except BadInput as problem:
-        notify("truemem size", problem)
-        code = 2
-    except Ended as ended:
-        code = 128 + ended.number
-    context.exit(code)
+    exit_with(context, "truemem size", lambda: _size(context, **given))
 
 
 def _size(

@@ -10,9 +10,10 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 import click
 
@@ -45,6 +46,20 @@ def raise_on_signals() -> None:
 
     for number in ENDING:
         signal.signal(number, end)
+
+
+def exit_with(context: click.Context, name: str, work: Callable[[], int]) -> NoReturn:
+    """End the command `name` with the exit code that `work` returns; UNUSABLE if it raises BadInput, and after a signal
+    128 and its number: what `work` has begun is ended before."""
+    raise_on_signals()
+    try:
+        code = work()
+    except BadInput as problem:
+        notify(name, problem)
+        code = UNUSABLE
+    except Ended as ended:
+        code = 128 + ended.number
+    context.exit(code)
 
 
 def ended(command: click.Command, name: str) -> int:
