@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from truemem.line_schema import MEMBERS
 from truemem.lines import RISES
 from truemem.lines.histogram import MOST_BYTES, MOST_CLASSES, GaveUp, Histogram, growth, parse_histogram
-from truemem.lines.java import WAIT, Histograms
+from truemem.lines.java import WAIT, WAIT_MS, Histograms
 from truemem.verdict import GROWING_FROM
 from truemem.wings import InUse
 
@@ -141,6 +141,7 @@ class Listener:
         )
         self.signals: list[tuple[int, int]] = []
         monkeypatch.setattr("posix.kill", lambda pid, number: self.signals.append((pid, number)))
+        self.now_ms, self.step_ms = 0, WAIT_MS // WAIT
         self.histograms = Histograms(proc, PID, str(folder), INVOCATIONS)
         self.file = folder / f".truemem-lines-{PID}.histogram"
         self.address, self.trigger = Path(f"/tmp/.java_pid{PID}"), Path(f"/tmp/.attach_pid{PID}")
@@ -165,10 +166,12 @@ class Listener:
 
     def steps(self, count: int) -> None:
         for _ in range(count):
-            assert self.histograms.step() is None
+            self.now_ms += self.step_ms
+            assert self.histograms.step(self.now_ms) is None
 
     def why(self) -> Any:
-        members: Any = self.histograms.step()
+        self.now_ms += self.step_ms
+        members: Any = self.histograms.step(self.now_ms)
         return members["growthProfile"]["gaveUp"]
 
 
@@ -196,7 +199,7 @@ def test_it_is_asked_twice_and_signalled_once(jvm: Listener) -> None:
     assert not jvm.file.exists() or jvm.file.read_bytes() == b"\n"
     jvm.steps(1)
     jvm.answer(text(("a.Order", 100 + 2 * INVOCATIONS, 1600 + 32 * INVOCATIONS)))
-    members: Any = jvm.histograms.step()
+    members: Any = jvm.histograms.step(0)
     (order,) = members["growthLines"]
     assert (order["class"], order["perInvocationObjects"]) == ("a.Order", pytest.approx(2, rel=0.05))
     assert members["growthProfile"]["looks"] == 2
@@ -215,6 +218,18 @@ def test_one_that_does_not_listen_is_given_up(jvm: Listener) -> None:
     jvm.steps(WAIT)
     assert jvm.why() == "the JVM does not listen"
     assert jvm.trigger.exists()  # for the signal that it may not have looked at yet
+
+
+def test_it_has_time_also_where_invocations_are_short(jvm: Listener) -> None:
+    jvm.step_ms = WAIT_MS // WAIT // 2
+    jvm.steps(2 * WAIT)
+    assert jvm.why() == "the JVM does not listen"
+
+
+def test_it_has_many_invocations_also_where_they_are_long(jvm: Listener) -> None:
+    jvm.step_ms = 10 * WAIT_MS
+    jvm.steps(WAIT)
+    assert jvm.why() == "the JVM does not listen"
 
 
 def test_one_that_does_not_answer_is_given_up(jvm: Listener) -> None:
@@ -288,7 +303,7 @@ class Steps:
     def __init__(self, *about: Any) -> None:
         self.pid = about[1]
 
-    def step(self) -> dict[str, object]:
+    def step(self, now_ms: int) -> dict[str, object]:
         return {"growthProfile": {"runtime": "java", "looks": self.pid}}
 
     def close(self) -> None:
@@ -340,7 +355,7 @@ def test_one_is_not_asked_without_the_word_or_near_the_limit(tmp_path: Path) -> 
 
 def test_near_the_limit_or_at_the_end_it_takes_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[int] = []
-    monkeypatch.setattr(Steps, "step", lambda self: steps.append(1))
+    monkeypatch.setattr(Steps, "step", lambda self, now_ms: steps.append(1))
     ending, full = (Driven(tmp_path / name, TRUEMEM_LINES="on,java") for name in ("ending", "full"))
     for driven in (ending, full):
         driven.folder.mkdir()

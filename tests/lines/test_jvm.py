@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from truemem.heaps import HEAP
 from truemem.lines import INVOCATIONS
-from truemem.lines.java import WAIT
 from truemem.verdict import GROWING_FROM
 from truemem_workbench.local import Function
 
@@ -22,6 +21,8 @@ MANAGED = ("-XX:+UseSerialGC", "-Xmx128m", "-Xshare:auto", "-XX:TieredStopAtLeve
 """As AWS's own runtimes start it."""
 ASKED = GROWING_FROM + 60
 """Invocations until it is asked, at most; a reading that the next invocation has raced is none."""
+MOST = 5000
+"""Invocations until it has answered, at most."""
 ORDERS = 40
 G1 = ("-XX:-UseSerialGC", "-XX:+UseG1GC")
 CANNOT = {"runtime": "java", "looks": 0, "gaveUp": "the JVM was started so that it cannot be attached to"}
@@ -60,6 +61,14 @@ class Keeps(Environment):
         for _ in range(count):
             self.invoke(do)
 
+    def until_answered(self) -> None:
+        """Until the line has the profile, with invocations that follow at once."""
+        for _ in range(MOST // 20):
+            self.keep(20)
+            if any("growthProfile" in str(line) for line in self.local.extension_stdout(self.name)):
+                return
+        raise AssertionError("no profile came")
+
     def until_listening(self) -> None:
         """Until the JVM was asked for the first histogram."""
         self.invoke("keep")
@@ -92,7 +101,8 @@ def version(request: pytest.FixtureRequest) -> str:
 def test_the_class_that_grows_is_named_first(version: str, options: tuple[str, ...], exact: bool) -> None:
     """Its arrays of bytes are larger. Beside it a cache is full, and its entries change."""
     with Keeps(version, *options, exact=exact) as running:
-        running.keep(ASKED + INVOCATIONS + WAIT)
+        running.keep(ASKED + INVOCATIONS)
+        running.until_answered()
         assert running.left() == []
         record = running.profile()
     order, payload, *others = record.growthLines
@@ -157,9 +167,9 @@ def test_a_jvm_that_is_killed_meanwhile_is_given_up(asked: Keeps) -> None:
 def test_a_heap_that_is_full_meanwhile_shows_nothing_of_ours(version: str, ends: bool) -> None:
     with Keeps(version, "-Xmx48m", *(["-XX:+ExitOnOutOfMemoryError"] if ends else [])) as running:
         running.until_listening()
-        for _ in range(3 if ends else INVOCATIONS + WAIT):
+        for _ in range(3 if ends else INVOCATIONS):
             running.attempt("keep fill")
-        running.keep(3)
+        running.until_answered()
         assert running.left() == []
         record = running.profile()
         said = [entry.text for entry in running.local.logs if entry.source == "function"]
@@ -175,7 +185,7 @@ def test_a_freeze_in_the_middle_changes_nothing(asked: Keeps) -> None:
         time.sleep(0.3)
         os.kill(pid, signal.SIGCONT)
         asked.invoke("keep")
-    asked.keep(INVOCATIONS)
+    asked.until_answered()
     assert asked.left() == []
     assert asked.profile().growthLines[0]["class"] == "Keeps$Order"
 
@@ -191,7 +201,7 @@ def test_an_environment_that_ends_meanwhile_says_so(asked: Keeps) -> None:
 
 
 def test_no_thread_dump_and_no_words_come_of_it(asked: Keeps) -> None:
-    asked.keep(INVOCATIONS + 3)
+    asked.until_answered()
     asked.records()
     sources: dict[str, Any] = {entry.source: entry.text for entry in asked.local.logs}
     assert not any(source == "function" for source in sources), sources

@@ -199,15 +199,15 @@ class GrowthLines(Wing):
             self._end(record, "memory")
         elif not self._has_time():
             self._end(record, "the timeout is near")
-        elif self._waited > PATIENCE:
-            self._end(record, "no answer")
         elif self._histograms is not None:
             self._receive(record)
+        elif self._waited > PATIENCE:
+            self._end(record, "no answer")
 
     def _receive(self, record: PendingRecord | None) -> bool:
         """Has the answer come? The record's line tells it."""
-        if self._histograms is not None:
-            members = self._histograms.step()
+        if self._histograms is not None and record is not None:
+            members = self._histograms.step(record.time_ms)
             if members is None:
                 return False
         else:

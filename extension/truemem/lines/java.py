@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from ..linux.procfs import Procfs
     from .histogram import Histogram
 
-WAIT = 20
-"""Invocations until the JVM has to listen, and again until a histogram has to be there."""
+WAIT, WAIT_MS = 20, 5000
+"""So many invocations, and so many ms, until the JVM has to listen, and again until a histogram has to be there: it may
+be frozen between invocations, or have next to no CPU while they follow at once."""
 SIGQUIT = 3
 OPTIONS = (b"-Xrs", b"ReduceSignalUsage", b"DisableAttachMechanism")
 """Of a JVM that handles SIGQUIT otherwise, or not at all."""
@@ -43,13 +44,14 @@ class Histograms:
         self._proc, self._pid, self._invocations = proc, pid, invocations
         self._file = f"{folder}/.truemem-lines-{pid}.histogram"
         self._socket: _socket.socket | None = None
-        self._looks = self._count = 0
+        self._looks = self._count = self._now_ms = 0
         self._steps = self._take()
 
-    def step(self) -> dict[str, object] | None:
+    def step(self, now_ms: int) -> dict[str, object] | None:
         """Go on, as far as that goes without waiting: each time an invocation's window closes. The members of the line,
         once all is done."""
         self._count += 1
+        self._now_ms = now_ms
         try:
             next(self._steps)
             return None
@@ -102,12 +104,18 @@ class Histograms:
         trigger = f"/tmp/.attach_pid{pid}"
         make(trigger, b"")
         posix.kill(self._pid, SIGQUIT)
-        for _ in range(WAIT):
+        for _ in self._patience():
             yield
             if _is_there(address):
                 remove(trigger)
                 return
         raise GaveUp("the JVM does not listen")  # the file stays: a JVM that finds it missing prints its threads
+
+    def _patience(self) -> Generator[None, None, None]:
+        """One for each step that may be waited for."""
+        count, now_ms = self._count, self._now_ms
+        while self._count < count + WAIT or self._now_ms < now_ms + WAIT_MS:
+            yield
 
     def _histogram(self, address: str) -> Generator[None, None, tuple[int, Histogram]]:
         """The number of the step in which it was asked for, and what came."""
@@ -119,7 +127,7 @@ class Histograms:
         asking.send(b"1\0inspectheap\0-live\0%s\0\0" % self._file.encode("utf-8", "surrogateescape"))
         self._looks += 1
         reply = b""
-        for _ in range(WAIT):
+        for _ in self._patience():
             yield
             try:
                 while (part := asking.recv(REPLY_BYTES)) and len(reply) < REPLY_BYTES:
