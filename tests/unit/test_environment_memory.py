@@ -5,10 +5,30 @@ from typing import Any
 
 import pytest
 from truemem.linux.cgroup import MemorySource, MemoryUsage
-from truemem.linux.procfs import Procfs, Status
+from truemem.linux.procfs import Gone, Procfs, Status
 from truemem.measure.environment_memory import EnvironmentMemory
 
 LIMIT_KIB = 512 * 1024
+
+
+@pytest.mark.parametrize("is_reaped", [False, True])
+def test_an_extension_that_has_ended_keeps_its_last_level(is_reaped: bool) -> None:
+    """Also where the window closes between its end and the environment's: its memory is gone, and it may still be
+    there."""
+    levels = [150 * 1024, 0, 0]
+
+    def rss() -> int:
+        level = levels.pop(0)
+        if is_reaped and not level:
+            raise Gone("it was reaped")
+        return level
+
+    extension = SimpleNamespace(owner="extension:vendor", files=SimpleNamespace(rss=rss))
+    table: Any = SimpleNamespace(others=lambda: [extension], forget=lambda process: None)
+    memory = EnvironmentMemory(table, MemorySource(Procfs()))
+    assert [memory.read().extensions for _ in range(2)] == [{"vendor": 150 * 1024}, {}]
+    memory.look()
+    assert (memory.extensions, memory.ended) == ({"vendor": 150 * 1024}, {"vendor"})
 
 
 @pytest.mark.parametrize(("source", "used"), [("cgroup2", 300), ("cgroup1", 300), ("meminfo", 340)])

@@ -57,14 +57,14 @@ class EnvironmentMemory:
 
     def look(self) -> None:
         """Read `held_kib` and `extensions` anew. One that has ended keeps its last level: it may be why all end."""
-        held, _, levels = self._others(forget=False)
-        alive = {name: rss for name, rss in levels.items() if rss}
+        held, _, alive = self._others(forget=False)
         ended = {name: rss for name, rss in {**self._last, **self.extensions}.items() if name not in alive}
         self.extensions, self.ended = {**alive, **ended}, set(ended)
         self.held_kib = held + sum(ended.values())
 
     def _others(self, forget: bool) -> tuple[int, int, dict[str, int]]:
-        """RSS of all together, of this sidecar, and of each extension. `forget`: those that cannot be read."""
+        """RSS of all together, of this sidecar, and of each extension that has some: one that has ended has none, also
+        while it is still there. `forget`: those that cannot be read."""
         held = sidecar = 0
         extensions: dict[str, int] = {}
         for process in self._table.others():
@@ -77,7 +77,7 @@ class EnvironmentMemory:
             held += rss
             if process.owner == SIDECAR:
                 sidecar = rss
-            else:
+            elif rss:
                 name = process.owner.partition(":")[2]
                 if name in extensions or len(extensions) < EXTENSIONS:
                     extensions[name] = extensions.get(name, 0) + rss
