@@ -116,20 +116,34 @@ def test_a_waiting_handler_is_and_the_worst_is_said(told: Told) -> None:
     assert "$0.36 a million invocations (now $1.67)." in out
 
 
+def rarely(often: dict[str, float], rare: dict[str, float], **every: Any) -> list[str]:
+    """200 invocations: one of 20 is `rare`."""
+    return [line("a", at, **(rare if at % 20 == 0 else often), **every) for at in range(1, 201)]
+
+
 def test_a_saving_that_makes_some_very_slow_is_not_proposed(told: Told, report: Report) -> None:
-    """One of 20 computes, all the time: for users that is 4 s more, or a timeout."""
-    lines = life("a", 200, durationMs=100.0, cpuMs=5.0)
-    lines[9::20] = [line("a", at, durationMs=500.0, cpuMs=280.0) for at in range(10, 201, 20)]
+    """One of 20 uses all its vCPUs: if it was one thread after the other, it takes five times as long."""
+    waits, computes = {"durationMs": 100.0, "cpuMs": 5.0}, {"durationMs": 100.0, "cpuMs": 500.0}
+    lines = rarely(waits, computes, memoryLimit=10_240, PeakRSS=4290.0, highWaterMark=4290.0)
     (function,) = report(lines)["functions"]
     sizing = function["sizing"]
-    assert (sizing["fit"], sizing["suggested"]) == ("fits", None)
+    assert (sizing["fit"], sizing["safe"], sizing["suggested"]) == ("fits", 5184, None)
     assert sizing["prediction"]["cost"]["high"] < sizing["prediction"]["cost_now"]
     out = told(lines)
-    assert "128 MB is enough memory, but may be slow" in report(lines)["actions"][0]["text"]
-    # 1.1 * 280 ms at 128 / 1,769 of a vCPU, and 159 ms of waiting, if two threads shared a quota of 100 ms
-    assert "128 MB is not suggested, p99 may rise from 500.0 to 4,415 ms: CPU time is" in out
-    assert "slowest 4,415 (now 500.0), $" in out
+    assert "5,184 MB is enough memory, but may be slow" in report(lines)["actions"][0]["text"]
+    assert "5,184 MB is not suggested, p99 may rise from 100.0 to 513.6" in out
     assert "Measure it: truemem size --function orders -" in out
+
+
+def test_a_size_in_between_is_suggested_where_the_smallest_is_slow(told: Told, report: Report) -> None:
+    """One of 20 computes, all the time: at 128 MB it may take 4 s."""
+    lines = rarely({"durationMs": 100.0, "cpuMs": 5.0}, {"durationMs": 500.0, "cpuMs": 280.0})
+    (function,) = report(lines)["functions"]
+    assert (function["sizing"]["safe"], function["sizing"]["suggested"]) == (128, 512)
+    out = told(lines)
+    assert "Smallest safe memory size: 128 MB." in out
+    assert "512 MB costs less: CPU time is" in out
+    assert "not suggested" not in out
 
 
 def test_without_cpu_time_it_says_what_is_missing(told: Told) -> None:

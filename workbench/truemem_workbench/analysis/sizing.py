@@ -2,8 +2,8 @@
 decides whether a function is oversized. Sizes in MiB. Pure.
 
 A smaller size is proposed only if memory permits it (the thresholds below) and if in the whole interval of the
-prediction (`size_prediction`) it costs less or the same, and p99 is not SLOWER times what it is. Without CPU time that
-is not known, and none is proposed.
+prediction (`size_prediction`) it costs less or the same, and p99 is not SLOWER times what it is. Of the smallest safe
+size and its doubles it is the one that is cheapest at worst. Without CPU time that is not known, and none is proposed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Fit(StrEnum):
     SMALL = "small"
     """The smallest safe size is larger."""
     FITS = "fits"
-    """It is the smallest safe size, or a smaller one might cost more or be slow."""
+    """It is the smallest safe size, or each smaller one might cost more or be slow."""
     UNMEASURED = "unmeasured"
     """A smaller size is safe, but what it would cost is not known."""
     OVERSIZED = "oversized"
@@ -94,7 +94,8 @@ class Sizing:
     trial: int | None
     """Size to measure with, after running out of memory. None if it did not, or if there is no larger one."""
     prediction: Prediction | None
-    """At the smallest safe size. None if that is not smaller, or if too little CPU time is known."""
+    """At the suggested size, else at the smallest safe one. None if that is not smaller, or if too little CPU time is
+    known."""
     computed: int
     """Invocations of which CPU time is known."""
     unpredicted: str
@@ -116,7 +117,7 @@ def advise_size(seen: SizingFigures, *, headroom: float, gb_second: float) -> Si
     prediction, saving, unpredicted = None, None, ""
     if safe and seen.size and safe < seen.size:
         computed = seen.computed or Invocations.of(seen.size, [])
-        prediction, unpredicted = predict(computed, safe, gb_second), computed.missing
+        prediction, unpredicted = _best(computed, safe, seen.size, gb_second), computed.missing
     if prediction is not None:
         saving = Interval(prediction.cost_now - prediction.cost.high, prediction.cost_now - prediction.cost.low)
     fit = _fit(seen.size, safe, prediction)
@@ -126,7 +127,7 @@ def advise_size(seen: SizingFigures, *, headroom: float, gb_second: float) -> Si
         others=seen.others,
         fit=fit,
         safe=safe,
-        suggested=safe if fit in (Fit.SMALL, Fit.OVERSIZED) else None,
+        suggested=prediction.size if prediction and fit is Fit.OVERSIZED else safe if fit is Fit.SMALL else None,
         reason=reason,
         mark=seen.mark,
         mark_suggests=None if seen.mark is None else rounded_size(seen.mark * (1 + headroom)),
@@ -150,7 +151,19 @@ def _fit(size: float | None, safe: int | None, prediction: Prediction | None) ->
         return Fit.SMALL if safe > size else Fit.FITS
     if prediction is None:
         return Fit.UNMEASURED
-    return Fit.OVERSIZED if prediction.is_cheaper and not prediction.is_slow else Fit.FITS
+    return Fit.OVERSIZED if _is_better(prediction) else Fit.FITS
+
+
+def _best(computed: Invocations, safe: int, size: float, gb_second: float) -> Prediction | None:
+    """At the safe size that is cheapest at worst, else at the smallest. None if nothing can be predicted."""
+    sizes = [safe << doubled for doubled in range(8) if safe << doubled < size]
+    predictions = [each for each in (predict(computed, one, gb_second) for one in sizes) if each is not None]
+    better = [each for each in predictions if _is_better(each)]
+    return min(better or predictions[:1], key=lambda each: each.cost.high, default=None)
+
+
+def _is_better(prediction: Prediction) -> bool:
+    return prediction.is_cheaper and not prediction.is_slow
 
 
 def of_memory(sizing: Sizing, headroom: float) -> Iterator[str]:
