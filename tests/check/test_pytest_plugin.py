@@ -197,7 +197,7 @@ WRONG = [
     ("events='no.jsonl'", "cannot read events from *no.jsonl: No such file*. Try events=PATH/events.jsonl"),
     ("events=[1], event=2", "event with events: leave one out"),
     ("memory_mib=5", "memory_mib=5 is not a whole number, 128 to 10240. Try memory_mib=512"),
-    ("timeout_s=0", "timeout_s=0 is not seconds, up to 900. Try timeout_s=30"),
+    ("timeout_s=0", "timeout_s=0 is not seconds, up to 1800. Try timeout_s=30"),
     ("extensions=5", "extensions=5 is not the path of a folder. Try extensions='extensions'"),
     ("extensions='none'", "no folder none to take extensions from. Try extensions=PATH/extensions"),
     ("allow='leak'", "allow='leak' is not a list of leak, native, *. Try allow=['descriptors']"),

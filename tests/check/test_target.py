@@ -86,6 +86,7 @@ Resources:
       Handler: steady.handler
       CodeUri: CODE
       MemorySize: 16384
+      Timeout: 5400
       CapacityProviderConfig: {LambdaManagedInstancesCapacityProviderConfig: {CapacityProviderArn: ARN}}
       Environment: {Variables: {AWS_LAMBDA_EXEC_WRAPPER: WRAPPER, TRUEMEM_EXEC_WRAPPER: /opt/vendor}}
 """
@@ -107,10 +108,11 @@ def test_a_wrapper_of_a_layer_is_left_out(tmp_path: Path, wrapper: str, kept: bo
     assert any(each.endswith("is not here: /opt/vendor") for each in target.notices)
 
 
-def test_a_managed_size_runs_with_the_most_on_demand(tmp_path: Path) -> None:
+def test_a_managed_function_has_the_most_on_demand(tmp_path: Path) -> None:
     target = resolved(tmp_path, PROGRAMS)
-    assert target.memory_mib == 10_240
-    assert any(each.endswith("has 16384 MiB, and is run on demand here: 10240 MiB") for each in target.notices)
+    assert (target.memory_mib, target.timeout_s) == (10_240, 1_800)
+    for said in "has 16384 MiB, and is run on demand here: 10240 MiB", "has 5400 s, and is run on demand here: 1800 s":
+        assert any(each.endswith(said) for each in target.notices)
 
 
 PROPERTIES = [
@@ -121,7 +123,8 @@ PROPERTIES = [
     ("MemorySize: 16384", "is 16384: Lambda has 128 to 10240, and with CapacityProviderConfig up to 32768"),
     ("MemorySize: 32769, CapacityProviderConfig: {}", r"is 32769: Lambda has 128 to 32768\. Fix the template"),
     ("MemorySize: large", r"MemorySize of It in .* is 'large', not a whole number"),
-    ("Timeout: 1000", r"Timeout of It in .* is 1000: Lambda has 1 to 900"),
+    ("Timeout: 1801", r"Timeout of It in .* is 1801: Lambda has 1 to 1800, and with CapacityProviderConfig up to 5400"),
+    ("Timeout: 5401, CapacityProviderConfig: {}", r"is 5401: Lambda has 1 to 5400\. Fix the template"),
     ("Handler: other.handler", r"no .*other\.py for Handler other\.handler of It in .*, which has no CodeUri"),
     ("Runtime: provided.al2023", r"no .*bootstrap of It in .*, which has no CodeUri"),
 ]

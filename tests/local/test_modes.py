@@ -68,6 +68,7 @@ def test_provisioned_concurrency_has_its_init_ahead(start: Start) -> None:
         ({"initialization": "provisioned-concurrency", "timeout_s": 900}, 900),
         ({"initialization": "snap-start"}, 130),
         ({"managed_instances": 2}, 130),
+        ({"managed_instances": 2, "timeout_s": 5400}, 5400),
         ({"initialization": "snap-start", "init_timeout_s": 1}, 1),
     ],
 )

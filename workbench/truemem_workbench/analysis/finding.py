@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..support.platform_facts import MOST_MANAGED_MIB
 from ..support.terminal import counted
 
 _EVENTS = re.compile(r" --events (?:'[^']*'|\S+)")
@@ -92,8 +93,6 @@ GROWS: tuple[Cause, ...] = (
 COUNTED: tuple[Cause, ...] = ("processes", "threads", "descriptors", "tmp")
 """What is counted, and has a limit of its own."""
 
-LARGEST_MIB = 32_768
-"""In place of a memory size that is not known."""
 TOO_FEW = "too-few-invocations"
 """Section of docs/patterns.md for a finding that only lacks invocations."""
 
@@ -201,7 +200,7 @@ def urgency(
     left = float("inf") if finding.invocations_left is None else finding.invocations_left
     order = {"failing": 1, "undecided": 4 if finding.pattern == TOO_FEW else 2}
     need = 0 if finding.grows else order.get(finding.cause, 3)
-    full = (peak_mib or 0.0) / (limit_mib or LARGEST_MIB)
+    full = (peak_mib or 0.0) / (limit_mib or MOST_MANAGED_MIB)
     return (not killed, need, left, -(finding.per_invocation_kib or 0.0), -full)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
 from ..support.terminal import counted, mib, whole
 from .prices import dollars
 from .size_prediction import Interval, Invocations, Prediction, predict
@@ -24,9 +25,6 @@ ENOUGH = 100
 NEAR = 0.9
 """Share of the memory size that function, sidecar and extensions reach together: then the limit is near."""
 STEP_MIB = 64
-SMALLEST_MIB, LARGEST_MIB = 128, 32_768
-"""Lambda's limits. Above ORDINARY_MIB there are only Managed Instances."""
-ORDINARY_MIB = 10_240
 TELLS = (
     "Exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact) makes it a figure; in a Python function, the heap probe"
     " (truemem attach NAME --heap) bounds children"
@@ -141,7 +139,7 @@ def advise_size(seen: SizingFigures, *, headroom: float, gb_second: float) -> Si
 
 def rounded_size(mib: float) -> int:
     """Round up to the next step, at least to Lambda's smallest size. May be above its largest."""
-    return max(SMALLEST_MIB, math.ceil(mib / STEP_MIB) * STEP_MIB)
+    return max(LEAST_MIB, math.ceil(mib / STEP_MIB) * STEP_MIB)
 
 
 def _fit(size: float | None, safe: int | None, prediction: Prediction | None) -> Fit:
@@ -176,8 +174,8 @@ def of_memory(sizing: Sizing, headroom: float) -> Iterator[str]:
             f" (upper bounds count), sidecar and extensions held {mib(sizing.others or 0.0)}; {headroom:.0%} are added,"
             " then rounded up." + (f" It has {sizing.size:,.0f} MB now." if sizing.size else "")
         )
-        if sizing.safe > ORDINARY_MIB:
-            yield f"Above {ORDINARY_MIB:,} MB there are only Lambda Managed Instances."
+        if sizing.safe > MOST_MIB:
+            yield f"Above {MOST_MIB:,} MB there are only Lambda Managed Instances."
     if sizing.mark_suggests is not None:
         yield f"The mark, {whole(sizing.mark)} MB, would have suggested {sizing.mark_suggests:,} MB by the same rule."
 
@@ -236,25 +234,25 @@ def _no_size_reason(seen: SizingFigures, wanted: int | None) -> str | None:
             f"in {counted(seen.unbounded, 'invocation')} the peak may have reached the memory size: its need is"
             f" not known. {TELLS}"
         )
-    if wanted > LARGEST_MIB:
-        return f"it needs more than Lambda's largest size, {LARGEST_MIB:,} MiB"
+    if wanted > MOST_MANAGED_MIB:
+        return f"it needs more than Lambda's largest size, {MOST_MANAGED_MIB:,} MiB"
     return None
 
 
 def _ran_out(size: float | None) -> str:
     if size is None:
         return "it ran out of memory, so its need is not known: give it more and measure again"
-    if size >= LARGEST_MIB:
-        return f"it ran out of memory at Lambda's largest size, {LARGEST_MIB:,} MiB"
-    trial = _trial(size) or LARGEST_MIB
+    if size >= MOST_MANAGED_MIB:
+        return f"it ran out of memory at Lambda's largest size, {MOST_MANAGED_MIB:,} MiB"
+    trial = _trial(size) or MOST_MANAGED_MIB
     return (
         f"it ran out of memory at {size:,.0f} MiB, so its need is not known:"
-        f" give it {trial:,} MiB{' (Managed Instances)' if trial > ORDINARY_MIB else ''} for a while and measure again"
+        f" give it {trial:,} MiB{' (Managed Instances)' if trial > MOST_MIB else ''} for a while and measure again"
     )
 
 
 def _trial(size: float | None) -> int | None:
     """Twice the size, as far as Lambda has it. None if there is no larger one."""
-    if size is None or size >= LARGEST_MIB:
+    if size is None or size >= MOST_MANAGED_MIB:
         return None
-    return min(2 * rounded_size(size), ORDINARY_MIB if size < ORDINARY_MIB else LARGEST_MIB)
+    return min(2 * rounded_size(size), MOST_MIB if size < MOST_MIB else MOST_MANAGED_MIB)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..aws.layer_zips import ARCHITECTURES, NAME, LayerZip, is_ours, layer_zip
 from ..support.bad_input import BadInput
+from ..support.platform_facts import MOST_LAYERS, MOST_UNZIPPED_MB
 from .change import (
     CHAINED,
     DEFAULT_PYTHON_PATH,
@@ -26,10 +27,6 @@ from .change import (
 )
 from .lambda_calls import LambdaCalls
 
-LAYERS = 5
-"""Layers that a function may have (Lambda quotas)."""
-UNZIPPED_BYTES = 262_144_000
-"""Code and layers of a function, unzipped (Lambda quotas: 250 MB). Lambda tells only their zipped size."""
 OS_ONLY = re.compile(r"provided|go1")
 PYTHON = re.compile(r"python3\.\d+")
 JAVA = re.compile(r"java(17|21|25)")
@@ -81,9 +78,9 @@ def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] 
     if reason is not None:
         return Left(state.name, reason)
     after = _layers(state.layers, layer)
-    if len(after) > LAYERS:
+    if len(after) > MOST_LAYERS:
         held = ", ".join(state.layers)
-        return Left(state.name, f"it has {LAYERS} layers already, the most that Lambda permits: {held}")
+        return Left(state.name, f"it has {MOST_LAYERS} layers already, the most that Lambda permits: {held}")
     variables: dict[str, str | None] = dict(wanted.settings)
     if wanted.exact is not None:
         variables |= _wrapped(state.variables) if wanted.exact else unwrapped(state.variables)
@@ -122,8 +119,10 @@ def _reason(state: FunctionState, wanted: Wanted) -> str | None:
         if wanted.lines:
             return f"{why}, and --lines is for these. Leave --lines out; {WITHOUT_LINES}"
         return f"{why}, and --heap is for these. Leave --heap out"
-    if state.zipped_bytes > UNZIPPED_BYTES:
-        return f"code and layers have {state.zipped_bytes >> 20} MB zipped; Lambda permits 250 MB unzipped"
+    if state.zipped_bytes >> 20 > MOST_UNZIPPED_MB:  # Lambda names no unzipped size
+        return (
+            f"code and layers have {state.zipped_bytes >> 20} MB zipped; Lambda permits {MOST_UNZIPPED_MB} MB unzipped"
+        )
     return None
 
 

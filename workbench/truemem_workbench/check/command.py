@@ -15,6 +15,7 @@ from ..analysis.finding import Commands, commands_deployed, commands_local
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
+from ..support.platform_facts import MOST_TIMEOUT_S
 from ..support.terminal import notify, steps
 from .baseline import AllowedGrowth
 from .events import FILE, read_event, read_events
@@ -43,7 +44,7 @@ class _Growth(click.ParamType[AllowedGrowth]):
 GROWS = ("leak", "native", "hoarding", "processes", "threads", "descriptors", "tmp", "extension")
 """Causes of a finding that --allow takes: `analysis.finding.GROWS`, which needs numpy."""
 AMOUNT = Finite(min=0)
-SECONDS = Finite(min=0, min_open=True, max=900)
+SECONDS = Finite(min=0, min_open=True, max=MOST_TIMEOUT_S)
 GROWTH = _Growth()
 
 

@@ -22,7 +22,7 @@ from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Report, Settings
 from ..local.configuration.function import missing_module
 from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
-from ..local.configuration.settings import MOST_MIB
+from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
 from .events import text_of
 from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
@@ -34,7 +34,6 @@ LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With 
 RESOURCES = "TRUEMEM_RESOURCES"  # setting of the sidecar: the lines tell of descriptors, threads and processes always
 OWN = ".truemem-"  # how the names of the sidecar's own files in /tmp begin
 MANY = 16  # processes of one name: so many are children that stay, and not the function and its extensions
-INVOKE_S = 1000  # longest wait for an answer in seconds: more than every timeout that Lambda allows
 
 
 class Run:
@@ -144,7 +143,7 @@ class Run:
         self._begins.append(len(self._local.logs))
         if self.collected:
             self._collect_garbage()
-        invocation = self._local.invoke(event, timeout=INVOKE_S)
+        invocation = self._local.invoke(event, timeout=LONGEST_ANSWER_S)
         self._invocations.append(invocation)
         self._in_tmp[len(self._invocations)] = size_mib(self._local.environment_dir / "tmp")
         return invocation
@@ -161,7 +160,7 @@ class Run:
     def follow(self, event: object) -> None:
         """Without exact mode, invoke once more, uncounted. Its begin closes the window of the last invocation."""
         if not self.failing and not any(seen.line.mode == "exact" for seen in self._seen()):
-            self._local.invoke(event, timeout=INVOKE_S)
+            self._local.invoke(event, timeout=LONGEST_ANSWER_S)
 
     def settled(self) -> bool:
         return settled([seen.line for seen in self._seen()])
@@ -285,7 +284,7 @@ def explanation(target: Target, events: Sequence[object], measurement: Measureme
     settings = Settings(
         name=target.name,
         memory_mib=min(MOST_MIB, 2 * target.memory_mib + 512),
-        timeout_s=min(900.0, 4 * target.timeout_s + 60),
+        timeout_s=min(MOST_TIMEOUT_S, 4 * target.timeout_s + 60),
         environment=target.environment,
     )
     return explain(

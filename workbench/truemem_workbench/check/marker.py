@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..local.configuration.settings import MOST_MIB
 from ..support.bad_input import BadInput
+from ..support.platform_facts import LEAST_MIB, MOST_MIB, MOST_TIMEOUT_S
 from . import baseline as baselines
 from .baseline import AllowedGrowth, Baseline
 from .command import GROWS
@@ -86,11 +86,11 @@ class MemoryMarker:
         self._environment = _variables(env)
         self._given: dict[str, Any] = {}
         if memory_mib is not None:
-            self._given["memory_mib"] = _whole("memory_mib", memory_mib, 128, 512, most=MOST_MIB)
+            self._given["memory_mib"] = _whole("memory_mib", memory_mib, LEAST_MIB, 512, most=MOST_MIB)
         if timeout_s is not None:
             seconds = _amount("timeout_s", timeout_s, 30)
-            if not seconds or seconds > 900:
-                raise _wrong("timeout_s", timeout_s, "seconds, up to 900", "30")
+            if not seconds or seconds > MOST_TIMEOUT_S:
+                raise _wrong("timeout_s", timeout_s, f"seconds, up to {MOST_TIMEOUT_S}", "30")
             self._given["timeout_s"] = seconds
 
     def events(self, root: Path) -> list[object]:

@@ -15,6 +15,7 @@ from ..aws.clients import client, log_group_of
 from ..lines.line import Line, parse_event
 from ..local.lifecycle.events import Report, parse_report
 from ..support.bad_input import BadInput
+from ..support.platform_facts import LONGEST_ANSWER_S
 from ..support.terminal import Progress
 from ..support.untrusted_text import loads
 from .events import text_of
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_logs import CloudWatchLogsClient
 
-READ_S = 910  # read timeout in seconds: longer than the longest function
 PATIENCE_S = 60.0  # longest wait for lines in CloudWatch Logs, in seconds
 LOOK_S = 5.0  # pause between two reads of CloudWatch Logs, in seconds
 ENOUGH = 0.95
@@ -162,7 +162,9 @@ def measure(
 def _measure(
     function: str, events: Sequence[object], plan: Plan, limits: Limits, log_group: str | None, progress: Progress
 ) -> Measurement:
-    run = Remote(function, client("lambda", read_timeout=READ_S), errors_allowed=limits.errors, allowed=limits.allowed)
+    run = Remote(
+        function, client("lambda", read_timeout=LONGEST_ANSWER_S), errors_allowed=limits.errors, allowed=limits.allowed
+    )
     if limits.peak_mib is not None or limits.growth is not None:
         run.needed = 1.0
     decision = Decision(limits)

@@ -16,8 +16,15 @@ from typing import Any
 from ..local import Function
 from ..local.configuration.function import WRAPPER
 from ..local.configuration.node_function import SUFFIXES, from_node_handler
-from ..local.configuration.settings import LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
 from ..support.bad_input import BadInput
+from ..support.platform_facts import (
+    LEAST_MIB,
+    MOST_MANAGED_MIB,
+    MOST_MANAGED_TIMEOUT_S,
+    MOST_MIB,
+    MOST_TIMEOUT_S,
+    MOST_VARIABLE_BYTES,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,13 +79,17 @@ BUILT = ".aws-sam/build/template.yaml"
 """The template that `sam build` makes. Its code folders contain the dependencies."""
 UNKNOWN = object()  # stands for a value that only a deployed stack knows
 
-LEAST = {"MemorySize": 128, "Timeout": 3}  # Lambda's defaults
-ALLOWED = {"MemorySize": (LEAST_MIB, MOST_MIB), "Timeout": (1, 900)}
-MANAGED = "CapacityProviderConfig"  # property of a function on Managed Instances, which may have up to MOST_MANAGED_MIB
+LEAST = {"MemorySize": LEAST_MIB, "Timeout": 3}  # Lambda's defaults
+ALLOWED = {
+    "MemorySize": (LEAST_MIB, MOST_MIB, MOST_MANAGED_MIB),
+    "Timeout": (1, MOST_TIMEOUT_S, MOST_MANAGED_TIMEOUT_S),
+}
+"""The least, the most on demand, and the most on Managed Instances."""
+MANAGED = "CapacityProviderConfig"  # property of a function on Managed Instances
 EXACT = "/opt/truemem/exact"  # exact mode in a deployed function; here it is the default
 WRAPPERS = (WRAPPER, "TRUEMEM_EXEC_WRAPPER")
 
-MOST_TEXT = 65_536  # longest text of an Fn::Sub, in characters. All variables together have 4,096.
+MOST_TEXT = 65_536  # longest text of an Fn::Sub, in characters. All variables together have MOST_VARIABLE_BYTES.
 
 _PART = re.compile(r"\$\{([^}]*)\}")  # a part of a text for Fn::Sub; `${!Name}` means `${Name}` itself
 
@@ -124,23 +135,27 @@ def from_template(
     memory, timeout = (properties.get(name, least) for name, least in LEAST.items())
     code, source, line = _function(path.parent, properties, where, notify)
     function, notices = choose(code)
-    size = (
-        LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where, managed=MANAGED in properties)
-    )
+    managed = MANAGED in properties
+    size = LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where, managed=managed)
+    seconds = LEAST["Timeout"] if timeout is UNKNOWN else _whole(timeout, "Timeout", where, managed=managed)
     return Target(
         spec=f"{path}:{logical_id}",
         name=name_from(logical_id),
         function=function,
         memory_mib=min(size, MOST_MIB),
-        timeout_s=LEAST["Timeout"] if timeout is UNKNOWN else _whole(timeout, "Timeout", where),
+        timeout_s=min(seconds, MOST_TIMEOUT_S),
         environment={name: _text(value) for name, value in variables.items() if value is not UNKNOWN},
         source=source,
         line=line,
         notices=(
             *notices,
             *(f"only a stack knows {name} of {where}: not set. Try --env {name}=VALUE" for name in unknown),
-            *([f"only a stack knows MemorySize of {where}: 128 MiB. Try --memory MiB"] if memory is UNKNOWN else []),
-            *([f"{where} has {size} MiB, and is run on demand here: {MOST_MIB} MiB"] if size > MOST_MIB else []),
+            *([f"only a stack knows MemorySize of {where}: {size} MiB. Try --memory MiB"] if memory is UNKNOWN else []),
+            *(
+                f"{where} has {value} {unit}, and is run on demand here: {most} {unit}"
+                for value, most, unit in ((size, MOST_MIB, "MiB"), (seconds, MOST_TIMEOUT_S, "s"))
+                if value > most
+            ),
             *([f"only a stack knows Timeout of {where}: 3 s. Try --timeout SECONDS"] if timeout is UNKNOWN else []),
             *_without_layers([*_list(shared.get("Layers")), *_list(own.get("Layers"))], where),
             *(f"{name} of {where} is not here: {value}" for name, value in absent.items() if value != EXACT),
@@ -209,7 +224,9 @@ def _substituted(given: Any, literal: Callable[[Any], Any], defaults: Mapping[st
         return UNKNOWN
     texts = {name: _text(values[name]) for name in names}
     if len(text) + sum(len(texts[name]) for name in names) > MOST_TEXT:
-        raise BadInput(f"a text of Fn::Sub becomes longer than {MOST_TEXT:,} characters. Lambda has 4096 in all")
+        raise BadInput(
+            f"a text of Fn::Sub becomes longer than {MOST_TEXT:,} characters. Lambda has {MOST_VARIABLE_BYTES} in all"
+        )
     return _PART.sub(lambda part: f"${{{part[1][1:]}}}" if part[1].startswith("!") else texts[part[1]], text)
 
 
@@ -260,14 +277,14 @@ def _text(value: object) -> str:
 
 
 def _whole(value: object, name: str, where: str, *, managed: bool = False) -> int:
-    least, most = ALLOWED[name]
-    most = MOST_MANAGED_MIB if managed else most
+    least, on_demand, on_managed = ALLOWED[name]
+    most = on_managed if managed else on_demand
     try:
         number = int(str(value))
     except ValueError:
         raise BadInput(f"{name} of {where} is {value!r}, not a whole number. Try sam validate") from None
     if not least <= number <= most:
-        more = f", and with {MANAGED} up to {MOST_MANAGED_MIB}" if most < number <= MOST_MANAGED_MIB else ""
+        more = f", and with {MANAGED} up to {on_managed}" if most < number <= on_managed else ""
         raise BadInput(f"{name} of {where} is {number}: Lambda has {least} to {most}{more}. Fix the template")
     return number
 

@@ -26,6 +26,7 @@ from ..analysis.log_diagnosis import (
 from ..aws.cloudwatch import Source, source, source_options
 from ..support.bad_input import BadInput
 from ..support.options import chosen, format_options, since_ms
+from ..support.platform_facts import LONGEST_ANSWER_S
 from ..support.terminal import progress
 from ..support.untrusted_text import visible
 
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from ..lines.line import Line
     from ..page.environments import Gathered
 
-LONGEST_S = 930
-"""Longest wait for an answer, in seconds: a function may run for 900. Asked again, it would do its work again."""
 SKEW_MS = 300_000
 """How far this machine's clock may be behind that of AWS."""
 LATE_MS = 120_000
@@ -248,7 +247,7 @@ def follow(function: str, event: object | None, wait_s: float) -> Iterator[Diagn
         begin_ms = since_ms(configuration["LastModified"], time.time() * 1000)
     if event is not None:
         with refused(f"function {function}", "lambda:InvokeFunction"):
-            _invoke_twice(client("lambda", attempts=1, read_timeout=LONGEST_S), function, event)
+            _invoke_twice(client("lambda", attempts=1, read_timeout=LONGEST_ANSWER_S), function, event)
     else:
         click.echo(f"waiting for two invocations of {name_of(function)}, or try --invoke", err=True)
     group, look_from_ms = log_group_in(configuration, function), int(begin_ms)

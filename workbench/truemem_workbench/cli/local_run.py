@@ -20,6 +20,7 @@ from ..local.configuration.settings import Settings
 from ..local.scenarios import BYSTANDER, SCENARIOS
 from ..support.bad_input import BadInput, need
 from ..support.options import check_outputs, output_option, typed
+from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MANAGED_TIMEOUT_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import notify
 from .lazy_group import Lazy, LazyGroup
 
@@ -70,7 +71,7 @@ Exit codes:
     default=512,
     show_default=True,
     metavar="MiB",
-    help="Memory size, 128 to 10240; on Managed Instances to 32768.",
+    help=f"Memory size, {LEAST_MIB} to {MOST_MIB}; on Managed Instances to {MOST_MANAGED_MIB}.",
 )
 @click.option(
     "--cpu",
@@ -79,7 +80,14 @@ Exit codes:
     metavar="size|off|VCPUS",
     help="CPU limit: what the memory size buys (MiB/1769 vCPU), none, or a number; init on demand has none.",
 )
-@click.option("--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="Timeout, up to 900.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help=f"Timeout, up to {MOST_TIMEOUT_S}; on Managed Instances to {MOST_MANAGED_TIMEOUT_S}.",
+)
 @click.option("--name", help="The function's name [default: its folder's name].")
 @click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER.")
 @click.option("--no-sidecar", is_flag=True, help="Do not attach truemem's own sidecar.")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..support.platform_facts import LEAST_MIB, MOST_MIB
 from .workload import working_day
 
 EPILOG = """
@@ -21,7 +22,7 @@ Exit codes: 0, replayed; 2, the input cannot be used or nothing was measured, an
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 100})
 @click.option("--invocations", type=click.IntRange(1, 10_000), default=160, show_default=True)
-@click.option("--memory", type=click.IntRange(128, 10_240), default=1024, show_default=True, help="MiB.")
+@click.option("--memory", type=click.IntRange(LEAST_MIB, MOST_MIB), default=1024, show_default=True, help="MiB.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),

@@ -21,7 +21,7 @@ from ..analysis.growth_lines import Growth, named
 from ..analysis.prices import GB_SECOND, MONTH_MS, Cost, cost
 from ..analysis.resources import Resource
 from ..analysis.size_prediction import Invocations
-from ..analysis.sizing import HEADROOM, ORDINARY_MIB, SizingFigures, advise_size
+from ..analysis.sizing import HEADROOM, SizingFigures, advise_size
 from ..aws.cloudwatch import Source
 from ..lines.line import read as read_lines
 from ..lines.log_files import on_disk, size_of
@@ -30,6 +30,7 @@ from ..lines.wrapped import not_read
 from ..page import html as page_html
 from ..support.bad_input import BadInput
 from ..support.exit_codes import no_ctrl_c_in_children
+from ..support.platform_facts import MOST_MIB
 from ..support.terminal import Count, notify, progress
 from .judging import (
     Judged,
@@ -326,7 +327,7 @@ def _traffic(environments: Sequence[EnvironmentSummary], invocations: int) -> fl
 
 
 def _cost(environments: Sequence[EnvironmentSummary], prices: Prices) -> Cost | None:
-    if any(each.managed or not each.size or each.size > ORDINARY_MIB for each in environments):
+    if any(each.managed or not each.size or each.size > MOST_MIB for each in environments):
         return None
     billed = sum(each.billed for each in environments)
     if not billed:

@@ -18,6 +18,7 @@ from ..check.command import environment_options, event_options, read_payloads, r
 from ..support.bad_input import BadInput, need
 from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, option_group, output_option, typed
+from ..support.platform_facts import ARCHITECTURES, LEAST_MIB, MOST_MIB
 from ..support.terminal import fitted, notify, output, steps, table
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 ENDINGS = (".png", ".json")
 STRATEGIES = ("cost", "speed", "balanced")  # `choice.STRATEGIES`, which needs numpy
-ARCHITECTURES = ("x86_64", "arm64")
 AT_MOST = 1.0
 """USD that invocations in AWS may cost, unless --max-cost says another sum."""
 ALIKE = ("--event", "--events", "--timeout", "--env", "--python")
@@ -53,8 +53,6 @@ Exit codes:
 
 def sizes_of(text: str) -> list[int]:
     """Parse `128,512`: sizes in MB, each once, in order. Raises BadInput."""
-    from ..local.configuration.settings import LEAST_MIB, MOST_MIB
-
     sizes = set()
     for each in text.split(","):
         if not each.strip().isdecimal() or not LEAST_MIB <= int(each) <= MOST_MIB:
@@ -100,7 +98,7 @@ deployed_options = option_group(
     click.option(
         "--apply",
         "applied",
-        type=click.IntRange(128, 10_240),
+        type=click.IntRange(LEAST_MIB, MOST_MIB),
         metavar="MB",
         help="Give the function this size, and try none.",
     ),

@@ -20,18 +20,18 @@ from truemem.verdict import GROWING_FROM
 
 from ..analysis.finding import Commands
 from ..analysis.sizing import HEADROOM, rounded_size
-from ..check.local_run import INVOKE_S, Run
+from ..check.local_run import Run
 from ..check.measurement import Measurement, error_of, printable
 from ..check.target import TEMPLATES, Target
 from ..local import Invocation, LocalLambda, Settings
-from ..local.configuration.settings import MOST_MIB
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
+from ..support.platform_facts import LEAST_MIB, LONGEST_ANSWER_S, MOST_MIB, NEW_ACCOUNT_MIB
 from ..support.terminal import Progress, counted
 from .choice import Trial
 from .tally import Tally
 
-LADDER = (128, 256, 512, 1024, VCPU_MIB, 3008, 3 * VCPU_MIB, 4 * VCPU_MIB, MOST_MIB)
+LADDER = (LEAST_MIB, 256, 512, 1024, VCPU_MIB, NEW_ACCOUNT_MIB, 3 * VCPU_MIB, 4 * VCPU_MIB, MOST_MIB)
 INVOCATIONS = 50
 WARM_UP = 3
 """Invocations at each size whose durations do not count: the first ones import and connect."""
@@ -205,7 +205,7 @@ class LocalSweep:
             nonlocal done
             done += 1
             if not tally.is_out:
-                answer = local.invoke(event, timeout=INVOKE_S)
+                answer = local.invoke(event, timeout=LONGEST_ANSWER_S)
                 # The report comes when all is frozen: it takes no CPU while another size is tried.
                 report = local.report(answer.request_id)
                 tally.add(report, _error(answer))

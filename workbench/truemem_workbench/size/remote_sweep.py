@@ -22,10 +22,10 @@ from ..attach.change import FunctionState, change_of_memory
 from ..attach.lambda_calls import LambdaCalls
 from ..attach.records_file import RecordsFile
 from ..aws.clients import client, refused
-from ..check.remote_run import READ_S, Remote
-from ..local.configuration.settings import MOST_MIB
+from ..check.remote_run import Remote
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
+from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, NEW_ACCOUNT_MIB
 from ..support.terminal import Progress
 from .choice import Trial
 from .local_sweep import LADDER, LOOKS_FOR_PEAK, Plan, Sweep
@@ -33,8 +33,7 @@ from .tally import Tally
 
 TEMPORARY = "temporary, made by truemem size"
 """Description of the versions that are published. A version with another one is never deleted."""
-USUAL = [size for size in LADDER if size <= 3008]
-"""3,008 MB are the most that a new account has."""
+USUAL = [size for size in LADDER if size <= NEW_ACCOUNT_MIB]
 INIT_S = 10
 """Longest init phase, in seconds, that is billed beside the timeout."""
 TRIES = 3
@@ -104,7 +103,7 @@ class RemoteSweep:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        pool = {"read_timeout": READ_S, "max_pool_connections": max(self.budget.at_a_time, 10)}
+        pool = {"read_timeout": LONGEST_ANSWER_S, "max_pool_connections": max(self.budget.at_a_time, 10)}
         self._client = client("lambda", region_name=self.state.region, unanswered=1, **pool)
 
     def run(self, asked: Sequence[int] | None) -> Sweep:
@@ -236,7 +235,7 @@ class RemoteSweep:
                 self.is_over = True
                 errors.append(error)
 
-        # Daemons: a signal need not wait for an invocation, which may take 15 minutes.
+        # Daemons: a signal need not wait for an invocation, which may take half an hour.
         workers = [threading.Thread(target=work, daemon=True) for _ in range(self.budget.at_a_time)]
         for each in workers:
             each.start()

@@ -15,6 +15,14 @@ from typing import Literal, NamedTuple
 from truemem.config import VCPU_MIB
 
 from ...support.bad_input import BadInput
+from ...support.platform_facts import (
+    LEAST_MIB,
+    MOST_MANAGED_MIB,
+    MOST_MANAGED_TIMEOUT_S,
+    MOST_MIB,
+    MOST_TIMEOUT_S,
+    MOST_VARIABLE_BYTES,
+)
 from .function import Function
 
 RUNTIME_FIRST = 0.95
@@ -78,9 +86,7 @@ def vcpus_of(cpu: str | float, memory_mib: int, *, managed: bool) -> float | Non
 
 
 TELEMETRY_STATUSES = (202, 400, 403, 500)
-MAX_EXTENSIONS = 10
 ON_DEMAND_INIT_S = 10.0
-LEAST_MIB, MOST_MIB, MOST_MANAGED_MIB = 128, 10_240, 32_768
 AHEAD_INIT_S = 130.0  # least time for an init ahead of traffic. The function's timeout counts if it is longer.
 
 
@@ -90,9 +96,9 @@ class Settings:
 
     name: str = "function"
     memory_mib: int = 512
-    """Memory limit of the whole environment, extensions included: 128 to 10,240, on Managed Instances up to 32,768."""
+    """Memory limit of the whole environment, extensions included: LEAST_MIB to MOST_MIB, or to MOST_MANAGED_MIB."""
     timeout_s: float = 30
-    """Timeout of runtime and extensions together: more than 0, up to 900."""
+    """Timeout of runtime and extensions together: more than 0, up to MOST_TIMEOUT_S, or MOST_MANAGED_TIMEOUT_S."""
     port: int = 0
     """Port of the Invoke API; 0 takes a free one."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -126,8 +132,7 @@ class Settings:
         _check_name(self.name)
         _check_memory(self.memory_mib, managed=self.managed_instances is not None)
         vcpus_of(self.cpu, self.memory_mib, managed=self.managed_instances is not None)
-        if not 0 < self.timeout_s <= 900:
-            raise BadInput(f"timeout of {self.timeout_s:g} s: Lambda has up to 900. Try --timeout 30")
+        _check_timeout(self.timeout_s, managed=self.managed_instances is not None)
         if not 0 <= self.port <= 65_535:
             raise BadInput(f"port {self.port}: ports go up to 65535. Try --port 0 (a free one)")
         release_lead(self.release, Random())
@@ -221,6 +226,18 @@ def _check_memory(mib: int, *, managed: bool) -> None:
         raise BadInput(f"memory of {mib} MiB: {where} {LEAST_MIB} to {most}{more}. Try --memory 512")
 
 
+def _check_timeout(seconds: float, *, managed: bool) -> None:
+    most = MOST_MANAGED_TIMEOUT_S if managed else MOST_TIMEOUT_S
+    if not 0 < seconds <= most:
+        where = "Managed Instances have" if managed else "Lambda has"
+        more = (
+            f", and Managed Instances up to {MOST_MANAGED_TIMEOUT_S}"
+            if most < seconds <= MOST_MANAGED_TIMEOUT_S
+            else ""
+        )
+        raise BadInput(f"timeout of {seconds:g} s: {where} up to {most}{more}. Try --timeout 30")
+
+
 def _check_variables(variables: Mapping[str, str]) -> None:
     for key in variables:
         if not key.isidentifier() or not key[0].isalpha():
@@ -228,8 +245,10 @@ def _check_variables(variables: Mapping[str, str]) -> None:
                 f"environment variable {key!r}: a letter, then letters, digits and underscores. Try --env NAME=VALUE"
             )
     size = sum(len(key) + len(value) for key, value in variables.items())
-    if size > 4096:
-        raise BadInput(f"environment variables of {size} bytes: Lambda has 4096 in all. Shorten or drop some")
+    if size > MOST_VARIABLE_BYTES:
+        raise BadInput(
+            f"environment variables of {size} bytes: Lambda has {MOST_VARIABLE_BYTES} in all. Shorten or drop some"
+        )
 
 
 REGION = "us-east-1"

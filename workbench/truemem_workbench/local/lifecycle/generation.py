@@ -19,8 +19,8 @@ from typing import Literal
 
 from aiohttp import web
 
+from ...support.platform_facts import MOST_EXTENSIONS
 from .. import errors
-from ..configuration.settings import MAX_EXTENSIONS
 from ..errors import Failed, Failure
 from ..processes.process import Process
 from .delivery import Relay
@@ -178,8 +178,8 @@ class Registry:
     def _register_internal(self, name: str, events: list[str]) -> Extension:
         if self.closed:
             raise errors.registration_closed()
-        if len(self._by_name) >= MAX_EXTENSIONS:
-            raise errors.too_many_extensions(MAX_EXTENSIONS)
+        if len(self._by_name) >= MOST_EXTENSIONS:
+            raise errors.too_many_extensions(MOST_EXTENSIONS)
         if "SHUTDOWN" in events:
             raise errors.internal_extension_shutdown()
         extension = Extension(name, external=False, events=tuple(dict.fromkeys(events)))

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from aiohttp import web
 
+from ...support.platform_facts import MOST_EXTENSIONS
 from ..configuration.function import Function
-from ..configuration.settings import MAX_EXTENSIONS, Place, Settings, extension_variables, function_variables
+from ..configuration.settings import Place, Settings, extension_variables, function_variables
 from ..errors import Failed, Failure
 from ..processes.cpu import Cpu
 from ..processes.freezer import Freezer
@@ -174,7 +175,7 @@ class Launcher:
 
     def launch_extension(self, generation: Generation, name: str) -> None:
         """Raises Failed."""
-        if list(self.extensions).index(name) >= MAX_EXTENSIONS:
+        if list(self.extensions).index(name) >= MOST_EXTENSIONS:
             raise Failed(generation.launch_refused(name, "TooManyExtensions", "ErrTooManyExtensions"))
         variables = extension_variables(self._settings, self._place)
         try:
