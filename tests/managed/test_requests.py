@@ -1,5 +1,6 @@
 """Which requests run at once, by what telemetry tells of them."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -106,8 +107,11 @@ def test_a_requests_end_is_waited_for_but_not_forever(first_ms: int, then_ms: in
 
 def test_at_the_end_those_that_run_go_out_without_a_report() -> None:
     requests = after([started("a", 0), started("b", 5000)])
-    assert requests.overdue(NOW + LONGEST_NS) == []
-    assert ids(requests.overdue(NOW + LONGEST_NS + 1)) == ["a"]
+    requests.end_overdue(NOW + LONGEST_NS)
+    assert requests.running() == 2
+    requests.end_overdue(NOW + LONGEST_NS + MS)
+    (request,) = requests.ended(NOW + LONGEST_NS)
+    assert (request.record.request_id, request.end_ns) == ("a", NOW + LONGEST_NS)
     assert requests.running() == 1
     (request,) = requests.take_all(NOW + 5700 * MS)
     assert (request.record.request_id, request.record.reported.report_came) == ("b", False)
@@ -116,7 +120,10 @@ def test_at_the_end_those_that_run_go_out_without_a_report() -> None:
 
 
 def test_without_a_start_time_any_may_be_true() -> None:
-    (request,) = after([started("a", None), reported("a", 5)]).ended(LATER)
+    requests = after([started("a", None)])
+    requests.end_overdue(LATER)
+    requests.join([reported("a", 5)], LATER)
+    (request,) = requests.ended(LATER)
     assert request.start_ns == 0
     assert request.record.time_ms > NOW // MS
 
@@ -150,11 +157,38 @@ def test_a_kill_may_be_that_of_any_request_that_ran() -> None:
 
 def test_how_many_run_ended_or_wait_for_a_start_is_bounded() -> None:
     """A flood of deliveries comes faster than cuts may be made."""
-    requests = after([started(f"{number}", 0) for number in range(RUNNING + 5)])
-    assert (requests.running(), requests.lost) == (RUNNING, 5)
     requests = after(spans(*((2 * number, 2 * number + 1) for number in range(RUNNING + 5))))
     assert (len(requests.ended(LATER)), requests.lost) == (RUNNING, 5)
     requests = after([reported(f"{number}", number) for number in range(EARLY + 5)])
     assert requests.lost == 5
     requests.join([started("0", 0), started(f"{EARLY}", 0)], LATER)
     assert ids(requests.ended(LATER)) == [f"{EARLY}"]
+
+
+def test_of_more_than_can_run_the_oldest_have_ended() -> None:
+    """Reports are lost, and a request may run for 90 minutes: those that come meanwhile must not be lost."""
+    requests = after([started(f"{number}", number) for number in range(RUNNING + 5)])
+    assert (requests.running(), requests.lost) == (RUNNING, 0)
+    ended = requests.ended(LATER)
+    assert ids(ended) == [f"{number}" for number in range(5)]
+    assert {(request.end_ns, request.record.reported.report_came) for request in ended} == {(LATER, False)}
+
+
+def passed(requests: Requests, name: str, start_ms: int, end_ms: int) -> None:
+    """In exact mode."""
+    invocation: Any = SimpleNamespace(request_id=name, unsure=False, answer=None, size=None, failed=False)
+    requests.began(invocation, NOW + start_ms * MS)
+    requests.ended_at(invocation, NOW + end_ms * MS)
+
+
+def test_what_has_passed_of_a_request_is_kept_until_it_has_ended() -> None:
+    """Also of one whose report was lost."""
+    requests = Requests()
+    for name in ("a", "b"):
+        passed(requests, name, 3, 7)
+    requests.join([started("a", 2), started("b", 2), reported("a", 8)], LATER)
+    requests.end_overdue(NOW + LONGEST_NS + 10 * MS)
+    ended = requests.ended(NOW + LONGEST_NS + 10 * MS)
+    assert [request.take_exact_times() for request in ended] == [True, True]
+    assert {(request.start_ns, request.end_ns) for request in ended} == {(NOW + 3 * MS, NOW + 7 * MS)}
+    assert not requests._passages

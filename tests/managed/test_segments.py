@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import FAULT_KIB, Procfs, Stat
+from truemem.managed.requests import Requests
 from truemem.managed.segments import (
     KEPT,
     RESOLUTION_NS,
@@ -25,10 +27,12 @@ from truemem.managed.segments import (
     SegmentRecorder,
     Segments,
     Zone,
+    both,
 )
 from truemem.managed.segments import zone as cut_zone
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import DYING_NS, SAMPLED, Peak, Window, current
+from truemem.platform.telemetry import REPORT, START, Event
 
 from tests.printed import MIB, MS, window
 from tests.unit.stand_ins import PROC, START_KIB, US, FunctionTable, OneThread, files_text
@@ -136,10 +140,10 @@ def segment(start_ms: float, end_ms: float, peak: int, level: int = 40, resets: 
     return Segment(zone(start_ms, level * MIB), closed, zone(end_ms, level * MIB))
 
 
-def filled(*peaks: int, length_ms: float = 20) -> Segments:
+def filled(*peaks: int, first: int = 0) -> Segments:
     segments = Segments()
-    for number, peak in enumerate(peaks):
-        segments.add(segment(number * length_ms, (number + 1) * length_ms, peak))
+    for number, peak in enumerate(peaks, first):
+        segments.add(segment(number * 20, (number + 1) * 20, peak))
     return segments
 
 
@@ -199,8 +203,8 @@ def test_a_requests_bounds_are_those_of_its_segments(
 
 def test_what_was_not_seen_is_not_bounded_and_says_so() -> None:
     """Before the first segment, after the last, of a function that was gone at the end of one; and without resets."""
-    for start_ms, end_ms in ((-10, 10), (50, 70)):
-        found = found_between(filled(50, 200, 60), start_ms, end_ms)
+    for start_ms, end_ms in ((10, 30), (70, 90)):
+        found = found_between(filled(50, 200, 60, first=1), start_ms, end_ms)
         assert (found.upper, found.method) == (0, SAMPLED)
     gone = filled(50)
     gone.add(Segment(zone(20, 50 * MIB), window(baseline=50), zone(40)))
@@ -240,16 +244,63 @@ def test_however_long_ago_it_is_not_below_the_truth(peaks: list[int], count: int
     assert lower <= truth
 
 
-def test_a_quarter_of_an_hour_keeps_its_beginning() -> None:
-    """In segments of 20 ms; what was before it is another request's."""
-    count = 60_000
-    before = 10_000
-    segments = Segments()
-    for number in range(count):
-        segments.add(segment(number * 20, number * 20 + 20, peak=4000 if number < before else 100))
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_long_request_has_nothing_of_what_ran_beside_its_time(exact: bool) -> None:
+    """In segments of 20 ms; 4,000 MiB were held just before it, and are just after it."""
+    before, count = 10_000, 60_000
+    start_ms, end_ms = before * 20 + (0.1 if exact else 5), count * 20 - 10
+    segments, requests, seen_ns = filled(*[4000] * before), Requests(), 0
+    if exact:
+        invocation: Any = SimpleNamespace(request_id="long", unsure=False)
+        requests.began(invocation, round(start_ms * MS))
+    requests.join([Event(START, {"requestId": "long"}, before * 20 * MS)], 0)
+    for number in range(before, count + 30):
+        is_its_own = before + (not exact) <= number < count
+        segments.add(segment(number * 20, number * 20 + 20, peak=100 + number % 7 if is_its_own else 4000))
+        seen_ns = (number + 1) * 20 * MS - RESOLUTION_NS
+        requests.take_peaks(segments, seen_ns)
     assert sum(map(len, segments._widths)) <= KEPT * WIDTHS
-    ran = count - before
-    assert bounds(segments, (before + ran * 0.05) * 20, count * 20 - 5)[1] == 100
+    requests.join([Event(REPORT, {"requestId": "long"}, end_ms * MS)], seen_ns)
+    (request,) = requests.ended(seen_ns)
+    found = request.reach(segments, end_ms * MS, RESOLUTION_NS)
+    assert found is not None
+    expected = 106 if exact else 4000  # its first segment is shared
+    assert (found.estimate // MIB, found.upper // MIB, found.lower // MIB) == (expected, expected, 106)
+    assert found.method == VMHWM_SEGMENTS
+
+
+def test_an_end_before_what_is_known_is_right() -> None:
+    """Telemetry may be late: the peak was taken beyond the request's end."""
+    segments, requests = filled(*[100] * 200, *[4000] * 200), Requests()
+    requests.join([Event(START, {"requestId": "a"}, 105 * MS)], 0)
+    requests.take_peaks(segments, 8_000 * MS)
+    requests.join([Event(REPORT, {"requestId": "a"}, 3_900 * MS)], 0)
+    (request,) = requests.ended(8_000 * MS)
+    found = request.reach(segments, request.end_ns, RESOLUTION_NS)
+    assert found is not None
+    assert found.estimate // MIB == 100
+
+
+SEEN, NOT_BOUNDED, SAMPLES = (
+    Peak(90, 20, 100, VMHWM_SEGMENTS, raced=False),
+    Peak(80, 40, 0, SAMPLED, raced=False),
+    Peak(70, 30, 110, SAMPLED, raced=False),
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "together"),
+    [
+        (SEEN, SEEN, SEEN),
+        (SEEN, NOT_BOUNDED, Peak(90, 40, 0, SAMPLED, raced=False)),
+        (SAMPLES, SEEN, Peak(90, 30, 110, SAMPLED, raced=False)),
+        (None, SEEN, Peak(90, 20, 0, SAMPLED, raced=False)),
+        (SEEN, None, Peak(90, 20, 0, SAMPLED, raced=False)),
+        (None, None, None),
+    ],
+)
+def test_the_peak_of_two_times_is_known_as_well_as_the_worse(first: Any, second: Any, together: Any) -> None:
+    assert both(first, second) == together
 
 
 @pytest.mark.parametrize("unbounded", [0, 1])

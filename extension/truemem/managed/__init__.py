@@ -226,7 +226,8 @@ class ManagedInstances:
     # Lines
 
     def _print_ended(self) -> None:
-        self._print(self._requests.overdue(self._clock.epoch_ns()))
+        self._requests.take_peaks(self._segments.segments, self._segments.seen_ns)
+        self._requests.end_overdue(self._clock.epoch_ns())
         if not self._segments.recorder.gone:  # else the environment ends, and SHUTDOWN will say why
             self._print(self._requests.ended(self._segments.seen_ns))
         self._publisher.flush(self._clock.epoch_ns() // MS)
@@ -259,8 +260,7 @@ class ManagedInstances:
         record.others_killed(request.environment_kills)
         record.mark_reached(self._environment_state.high_water_mark)
         exact = request.take_exact_times()
-        resolution_ns = 0 if exact else RESOLUTION_NS
-        reached = self._segments.segments.peak_between(request.start_ns, request.end_ns, resolution_ns)
+        reached = request.reach(self._segments.segments, request.end_ns, 0 if exact else RESOLUTION_NS)
         record.close(Measured(self._window(request), NEXT_REQUEST if exact else "", peak=reached))
 
     def _window(self, request: Request) -> Window | None:

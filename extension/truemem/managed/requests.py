@@ -4,35 +4,53 @@ from __future__ import annotations
 
 from ..platform.telemetry import REPORT, START
 from ..records.pending_record import PendingRecord
+from .segments import RESOLUTION_NS, both
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..measure.window import Peak
     from ..platform.proxy import Invocation
     from ..platform.telemetry import Event
+    from .segments import Segments
 
 MS = 1_000_000
 
-RUNNING = 4096
-"""Requests that are kept while they run, and until the segment of their end is closed. Those beyond are counted as
-lost, and get no record."""
+RUNNING = 2048
+"""Requests that are kept while they run. A function has 1,600 at once at most (Lambda API, CapacityProviderConfig): of
+the oldest beyond that the report was lost. And those that are kept until the segment of their end is closed: others
+beyond are counted as lost, and get no record."""
 
 EARLY = 64
 """Reports kept at most that came in an earlier delivery than the start of their request."""
 
-LONGEST_NS = 1_000_000 * MS
-"""A request takes 900 s at most (developer guide, "Lambda quotas"): the report of an older one is lost."""
+LONGEST_NS = 5_500_000 * MS
+"""A request takes 5,400 s at most (Lambda API, CreateFunction, Timeout): the report of an older one is lost."""
+
+LATE_NS = 800 * MS
+"""A report comes so late at most, mostly: a request without one has run until then."""
+AGED_NS = 200 * MS
+"""Of a request that has run for so long, and whenever that has doubled, the peak so far is taken from the segments:
+those of its beginning are not merged with earlier ones yet."""
 
 
 class Request:
     """One request until its line is printed. Times are epoch ns, as telemetry gives them."""
 
-    __slots__ = ("end_ns", "environment_kills", "kills", "passage", "record", "start_ns", "waited")
+    __slots__ = (
+        *("aged_ns", "end_ns", "environment_kills", "kills", "passage", "reached", "reached_ns", "record", "start_ns"),
+        "waited",
+    )
 
-    def __init__(self, record: PendingRecord, start_ns: int) -> None:
+    def __init__(self, record: PendingRecord, start_ns: int, passage: Passage | None = None) -> None:
         self.record = record
         self.start_ns = start_ns
         self.end_ns = start_ns
-        self.passage: Passage | None = None
+        self.reached: Peak | None = None
+        """Its peak until `reached_ns`; None before that, or where the function was not seen."""
+        self.reached_ns = 0
+        self.aged_ns = record.time_ms * MS + AGED_NS
+        """When its peak is to be taken next."""
+        self.passage = passage
         """In exact mode: when it passed through the sidecar."""
         self.kills = 0
         """OOM kills of the function's processes while it ran,"""
@@ -41,13 +59,28 @@ class Request:
         self.waited = False
         """Its report was here before, and the segment of its end was not closed by then."""
 
-    def take_exact_times(self) -> bool:
-        """Replace the two times by those at which its event, and its worker's request for the next one, passed through
-        the sidecar. False where one of them did not."""
+    def reach(self, segments: Segments, end_ns: int, resolution_ns: int) -> Peak | None:
+        """Its peak until `end_ns`; this and its start are known to `resolution_ns`."""
+        since_ns = self.reached_ns if self.reached_ns <= end_ns else 0  # else it has ended before what is known
+        more = segments.peak_between(self.start_ns, end_ns, resolution_ns, since_ns)
+        self.reached = both(self.reached, more) if since_ns else more
+        self.reached_ns, self.aged_ns = end_ns, 2 * end_ns - self.record.time_ms * MS
+        return self.reached
+
+    def begins_exactly(self) -> bool:
+        """Replace its start by when its event passed through the sidecar. False where it did not."""
         passage = self.passage
-        if passage is None or not passage.end_ns or passage.invocation.unsure:
+        if passage is None or passage.invocation.unsure:
             return False
-        self.start_ns, self.end_ns = passage.start_ns, passage.end_ns
+        self.start_ns = passage.start_ns
+        return True
+
+    def take_exact_times(self) -> bool:
+        """And its end by when its worker's request for the next one did. False where one of them did not."""
+        passage = self.passage
+        if passage is None or not passage.end_ns or not self.begins_exactly():
+            return False
+        self.end_ns = passage.end_ns
         self.record.answered(passage.invocation)
         return True
 
@@ -120,13 +153,18 @@ class Requests:
             self._passages.pop(request.record.request_id, None)
         return due
 
-    def overdue(self, now_ns: int) -> list[Request]:
-        """Take the requests that are so old that their report was lost."""
-        overdue = [request for request in self._running.values() if request.start_ns < now_ns - LONGEST_NS]
-        for request in overdue:
-            request.end_ns = request.start_ns + LONGEST_NS
-            del self._running[request.record.request_id]
-        return overdue
+    def take_peaks(self, segments: Segments, seen_ns: int) -> None:
+        """Of those that have run for long: see AGED_NS. What ended up to `seen_ns` lies within segments."""
+        until_ns = seen_ns - LATE_NS
+        for request in self._running.values():
+            if request.aged_ns <= until_ns:
+                request.reach(segments, until_ns, 0 if request.begins_exactly() else RESOLUTION_NS)
+
+    def end_overdue(self, now_ns: int) -> None:
+        """End the requests that are so old that their report was lost."""
+        oldest_ms = (now_ns - LONGEST_NS) // MS
+        for request in [request for request in self._running.values() if request.record.time_ms < oldest_ms]:
+            self._end(request, request.record.time_ms * MS + LONGEST_NS)
 
     def killed(self, count: int, of_function: bool = True) -> None:
         """The kernel has killed `count` processes: count them for all requests that run. Of the function's it shows
@@ -141,25 +179,25 @@ class Requests:
         """Take every request: the environment ends."""
         self.lost += len(self._early)
         self._early.clear()
-        for request in self._running.values():
-            request.end_ns = max(now_ns, request.start_ns)
-        remaining = [*self._ended, *self._running.values()]
-        self._ended = []
-        self._running.clear()
+        for request in list(self._running.values()):
+            self._end(request, now_ns)
+        remaining, self._ended = self._ended, []
         return remaining
 
     def _start(self, event: Event, now_ns: int) -> PendingRecord | None:
         request_id = event.request_id
-        if request_id is None or request_id in self._running or len(self._running) + len(self._ended) >= RUNNING:
+        if request_id is None or request_id in self._running or len(self._ended) >= RUNNING:
             self.lost += 1
             return None
+        if len(self._running) >= RUNNING:
+            self._end(next(iter(self._running.values())), now_ns)
         self._count += 1
         # Without a time it may have begun at any time: then its peak has no upper bound.
         start_ns = event.time_ns if event.time_ns is not None else 0
         record = PendingRecord(request_id, self._count, (start_ns or now_ns) // MS)
         record.follows_init(cold_start=self._count == 1, suppressed=False)
         record.join(event)
-        self._running[request_id] = Request(record, start_ns)
+        self._running[request_id] = Request(record, start_ns, self._passages.get(request_id))
         at_once = len(self._running)
         for request in self._running.values():
             request.record.shared(at_once)
@@ -169,14 +207,17 @@ class Requests:
         return record
 
     def _report(self, event: Event, now_ns: int) -> None:
-        request_id = event.request_id
-        request = self._running.pop(request_id or "", None)
+        request = self._running.get(event.request_id or "")
         if request is None:
-            self._keep(request_id, event)
+            self._keep(event.request_id, event)
             return
-        request.end_ns = max(event.time_ns or now_ns, request.start_ns)
-        request.passage = self._passages.get(request_id or "")
         request.record.join(event)
+        self._end(request, event.time_ns or now_ns)
+
+    def _end(self, request: Request, end_ns: int) -> None:
+        del self._running[request.record.request_id]
+        request.end_ns = max(end_ns, request.start_ns)
+        request.passage = self._passages.get(request.record.request_id)
         self._ended.append(request)
 
     def _keep(self, request_id: str | None, event: Event) -> None:

@@ -31,7 +31,8 @@ KEPT = 64
 """Segments of one width. Beyond that the two oldest are merged: what lies N segments back is known to N/32 of them."""
 
 WIDTHS = 12
-"""Each twice the one before: of 20 ms, 64 of the widest are 44 minutes. In the last, what is older goes on merging."""
+"""Each twice the one before: of 20 ms, all are 87 minutes, and of no request more than half its age is asked for
+(AGED_NS). In the last, what is older goes on merging."""
 
 
 class Zone(NamedTuple):
@@ -107,6 +108,17 @@ class Segment:
         return self.level if start_ns <= self.closing_ns <= end_ns else 0
 
 
+def both(first: Peak | None, second: Peak | None) -> Peak | None:
+    """The peak of two times together, as they are known; None if the function was never seen."""
+    if first is None or second is None:
+        one = first or second
+        return one and one._replace(upper=0, method=SAMPLED)
+    upper = max(first.upper, second.upper) if first.upper and second.upper else 0
+    method = VMHWM_SEGMENTS if first.method == second.method == VMHWM_SEGMENTS else SAMPLED
+    estimate, lower = max(first.estimate, second.estimate), max(first.lower, second.lower)
+    return Peak(estimate, lower, upper, method, raced=False)
+
+
 class Segments:
     """The past of one environment, finer the younger: of a bounded number of segments, whatever time passes."""
 
@@ -134,10 +146,12 @@ class Segments:
             held = segment
         return held
 
-    def peak_between(self, start_ns: int, end_ns: int, resolution_ns: int = RESOLUTION_NS) -> Peak | None:
+    def peak_between(
+        self, start_ns: int, end_ns: int, resolution_ns: int = RESOLUTION_NS, since_ns: int = 0
+    ) -> Peak | None:
         """The peak of a request that ran from `start_ns` to `end_ns`, each known to `resolution_ns`, and of all that
-        shared that time with it. None if the function was never seen in it."""
-        from_ns, to_ns = start_ns - resolution_ns, end_ns + resolution_ns
+        shared that time with it; of its time from `since_ns` on alone. None if the function was never seen in it."""
+        from_ns, to_ns = max(start_ns - resolution_ns, since_ns), end_ns + resolution_ns
         overlapped = [segment for segment in self._back_to(from_ns) if segment.start_ns <= to_ns]
         estimate = max((segment.estimate for segment in overlapped), default=0)
         if not estimate:
