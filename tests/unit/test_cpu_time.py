@@ -3,10 +3,15 @@
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 from truemem.linux.process_table import FUNCTION, Process
-from truemem.linux.procfs import Gone, Stat
+from truemem.linux.procfs import Gone, Procfs, Stat
 from truemem.measure.cpu_time import TICK_NS, ZOMBIES, CpuTime
+from truemem.measure.recorder import Recorder
+from truemem.measure.window import NEVER
+
+from tests.unit.stand_ins import FunctionTable, OneProcess
 
 RUNTIME = 1
 
@@ -144,3 +149,36 @@ def test_a_child_waited_for_after_the_readings_counts_once() -> None:
     assert cpu.close(2, is_whole=True) == 0
     see()
     assert cpu.close(2, is_whole=True) == 0
+
+
+class Counted(Procfs):
+    """Of a machine that has given out so many pids."""
+
+    last = 100
+
+    def load(self) -> tuple[int, int]:
+        return self.last, 1
+
+
+class Table(FunctionTable):
+    """Has seen all of them."""
+
+    def __init__(self, proc: Counted, *processes: Process) -> None:
+        super().__init__(*processes)
+        self._counted = proc
+
+    @property
+    def last_pid(self) -> int:
+        return self._counted.last
+
+
+@pytest.mark.parametrize(("last_pids", "is_known"), [((100, 105), True), ((100, 100), True), ((32_767, 301), False)])
+def test_where_births_cannot_be_counted_it_is_not_known(last_pids: tuple[int, int], is_known: bool) -> None:
+    """Pids begin anew: one of the zombies that were never seen may have any."""
+    process = OneProcess()
+    proc = Counted()
+    table: Any = Table(proc, *process.table().function())
+    recorder = Recorder(table, proc, clock=lambda: process.now_ns)
+    for proc.last in last_pids:
+        window = recorder.close(recorder.read_and_reset(at_rest=True), NEVER)
+    assert (window.cpu_ns is not None) == is_known

@@ -271,7 +271,7 @@ class Recorder:
         births = unseen if closing.born >= 0 else -1
         bounds = unread.most, unread.estimate, closing.born, births, unread.orphans
         doubts = closing.dying, closing.dip, closing.threads
-        is_whole = not (window.lost or unread.orphans or closing.readings.left)
+        is_whole = closing.born >= 0 and not (window.lost or unread.orphans or closing.readings.left)
         new = range(window.first_pid + 1, window.first_pid + closing.born + 1) if unseen else ()
         cpu_ns = self._watch.cpu.close(window.first_pid, is_whole, new)
         return window.so_far(closing.statuses, closing.watermarks, *bounds, *doubts, closing.readings.shown, cpu_ns)
