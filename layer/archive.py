@@ -1,4 +1,4 @@
-"""Writes the layer's zip: sidecar, wrapper, the probes, notices. The bytes are the same each time."""
+"""Writes the layer's zip: executables, what functions and collectors load, notices. Always the same bytes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 EXECUTABLE, PLAIN = 0o100755, 0o100644
 
-PROBES = ("python/**/*.py", "truemem/python/*.py", "truemem/*.cjs")
-"""Files that functions load. Lambda has /opt/python on the path of a Python function. `truemem/python` loads the probe
-there, for a function whose PYTHONPATH begins with it. `truemem/heap.cjs` is for Node.js, by NODE_OPTIONS."""
+FILES = ("python/**/*.py", "truemem/python/*.py", "truemem/*.cjs", "truemem/*.yaml")
+"""Files that functions load, and a collector. Lambda has /opt/python on the path of a Python function. `truemem/python`
+loads the probe there, for a function whose PYTHONPATH begins with it. `truemem/heap.cjs` is for Node.js, by
+NODE_OPTIONS."""
 
 
 def write(target: Path, executables: Mapping[str, Path], notices: Mapping[str, str]) -> None:
@@ -23,9 +24,9 @@ def write(target: Path, executables: Mapping[str, Path], notices: Mapping[str, s
         for name, executable in executables.items():
             _add(archive, name, executable.read_bytes(), EXECUTABLE)
         here = Path(__file__).parent
-        for probes in PROBES:
-            for probe in sorted(here.glob(probes)):
-                _add(archive, probe.relative_to(here).as_posix(), probe.read_bytes(), PLAIN)
+        for pattern in FILES:
+            for file in sorted(here.glob(pattern)):
+                _add(archive, file.relative_to(here).as_posix(), file.read_bytes(), PLAIN)
         for name, text in sorted(notices.items()):
             _add(archive, f"licenses/truemem/{name}", text.encode(), PLAIN)
     partial.replace(target)

@@ -25,23 +25,23 @@ LINES = (
     *(f"truemem/{name}.cjs" for name in ("keeping_line", "lines", "source")),
 )
 LOADERS = tuple(f"truemem/python/{name}.py" for name in ("sitecustomize", "truemem_preload", "usercustomize"))
-PROBES = ("python/truemem_heap.py", *LOADERS, "truemem/heap.cjs", *LINES)
+FILES = ("python/truemem_heap.py", *LOADERS, "truemem/heap.cjs", *LINES, "truemem/cloudwatch.yaml")
 ZIP_LIMIT, UNPACKED_LIMIT = 1_700_000, 6_100_000
 WRAPPER_LIMIT = 20_000
 """It is read, started and gone before each runtime."""
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_zip_holds_sidecar_wrapper_probe_and_notices(dist: Path, architecture: str) -> None:
+def test_the_zip_holds_executables_files_and_notices(dist: Path, architecture: str) -> None:
     archive = dist / f"truemem-layer-{architecture}.zip"
     with zipfile.ZipFile(archive) as layer:
         entries = {entry.filename: entry for entry in layer.infolist()}
         headers = [layer.read(name)[:64] for name in EXECUTABLES]
         notices = {name: layer.read(name).decode() for name in entries if name.startswith("licenses/")}
-        probes = {name: layer.read(name) for name in PROBES}
-    assert entries.keys() == {*EXECUTABLES, *PROBES, *notices}
-    assert probes == {name: (ROOT / "layer" / name).read_bytes() for name in PROBES}
-    assert {entries[name].external_attr >> 16 for name in PROBES} == {0o100644}
+        files = {name: layer.read(name) for name in FILES}
+    assert entries.keys() == {*EXECUTABLES, *FILES, *notices}
+    assert files == {name: (ROOT / "layer" / name).read_bytes() for name in FILES}
+    assert {entries[name].external_attr >> 16 for name in FILES} == {0o100644}
     assert {entries[name].external_attr >> 16 for name in EXECUTABLES} == {0o100755}
     for header in headers:
         assert header[:5] == b"\x7fELF\x02"

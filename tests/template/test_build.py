@@ -52,6 +52,7 @@ def test_a_layer_holds_sidecar_wrapper_probe_and_licences(name: str, architectur
     layer = build / name
     assert [path.name for path in (layer / "extensions").iterdir()] == ["truemem"]
     assert {path.name for path in (layer / "truemem").iterdir()} == {
+        "cloudwatch.yaml",
         "exact",
         "heap.cjs",
         "keeping_line.cjs",
