@@ -13,6 +13,7 @@ from truemem_workbench.publish.layer_files import unpack
 from layer import emulator as emulators
 from layer.__main__ import default_cache
 from layer.pins import ARCHITECTURES
+from layer.toolchain import Toolchain
 from tests.layer.built import ROOT, Layer
 
 
@@ -54,3 +55,16 @@ def emulator(dist: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(shutil.copy(emulators.emulator("aarch64", default_cache(), print), name))
+
+
+@pytest.fixture(scope="session")
+def static_runtime() -> Iterator[Path]:
+    """The runtime of `ready_at_once.c`, which needs no file beside itself; where everybody may execute it."""
+    toolchain = Toolchain(default_cache(), print)
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        bootstrap = Path(name) / "bootstrap"
+        source = Path(__file__).with_name("ready_at_once.c")
+        compiler = [toolchain.compiler("x86_64"), "-static", "-D_GNU_SOURCE", "-O2"]
+        subprocess.run([*compiler, source, "-o", bootstrap], env=toolchain.environment(), check=True)
+        yield bootstrap

@@ -3,15 +3,12 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from truemem_workbench.local import Function
 
-from layer.__main__ import default_cache
-from layer.toolchain import Toolchain
 from testing.environment import SLACK_MIB, SOURCE, Environment, Record
 from tests.layer.built import Layer, in_an_empty_root, measured, script
 
@@ -148,27 +145,9 @@ def test_where_there_is_no_dev_null(native: Layer, tmp_path: Path) -> None:
 # The first INVOKE
 
 
-RUNTIME = Path(__file__).with_name("ready_at_once.c")
-
-
 @pytest.fixture(scope="module")
-def at_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Function]:
-    """That runtime, as a function's bootstrap."""
-    toolchain = Toolchain(default_cache(), print)
-    bootstrap = tmp_path_factory.mktemp("at_once") / "bootstrap"
-    command: list[str | Path] = [
-        toolchain.compiler("x86_64"),
-        "-static",
-        "-D_GNU_SOURCE",
-        "-O2",
-        RUNTIME,
-        "-o",
-        bootstrap,
-    ]
-    subprocess.run(command, env=toolchain.environment(), check=True)
-    for folder in (bootstrap.parent, bootstrap.parent.parent, bootstrap.parent.parent.parent):
-        folder.chmod(0o755)
-    yield Function.from_bootstrap(bootstrap)
+def at_once(static_runtime: Path) -> Function:
+    return Function.from_bootstrap(static_runtime)
 
 
 def first(runtime: Function, layer: Layer, release: str, exact: bool) -> tuple[Record, float]:
