@@ -408,6 +408,9 @@ def test_functions_are_chosen_by_stack(truemem: Command, account: Account) -> No
         (["--stack", "none"], "stack none"),
         (["a b"], "no name of a function"),
         (["missing"], "no function missing"),
+        (["missing"], "in a Web Function or a MicroVM Lambda starts no extension"),
+        (["arn:aws:lambda:us-east-1:123456789012:web-function/shop"], "web-function/shop: in a Web Function"),
+        (["arn:aws:lambda:us-east-1:123456789012:microvm-image:box"], "or a MicroVM Lambda starts no extension"),
     ],
 )
 def test_a_choice_that_finds_nothing_is_one_line(

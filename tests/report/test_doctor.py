@@ -246,5 +246,11 @@ def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aw
     assert "10 lines of the sidecar" in after.out
 
 
-def test_a_function_that_is_not_there_is_told(truemem: Command, aws: Callable[[str], Any]) -> None:
-    assert "there is no function unknown" in truemem("doctor", "--function", "unknown").refusal
+@pytest.mark.parametrize("option", [["--function"], ["--follow"]])
+def test_a_function_that_is_not_there_is_told(truemem: Command, aws: Callable[[str], Any], option: list[str]) -> None:
+    said = truemem("doctor", *option, "unknown").refusal
+    assert "there is no function unknown" in said
+    assert "in a Web Function or a MicroVM Lambda starts no extension" in said
+
+    web = "arn:aws:lambda:eu-west-1:123456789012:web-function/shop"
+    assert f"{web}: in a Web Function" in truemem("doctor", *option, web).refusal

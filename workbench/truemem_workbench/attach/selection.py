@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from ..aws.clients import FUNCTION_ARN, client, name_of, refused
+from ..aws.clients import FUNCTION_ARN, check_extended, client, name_of, refused
 from ..support.bad_input import BadInput
 from ..support.options import option_group
 
@@ -39,6 +39,7 @@ def selected(chosen: Selection) -> list[str]:
     if functions and (pattern or tag or stack):
         raise BadInput("name functions, or choose them by --match, --tag and --stack. Leave one out")
     for given in functions:
+        check_extended(given)
         if not (FUNCTION_ARN.fullmatch(given) or _NAME.fullmatch(given)):
             raise BadInput(_not_a_function(given))
     if functions:

@@ -51,6 +51,8 @@ CONNECT_S = 5
 """Time to connect, in seconds, for each address of the host name."""
 FUNCTION_ARN = re.compile(r"arn:aws[\w-]*:lambda:[\w-]+:\d{12}:function:[\w-]{1,64}", re.ASCII)
 """A function's ARN without a qualifier."""
+_NOT_EXTENDED = re.compile(r"arn:aws[\w-]*:lambda:[^:]*:[^:]*:(web-function/|microvm-image:)", re.ASCII)
+_NO_EXTENSION = "in a Web Function or a MicroVM Lambda starts no extension (docs/platforms.md)"
 _EXPIRED = (
     "ExpiredToken",
     "ExpiredTokenException",
@@ -149,11 +151,19 @@ def name_of(function: str) -> str:
     return parts[parts.index("function") + 1] if "function" in parts[1:-1] else parts[0]
 
 
+def check_extended(arn: str) -> None:
+    """Raises BadInput for the ARN of a Web Function or a MicroVM's image."""
+    if _NOT_EXTENDED.match(arn):
+        raise BadInput(f"{arn}: {_NO_EXTENSION}, so nothing can be measured")
+
+
 def configuration_of(function: str, asked: Any = None) -> Any:
-    """The function's configuration in Lambda. Raises botocore's errors; KeyError if the answer is not Lambda's.
+    """The function's configuration in Lambda. Raises botocore's errors; KeyError if the answer is not Lambda's;
+    BadInput as `check_extended`.
 
     For many functions pass a client of Lambda as `asked`: to make one takes longer than to ask.
     """
+    check_extended(function)
     asked = asked or client("lambda")
     found = asked.get_function_configuration(FunctionName=function.removeprefix("/aws/lambda/"))
     found["FunctionName"]  # an answer without it is not Lambda's
@@ -195,7 +205,8 @@ def _refusal_text(what: str, permissions: str, region: str | None, error: Any) -
     if code in _DENIED:
         return f"{what}: access denied. The caller needs {permissions}"
     if code == "ResourceNotFoundException":
-        return f"there is no {what} in this region and account. Check its name, AWS_REGION and AWS_PROFILE"
+        text = f"there is no {what} in this region and account. Check its name, AWS_REGION and AWS_PROFILE"
+        return f"{text}; {_NO_EXTENSION}" if what.startswith("function ") else text
     if throttled(code):
         return (
             f"{what}: throttled {ATTEMPTS} times ({code}). Try again later, or less at a time (--since, --concurrency)"
