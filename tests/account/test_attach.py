@@ -247,7 +247,6 @@ def test_what_a_user_should_know_is_in_the_plan(truemem: Command, account: Accou
         "LoggingConfig": {"LogFormat": "JSON", "ApplicationLogLevel": "WARN"},
         "CapacityProviderConfig": {},
     }
-    account.client("logs").create_log_group(logGroupName="/aws/lambda/one", logGroupClass="INFREQUENT_ACCESS")
     told = truemem("attach", "one", "--dry-run").out
     for note in ("alias prod", "its log level is WARN", "TRUEMEM_ENABLED=false", "Managed Instances"):
         assert f"! {note}" in told

@@ -80,6 +80,20 @@ def test_the_sample_function_passes_and_fails_with_a_leak(
         assert first["perInvocationKiB"] == pytest.approx(8, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("steps", "keeps", "code"),
+    [
+        (30, 0, 0),  # the history of an execution goes when it ends
+        (30, 8192, 1),
+        (5000, 0, 1),  # of one that does not end in the run it cannot be told from a leak
+    ],
+)
+def test_replays_of_a_durable_function_are_judged(invoke_check: Check, steps: int, keeps: int, code: int) -> None:
+    given = ["--env", f"STEPS={steps}", "--env", f"KEEPS={keeps}", "--json"]
+    done = invoke_check(f"{FUNCTIONS / 'durable.py'}:handler", *given)
+    assert done.exit_code == code, done.output
+
+
 def test_no_peak_is_lost(invoke_check: Check) -> None:
     """Each spike is over at once. 40 MiB: what malloc gives back to the system whatever came before (mallopt(3))."""
     done = invoke_check(STEADY, "--event", '{"mib": 40}', "--warm-up", 0, "--invocations", 130, "--json")

@@ -122,8 +122,6 @@ def test_a_configuration_is_judged() -> None:
     assert "the layer's name says arm64" in problems(**attached | {"Architectures": ["x86_64"]})[0].text
     (off,) = problems(**attached, Environment={"Variables": {"TRUEMEM_ENABLED": "False"}})
     assert (off.text, off.evidence) == ("The sidecar is switched off: it measures nothing.", "TRUEMEM_ENABLED=False")
-    (level,) = problems(**attached, LoggingConfig={"ApplicationLogLevel": "ERROR"})
-    assert (level.grade, level.evidence) == ("note", "ApplicationLogLevel: ERROR")
     assert problems(PackageType="Image")[0].grade == "note"
 
 

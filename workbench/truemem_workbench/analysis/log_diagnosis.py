@@ -486,13 +486,6 @@ def diagnose_configuration(configuration: Mapping[str, Any], log: Log) -> Iterat
                 yield Diagnosis("note", said, HEAP_LIMIT_FIX, limit.evidence)
     if "TRUEMEM_OUTPUT" in variables:
         yield from _of_output_variables(variables)
-    level = configuration.get("LoggingConfig", {}).get("ApplicationLogLevel")
-    if level in ("WARN", "ERROR", "FATAL"):
-        yield Diagnosis(
-            "note",
-            "The sidecar's lines pass the application log level; its first one, of INFO, does not.",
-            evidence=f"ApplicationLogLevel: {level}",
-        )
 
 
 def _attached(attach: str, configuration: Mapping[str, Any], log: Log) -> Iterator[Diagnosis]:

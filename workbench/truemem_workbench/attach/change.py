@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, NamedTuple
 
+from ..analysis.platform_diagnosis import diagnose_settings
 from ..aws.layer_zips import is_ours
 
 
@@ -34,8 +36,6 @@ class FunctionState(NamedTuple):
     """Why its last update failed: what its configuration says is not in force then."""
     managed: bool
     """On Managed Instances: only published versions run."""
-    log_format: str
-    log_level: str
     log_group: str
     memory: int
     """Memory size in MB."""
@@ -44,6 +44,8 @@ class FunctionState(NamedTuple):
     """Hash of the code."""
     snapstart: bool
     """Each version that is published makes a snapshot."""
+    notes: tuple[str, ...]
+    """What its settings on the platform mean for truemem."""
 
     @property
     def region(self) -> str:
@@ -55,7 +57,7 @@ class FunctionState(NamedTuple):
         return f"arn:{partition}:lambda:{region}:{account}:layer:{name}:{version}"
 
 
-def state_of(configuration: Mapping[str, Any]) -> FunctionState:
+def state_of(configuration: Mapping[str, Any], today: date) -> FunctionState:
     """Read the answer. Raises KeyError if it is not Lambda's."""
     environment = configuration.get("Environment") or {}
     error = environment.get("Error")
@@ -76,14 +78,18 @@ def state_of(configuration: Mapping[str, Any]) -> FunctionState:
         busy=_busy(configuration),
         failed=_failed(configuration),
         managed="CapacityProviderConfig" in configuration,
-        log_format=logging.get("LogFormat") or "Text",
-        log_level=logging.get("ApplicationLogLevel") or "",
         log_group=logging.get("LogGroup") or f"/aws/lambda/{name}",
         memory=configuration.get("MemorySize") or 128,
         timeout_s=configuration.get("Timeout") or 3,
         code=configuration.get("CodeSha256") or "",
         snapstart=(configuration.get("SnapStart") or {}).get("ApplyOn") == "PublishedVersions",
+        notes=tuple(as_note(each.text) for each in diagnose_settings(configuration, today)),
     )
+
+
+def as_note(text: str) -> str:
+    """A sentence as it stands in a list of notes."""
+    return text[:1].lower() + text[1:].rstrip(".")
 
 
 def _busy(configuration: Mapping[str, Any]) -> str | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from datetime import date
 from typing import Any
 
+from ..analysis.platform_diagnosis import log_class_text
 from ..aws.clients import CALLS_PER_S, Pace, client, log_group_named, paced, refused
 from ..aws.layer_zips import LayerZip
 from ..publish.rollout import publish_layer, published_arn
 from ..support.bad_input import BadInput
-from .change import Change, FunctionState, state_of, variables_after
+from .change import Change, FunctionState, as_note, state_of, variables_after
 
 IN_FORCE_S = 300
 """Longest wait for one update, in seconds. With a VPC or a large image it takes minutes."""
@@ -39,7 +41,8 @@ class LambdaCalls:
 
         try:
             with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
-                return state_of(self._client(_region(function)).get_function_configuration(FunctionName=function))
+                found = self._client(_region(function)).get_function_configuration(FunctionName=function)
+                return state_of(found, date.today())
         except BadInput as error:
             cause = error.__cause__
             if isinstance(cause, ClientError) and cause.response["Error"]["Code"] == "ResourceNotFoundException":
@@ -54,8 +57,8 @@ class LambdaCalls:
             notes.append(f"alias {names}: a published version does not change. Publish one, and move the alias")
         with suppress(BadInput), refused(state.log_group, "logs:DescribeLogGroups"):
             found = log_group_named(self._client(state.region, "logs"), state.log_group)
-            if found and found.get("logGroupClass") == "INFREQUENT_ACCESS":
-                notes.append("its log group is of the class Infrequent Access: no metrics, the lines alone")
+            text = log_class_text((found or {}).get("logGroupClass") or "STANDARD", state.variables)
+            notes += [as_note(text)] if text else []
         return notes
 
     def published(self, region: str, layer: LayerZip) -> str | None:

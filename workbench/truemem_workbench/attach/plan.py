@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from ..analysis.platform_diagnosis import UPGRADE
 from ..aws.layer_zips import ARCHITECTURES, NAME, LayerZip, is_ours, layer_zip
 from ..support.bad_input import BadInput
 from ..support.platform_facts import MOST_LAYERS, MOST_UNZIPPED_MB
@@ -105,7 +106,7 @@ def _reason(state: FunctionState, wanted: Wanted) -> str | None:
     if state.image:
         return "a container image takes no layers. truemem layer-files DIR writes the files and the Dockerfile's lines"
     if state.architecture not in ARCHITECTURES:
-        return f"there is no layer for {state.architecture}"
+        return f"there is no layer for {state.architecture} here. Try {UPGRADE}"
     if state.busy:
         return f"{state.busy}. Try again later"
     if wanted.exact and OS_ONLY.match(state.runtime):
@@ -157,10 +158,7 @@ def _with_preload(variables: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _notes(state: FunctionState, wanted: Wanted) -> list[str]:
-    notes = []
-    if state.log_format == "JSON" and state.log_level in ("WARN", "ERROR", "FATAL"):
-        text = f"its log level is {state.log_level}: the sidecar's first line is dropped, its records are not"
-        notes.append(text)
+    notes = [*state.notes]
     if state.variables.get(f"{PREFIX}ENABLED", "").lower() == "false":
         notes.append("TRUEMEM_ENABLED=false is set: it will not measure")
     if state.managed:

@@ -152,7 +152,7 @@ def measure(
         return _measure(function, events, plan, limits, log_group, progress)
     except botocore.exceptions.ClientError as error:
         code, message = error.response["Error"]["Code"], error.response["Error"]["Message"]
-        raise BadInput(f"{error.operation_name} of {function}: {code} ({message}). {_fix(code)}") from None
+        raise BadInput(f"{error.operation_name} of {function}: {code} ({message}). {_fix(code, function)}") from None
     except botocore.exceptions.BotoCoreError as error:
         raise BadInput(
             f"{function}: {str(error).rstrip('.')}. Try aws sts get-caller-identity, and AWS_REGION"
@@ -217,11 +217,13 @@ def _parsed(body: bytes) -> object:
     return parsed
 
 
-def _fix(code: str) -> str:
+def _fix(code: str, function: str) -> str:
     if "AccessDenied" in code:
         return "The caller needs lambda:InvokeFunction and logs:FilterLogEvents"
     if "NotFound" in code:
         return "Try another name, or AWS_REGION"
     if "Token" in code or "Credential" in code:
         return "Sign in again: aws sso login"
+    if "InvalidParameter" in code:  # it takes a tenant's id, or is durable and needs a version
+        return f"Invoke it as its callers do, and try truemem report --function {function}"
     return "Try again later"

@@ -7,7 +7,9 @@ import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,13 @@ from ..analysis.log_diagnosis import (
     diagnose_first_line,
     diagnose_log,
     read_log,
+)
+from ..analysis.platform_diagnosis import (
+    diagnose_log_class,
+    diagnose_records,
+    diagnose_scaling,
+    diagnose_settings,
+    qualifier_of,
 )
 from ..aws.cloudwatch import Source, source, source_options
 from ..support.bad_input import BadInput
@@ -84,7 +93,7 @@ def doctor(
     the first peak beside the mark.
 
     For a function it needs lambda:GetFunctionConfiguration, logs:DescribeLogGroups and logs:FilterLogEvents; for
-    --invoke lambda:InvokeFunction.
+    --invoke lambda:InvokeFunction; on Managed Instances lambda:GetFunctionScalingConfig.
     """
     form = chosen(form, as_json)
     if follow or invoke or event is not None:
@@ -149,35 +158,55 @@ def _of_log(where: Source) -> Iterator[Diagnosis]:
 def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
     """Look at the log first: what it proves, the configuration is not blamed for."""
     from ..aws.clients import client, configuration_of, log_group_in, log_group_named, refused
-    from ..aws.cloudwatch import recent
 
     with refused(f"function {name}", "lambda:GetFunctionConfiguration"):
         configuration = configuration_of(name)
     group = log_group_in(configuration, name)
     with refused(f"log group {group}", "logs:DescribeLogGroups"):
         found = log_group_named(client("logs"), group)
-    gathered, log = _gathered(), Log()
-    if found is not None:
-        log = read_log(
-            recent(group, int(begin_ms), int(time.time() * 1000)),
-            also=gathered.add if gathered is not None else _ignore,
-        )
+    log_class = (found or {}).get("logGroupClass") or "STANDARD"
+    gathered = _gathered()
+    read = None if found is None else _log_of(group, log_class, int(begin_ms), gathered)
+    log = read or Log()
     yield from diagnose_configuration(configuration, log)
+    yield from diagnose_settings(configuration, date.today())
+    yield from diagnose_records(configuration)
+    yield from _of_scaling(configuration)
     yield from of_lines(configuration, log)
     invoke = f"truemem doctor {shlex.quote(configuration['FunctionName'])} --follow --invoke"
     if found is None:
         text = "The log group is not there: the function was never invoked, or its role does not permit logs."
         yield Diagnosis("problem", text, f"{invoke}  # the role needs AWSLambdaBasicExecutionRole", group)
         return
-    if found.get("logGroupClass") == "INFREQUENT_ACCESS":
-        yield Diagnosis(
-            "problem",
-            "The log group is of the class Infrequent Access: CloudWatch makes no metrics of its lines.",
-            "Use a log group of the class Standard: a class cannot be changed later.",
-            group,
-        )
-    yield from diagnose_log(log, invoke, configuration["FunctionName"])
-    yield from of_memory(gathered)
+    yield from diagnose_log_class(configuration, group, log_class)
+    if read is not None:
+        yield from diagnose_log(log, invoke, configuration["FunctionName"])
+        yield from of_memory(gathered)
+
+
+def _log_of(group: str, log_class: str, begin_ms: int, gathered: Gathered | None) -> Log | None:
+    """What the log has since then; None if the group's class does not permit to read it so."""
+    from ..aws.cloudwatch import recent
+
+    also = gathered.add if gathered is not None else _ignore
+    try:
+        return read_log(recent(group, begin_ms, int(time.time() * 1000)), also=also)
+    except BadInput:
+        if log_class == "STANDARD":
+            raise
+        return None
+
+
+def _of_scaling(configuration: Mapping[str, Any]) -> Iterator[Diagnosis]:
+    """The finding on Managed Instances. Silent where the caller may not ask."""
+    from ..aws.clients import client, refused
+
+    name = configuration["FunctionName"]
+    if "CapacityProviderConfig" not in configuration:
+        return
+    with suppress(BadInput), refused(f"function {name}", "lambda:GetFunctionScalingConfig"):
+        scaling = client("lambda").get_function_scaling_config(FunctionName=name, Qualifier=qualifier_of(configuration))
+        yield from diagnose_scaling(configuration, scaling)
 
 
 def of_lines(configuration: Mapping[str, Any], log: Log) -> Iterator[Diagnosis]:
@@ -246,6 +275,7 @@ def follow(function: str, event: object | None, wait_s: float) -> Iterator[Diagn
         configuration = configuration_of(function)
         begin_ms = since_ms(configuration["LastModified"], time.time() * 1000)
     if event is not None:
+        _check_invocable(function, configuration)
         with refused(f"function {function}", "lambda:InvokeFunction"):
             _invoke_twice(client("lambda", attempts=1, read_timeout=LONGEST_ANSWER_S), function, event)
     else:
@@ -265,6 +295,16 @@ def follow(function: str, event: object | None, wait_s: float) -> Iterator[Diagn
                 return None
             time.sleep(min(POLL_S, left))
             count(int(min(POLL_S, left)))
+
+
+def _check_invocable(function: str, configuration: Mapping[str, Any]) -> None:
+    """Raise BadInput if Lambda would refuse to invoke it so."""
+    if configuration.get("TenancyConfig"):
+        command = f"aws lambda invoke --function-name {shlex.quote(function)} --tenant-id ID answer.json"
+        raise BadInput(f"{function} takes a tenant's id. Leave --invoke out, and invoke it twice yourself: {command}")
+    if configuration.get("DurableConfig") and ":" not in function:
+        command = f"truemem doctor '{function}:$LATEST' --follow --invoke"
+        raise BadInput(f"{function} is durable: it is invoked by a version or alias. Try {command}")
 
 
 def _invoke_twice(lambdas: Any, function: str, event: object) -> None:

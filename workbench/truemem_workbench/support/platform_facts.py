@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 AS_OF = "2026-11"
 """Month of the table. A value that it does not have is taken as newer, and is no reason to refuse."""
 
-Language = Literal["python", "nodejs", "java", "dotnet", "ruby", "go", "os-only", "custom"]
-"""`os-only`: `provided`, for which the function brings its `bootstrap`. `custom`: a customer-managed runtime."""
+Language = Literal["python", "nodejs", "java", "dotnet", "ruby", "os-only", "custom"]
+"""`os-only`: the function's own program is started (`provided`, go1.x). `custom`: a customer-managed runtime."""
 
 
 class Runtime(NamedTuple):
@@ -75,14 +75,14 @@ RUNTIMES: Mapping[str, Runtime] = {
     "ruby3.3": Runtime("ruby", "2027-03-31", "2027-05-31"),
     "ruby3.4": Runtime("ruby", "2028-03-31", "2028-05-31"),
     "ruby4.0": Runtime("ruby", "2029-03-31", "2029-05-31"),
-    "go1.x": Runtime("go", "2024-01-08", "2027-03-03"),
+    "go1.x": Runtime("os-only", "2024-01-08", "2027-03-03"),
     "provided": Runtime("os-only", "2024-01-08", "2027-03-03"),
     "provided.al2": Runtime("os-only", "2026-07-31", "2027-03-03"),
     "provided.al2023": Runtime("os-only", "2029-06-30", "2029-08-31"),
     "custom": Runtime("custom"),
 }
 _BEGINS: Mapping[str, Language] = {
-    "python": "python", "nodejs": "nodejs", "java": "java", "dotnet": "dotnet", "ruby": "ruby", "go": "go",
+    "python": "python", "nodejs": "nodejs", "java": "java", "dotnet": "dotnet", "ruby": "ruby", "go": "os-only",
     "provided": "os-only", "custom": "custom",
 }  # fmt: skip
 
@@ -111,6 +111,12 @@ def deprecated(runtime: str, today: date) -> Runtime | None:
     """The runtime's row if it is deprecated today."""
     row = RUNTIMES.get(runtime)
     return row if row and row.deprecated and date.fromisoformat(row.deprecated) <= today else None
+
+
+def successor(runtime: str, today: date) -> str:
+    """The newest runtime of the same language whose end is announced and not near: neither deprecated nor a preview."""
+    ends = ((name, RUNTIMES[name].deprecated or "") for name in runtimes(RUNTIMES[runtime].language))
+    return max((version(name), name) for name, end in ends if end > today.isoformat())[1]
 
 
 LEAST_MIB = 128
@@ -184,5 +190,5 @@ def newer_values(configuration: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def newer_text(member: str, value: str) -> str:
-    """The sentence on a value that is newer than the table."""
-    return f"{member} {value} is newer than what this truemem knows of Lambda ({AS_OF})"
+    """What is to be said of a value that is newer than the table, without the full stop."""
+    return f"Its {member} {value} is newer than what this truemem knows of Lambda ({AS_OF})"
