@@ -5,6 +5,7 @@ Each function raises Missing if this machine cannot have it.
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 CACHE = Path(sys.prefix) / "clients"
 """Folder of the larger things, in the virtual environment."""
+NODES = ("18", "20", "22", "24", "26")
+"""Versions of Node.js that `node` can install: those that Lambda has had since 2023."""
 
 
 class Missing(Exception):
@@ -69,3 +72,12 @@ def node_packages(folder: Path, project: Path) -> Path:
         run(["npm", "ci", "--no-audit", "--no-fund", "--prefix", str(folder)])
         finish(folder, made_of)
     return folder / "node_modules"
+
+
+def node(version: str) -> Path:
+    """That version of Node.js, of NODES: the program."""
+    modules = node_packages(CACHE / "nodes", Path(__file__).with_name("nodes"))
+    program = modules / f"{version}-{'arm64' if platform.machine() == 'aarch64' else 'x64'}" / "bin" / "node"
+    if not program.is_file():
+        raise Missing(f"there is no Node.js {version} for {platform.machine()}")
+    return program
