@@ -21,7 +21,7 @@ from .curves import (
     THREADS,
     TMP,
 )
-from .drift import INSUFFICIENT, Verdict
+from .drift import Verdict
 from .finding import Cause, Finding
 from .resources import Resource
 from .runtime_heap import LEAKS, CollectedHeap
@@ -238,15 +238,13 @@ def leak_on_heap(witnesses: Witnesses) -> Finding | None:
     }[heap.kind]
     seen = f"{holder} {_span(course.before * 1024, course.after * 1024)}"
     after = f" after {counted(heap.collections, 'major collection')}" if heap.kind == "leak" else ""
-    rate = course.per_invocation_kib
-    if heap.kind == "native":  # RSS has all of it
-        rate = min(rate, witnesses.rss.per_invocation_kib or rate)
+    rss = witnesses.rss
     verdict = replace(
-        witnesses.rss if witnesses.rss.name != "insufficient" else INSUFFICIENT,
-        per_invocation_kib=rate,
-        low_kib=None,
-        high_kib=None,
+        rss, per_invocation_kib=course.per_invocation_kib, low_kib=course.low_kib, high_kib=course.high_kib
     )
+    if heap.kind == "native" and 0 < _rate_of(rss) < _rate_of(verdict):  # RSS has all of it
+        verdict = rss
+    rate = _rate_of(verdict)
     left = None
     if heap.kind == "leak" and heap.last.limit is not None and rate > 0:
         left = int(max(0.0, heap.last.limit - heap.live.after) * 1024 / rate)
@@ -254,7 +252,7 @@ def leak_on_heap(witnesses: Witnesses) -> Finding | None:
         witnesses,
         "native" if heap.kind == "native" else "leak",
         verdict,
-        title=f"Leak: {size_words(rate)} more in each invocation, in {holder}.",
+        title=f"Leak: {rate_words(verdict)}, in {holder}.",
         holder=holder,
         evidence=[f"{seen}{after}", rss_span(witnesses)],
         repair=_NATIVE if heap.kind == "native" else _DUMPS.get(heap.last.runtime, ""),

@@ -112,6 +112,8 @@ MOST_PAIRED = 200
 """Points whose slopes are looked at, each with each."""
 AGREE = {4: 1.0, 5: 0.8, 6: 0.7, 7: 0.7}
 """Few points: so much of all pairs, less those that fall, must rise (Kendall's tau). By chance 1 of 24 sets do."""
+BEYOND = {6: 1, 7: 3}
+"""Of few points: how many of all slopes lie beyond each end of the interval (Sen 1968). Of four it has 92 %."""
 AFTERWARDS = 0.25
 """After the last point, so much of the time has to pass before a ceiling says whether growth went on."""
 LATE = 0.7
@@ -131,6 +133,9 @@ class Course:
     before: float = 0.0
     after: float = 0.0
     per_invocation_kib: float = 0.0
+    low_kib: float | None = None
+    high_kib: float | None = None
+    """Ends of its interval; None where there is none."""
 
     @property
     def has_grown(self) -> bool:
@@ -201,7 +206,15 @@ def _of_points(points: Sequence[CoursePoint], invocations: int) -> Course:
     name = _ahead(levels, invocations)
     if name == "growing" and sum(time > half for time, _ in points) < LATER:
         name = "filling"
-    return replace(course, name=name, per_invocation_kib=_rate(points))
+    return at_rate(replace(course, name=name), _rate(points))
+
+
+def at_rate(course: Course, rate: float) -> Course:
+    """The course at this rate: its interval is as wide for its size."""
+    scale = rate / course.per_invocation_kib if course.per_invocation_kib > 0 else 0.0
+    if course.low_kib is None or course.high_kib is None or scale <= 0:
+        return replace(course, per_invocation_kib=rate, low_kib=None, high_kib=None)
+    return replace(course, per_invocation_kib=rate, low_kib=course.low_kib * scale, high_kib=course.high_kib * scale)
 
 
 def _rate(points: Sequence[CoursePoint]) -> float:
@@ -262,7 +275,8 @@ def _judged(levels: list[float], floors: list[float], invocations: int, is_prove
         name = "growing"  # RSS needs more: there, slow movements are not seen in so few invocations
     if not _differ(before, after):
         name = "level"
-    return Course(name=name, before=before, after=after, per_invocation_kib=verdict.growth[0])
+    rate, low, high = verdict.growth
+    return Course(name=name, before=before, after=after, per_invocation_kib=rate, low_kib=low, high_kib=high)
 
 
 def _of_few(points: Sequence[CoursePoint], invocations: int) -> Course:
@@ -284,7 +298,20 @@ def _of_few(points: Sequence[CoursePoint], invocations: int) -> Course:
         elif agree >= AGREE[count]:
             is_certain = late >= GOES_ON * rate and after - before > CERTAIN * before
             name = "growing" if is_certain and invocations >= GROWING_FROM else "filling"
-    return Course(name=name, before=before, after=after, per_invocation_kib=rate * 1024)
+    slopes = sorted(
+        (value - values[at]) / max(1.0, time - points[at][0]) * 1024
+        for end, (time, value) in enumerate(points)
+        for at in range(end)
+    )
+    beyond = BEYOND.get(count, 0)
+    return Course(
+        name=name,
+        before=before,
+        after=after,
+        per_invocation_kib=rate * 1024,
+        low_kib=slopes[beyond],
+        high_kib=slopes[-1 - beyond],
+    )
 
 
 def _differ(before: float, after: float) -> bool:

@@ -22,7 +22,7 @@ from truemem import verdict
 from truemem.verdict import heap_limit_advice
 
 from ..lines.record import Record
-from .heap import GROWTH_MIB, UNKNOWN, Course, CoursePoint, course_of_curve, course_of_points, size_of
+from .heap import GROWTH_MIB, UNKNOWN, Course, CoursePoint, at_rate, course_of_curve, course_of_points, size_of
 
 SUFFIX_KIB = {"": 1 / 1024, "k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3}
 """A size with this suffix, in KiB."""
@@ -402,7 +402,8 @@ def _native(found: Sequence[Reading]) -> Course:
     if is_certain:
         # The lower bound may begin far below 0: the heap had not touched what it had taken.
         least = max(course.before, early[len(early) // 10])
-        course = replace(course, before=least, per_invocation_kib=_rate(known, beside) or course.per_invocation_kib)
+        rate = _rate(known, beside) or course.per_invocation_kib
+        course = at_rate(replace(course, before=least), rate)
     if is_certain and course.name == "growing":
         return course
     level = course if is_certain else Course(name="level")
@@ -413,7 +414,7 @@ def _native(found: Sequence[Reading]) -> Course:
         course_of_curve(numbers[begin:], curve[begin:], invocations=len(known)) for curve in (lower, upper)
     )
     if of_lower.has_grown and of_upper.has_grown and of_upper.after - of_upper.before > allowed / 2:
-        return replace(of_upper, per_invocation_kib=_rate(known[begin:], beside[begin:]) or 0.0)
+        return at_rate(of_upper, _rate(known[begin:], beside[begin:]) or 0.0)
     return level
 
 

@@ -164,6 +164,8 @@ def _drift(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
         if scale is None:
             sentence = "Drift by the minute cannot be judged: the records have no times."
             found.append(LimitCheck(name, f"{limit:g} KiB", "", "unknown", sentence))
+        elif finding.cause == "undecided" and finding.holder == "heap":  # RSS may rest while the heap fills
+            found.append(LimitCheck(name, f"{limit:g} KiB", "undecided", "unknown", finding.title, why="undecided"))
         elif rate is None:
             found.append(_too_few(name, measurement.in_a_row))
         else:

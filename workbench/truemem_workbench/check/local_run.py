@@ -281,6 +281,8 @@ def explanation(target: Target, events: Sequence[object], measurement: Measureme
 
     The verdict is the plain run's. It has more memory and time than the function, because a tracer needs some.
     """
+    finding, rss = measurement.finding, measurement.verdict
+    rate = finding.per_invocation_kib if finding.cause == "leak" else rss.per_invocation_kib
     settings = Settings(
         name=target.name,
         memory_mib=min(MOST_MIB, 2 * target.memory_mib + 512),
@@ -293,7 +295,7 @@ def explanation(target: Target, events: Sequence[object], measurement: Measureme
         events,
         invocations=measurement.invocations,
         plain_seconds=measurement.seconds,
-        measured_kib=max(0.0, measurement.verdict.per_invocation_kib or 0.0),
+        measured_kib=max(0.0, rate or 0.0),
         lines=[each.line for each in measurement.judged],
         progress=progress,
     )
