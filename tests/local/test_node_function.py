@@ -37,7 +37,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("app.py:handler", "app.py:handler is no Node.js handler. Try PATH/index.mjs:handler"),
         ("nowhere.mjs:handler", "no file nowhere.mjs. Try PATH/index.mjs:handler"),
         ("index.mjs:a-b", "'a-b' is no name of an export of index.mjs. Try index.mjs:handler"),
-        ("index.mjs:handler", "no node is on the PATH. Install Node.js 20, or run it through a bootstrap"),
+        ("index.mjs:handler", "no node is on the PATH. Install Node.js 24, or run it through a bootstrap"),
     ],
 )
 def test_an_unusable_spec_is_refused_in_one_line(
@@ -45,7 +45,7 @@ def test_an_unusable_spec_is_refused_in_one_line(
 ) -> None:
     monkeypatch.setenv("PATH", str(index.parent))
     with pytest.raises(BadInput) as error:
-        from_node_handler(spec, "nodejs20.x", pytest.fail)
+        from_node_handler(spec, "nodejs24.x", pytest.fail)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
 

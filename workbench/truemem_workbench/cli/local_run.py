@@ -15,7 +15,7 @@ from ..check.events import read_event
 from ..check.target import name_from
 from ..local.configuration.function import Function, with_project_python
 from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
-from ..local.configuration.node_function import RUNTIMES, from_node_handler, is_node
+from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler, is_node
 from ..local.configuration.settings import Settings
 from ..local.scenarios import BYSTANDER, SCENARIOS
 from ..support.bad_input import BadInput, need
@@ -64,7 +64,7 @@ Exit codes:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("function", metavar="FILE.py:HANDLER|EXECUTABLE")
+@click.argument("function", metavar="FILE.py:HANDLER|FILE.mjs:HANDLER|EXECUTABLE")
 @click.option(
     "--memory",
     "memory_mib",
@@ -104,7 +104,7 @@ Exit codes:
 @click.option(
     "--runtime",
     type=click.Choice(RUNTIMES),
-    help="Run FILE.mjs:HANDLER through AWS's runtime client for Node.js, which npm installs once.",
+    help="Of FILE.mjs:HANDLER; AWS's client for it is installed once [default: that of the node on the PATH].",
 )
 @click.option("--port", default=0, show_default=True, help="Port of the Invoke API; 0 takes a free one.")
 @click.option("--event", metavar="JSON|@FILE|-", help="Invoke with this event, print what happens, and exit.")
@@ -156,7 +156,7 @@ def run(
     gap_s: float,
     **settings: Any,
 ) -> int:
-    """Run a function: a Python handler through AWS's runtime client, or a bootstrap executable.
+    """Run a function: a handler in Python or Node.js through AWS's runtime client, or a bootstrap executable.
 
     With --event it ends with a summary: the last invocations, whether memory grows, and which memory size is enough.
     Without --event it serves Lambda's Invoke API until Ctrl-C: boto3, the aws command and curl can call it.
@@ -239,10 +239,10 @@ def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:
 
 def _function(spec: str, python: str | None, runtime: str | None) -> tuple[Function, tuple[str, ...]]:
     """The function with its interpreter, and notices. Raises BadInput."""
-    if runtime is None:
+    if runtime is None and Path(spec.rpartition(":")[0]).suffix not in SUFFIXES:
         return with_project_python(Function.from_spec(spec), python)
     if python is not None:
-        raise BadInput(f"--python {python} with --runtime {runtime}: that is Node.js. Leave one out")
+        raise BadInput(f"--python {python}: {spec} is to run in Node.js. Leave --python out")
     return from_node_handler(spec, runtime, lambda text: notify("truemem local run", text)), ()
 
 

@@ -10,9 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...support.bad_input import BadInput
+from ...support.platform_facts import RUNTIMES as PLATFORM
+from ...support.platform_facts import runtimes, version
 from .function import Function
 
-RUNTIMES = ("nodejs20.x", "nodejs22.x")
+OLDEST = 18
+"""What AWS's client and the heap probe need."""
+RUNTIMES = tuple(runtimes("nodejs", (OLDEST,)))
+USUAL = [name for name in RUNTIMES if PLATFORM[name].deprecated][-1]
+"""The newest that AWS has said the end of: a release with long-term support."""
 LOCK = Path(__file__).with_name("node")  # folder of package.json and of the lock file, with a hash of each package
 SUFFIXES = (".js", ".mjs", ".cjs")
 BUILDING = ("npm", "cmake", "make", "g++", "xz", "python3")
@@ -27,10 +33,11 @@ def cache() -> Path:
 
 
 def from_node_handler(spec: str, runtime: str | None, notify: Callable[[str], None]) -> Function:
-    """Make a Function from `path/index.mjs:handler`. It runs as on the runtime `nodejs20.x`, in the file's folder.
+    """Make a Function from `path/index.mjs:handler`. It runs as on the runtime, such as nodejs24.x, in its folder.
 
-    Without a runtime it is that of the node on the path. The first call installs the client, which takes a minute or
-    more; `notify` gets a sentence about it. Raises BadInput.
+    Without a runtime it is that of the node on the path, also where Lambda has none of that version. The first call
+    installs the client, which takes a minute or more; `notify` gets a sentence about it. Raises
+    BadInput.
     """
     name, _, handler = spec.rpartition(":")
     path = Path(name)
@@ -59,8 +66,8 @@ def is_node(function: Function) -> bool:
 
 def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None) -> Path:
     """The script of aws-lambda-ric, installed for this node if it is not yet. Raises BadInput."""
-    version = _output([str(node), "--version"]).strip()
-    folder = cache() / f"aws-lambda-ric-node{version}"
+    release = _output([str(node), "--version"]).strip()
+    folder = cache() / f"aws-lambda-ric-node{release}"
     script = folder / "node_modules" / "aws-lambda-ric" / "index.mjs"
     if script.is_file():
         return script
@@ -68,7 +75,7 @@ def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None)
         raise BadInput(
             f"aws-lambda-ric needs {', '.join(lacking)} to be installed, which is not here. Install it, {INSTEAD}"
         )
-    notify(f"installing AWS's runtime client for Node.js {version} into {folder}, once: this takes a minute or more")
+    notify(f"installing AWS's runtime client for Node.js {release} into {folder}, once: this takes a minute or more")
     making = folder.with_name(f"{folder.name}-{os.getpid()}")
     try:
         making.mkdir(parents=True)
@@ -87,18 +94,21 @@ def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None)
 def _node(runtime: str | None) -> tuple[Path, str]:
     """The node on the path, and its runtime, which must be the one that is asked for, if any. Raises BadInput."""
     found = shutil.which("node")
-    version = _output([found, "--version"]).strip().removeprefix("v") if found else ""
-    own = f"nodejs{version.partition('.')[0]}.x"
-    runtime = runtime or (own if own in RUNTIMES else RUNTIMES[0])
-    wanted = runtime.removeprefix("nodejs").removesuffix(".x")
+    asked = runtime or USUAL
+    wanted = version(asked)[0]
     if found is None:
+        who = f"--runtime {runtime}" if runtime else "A handler in Node.js"
+        raise BadInput(f"{who} needs Node.js, and no node is on the PATH. Install Node.js {wanted}, {INSTEAD}")
+    said = _output([found, "--version"]).strip().removeprefix("v")
+    own = f"nodejs{said.partition('.')[0]}.x"
+    if version(own) < (OLDEST,):
         raise BadInput(
-            f"--runtime {runtime} needs Node.js, and no node is on the PATH. Install Node.js {wanted}, {INSTEAD}"
+            f"{found} is {said}, and {OLDEST} is the oldest that can run. Put Node.js {wanted} first on the PATH"
         )
-    if runtime != own:
+    if runtime not in (None, own):
         fix = f"Try --runtime {own}" if own in RUNTIMES else f"Put Node.js {wanted} first on the PATH"
-        raise BadInput(f"--runtime {runtime} needs Node.js {wanted}, and {found} is {version}. {fix}")
-    return Path(found).resolve(), runtime
+        raise BadInput(f"--runtime {runtime} needs Node.js {wanted}, and {found} is {said}. {fix}")
+    return Path(found).resolve(), own
 
 
 def _output(command: list[str]) -> str:
