@@ -1,5 +1,6 @@
 """What a function is named by, what is said when it cannot be found, and the interpreter that runs it."""
 
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from truemem_workbench.check.target import line_of
 from truemem_workbench.local import BadInput, Function, Settings
 from truemem_workbench.local.configuration.function import with_project_python
 from truemem_workbench.local.configuration.settings import Place, extension_variables, function_variables
@@ -67,7 +69,7 @@ def test_any_name_of_the_module_may_be_a_handler(tmp_path: Path, name: str, text
         ("code.py:mian", "def main(e, c): ...\ndef other(e, c): ...", r"Try .*code\.py:main"),
         ("code.py:handler", "LIMIT = 3", r"\(found: none\)\. Try .*code\.py:handler"),
         ("code.py", "def main(e, c): ...", r"code\.py names no handler \(found: main\)\. Try .*code\.py:main"),
-        ("code.py:handler", "def main(:", r"code\.py line 1: .*\. Python cannot parse it: fix that first"),
+        ("code.py:handler", "def main(:", r"code\.py line 1: .*\. Python 3\.\d+ cannot parse it: fix that"),
         ("other.py:handler", "", r"no file .*other\.py\. Try PATH/app\.py:handler"),
         ("other", "", r"no file .*other\. Try PATH/app\.py:handler, or the path of a bootstrap executable"),
         ("code.txt:handler", "", r"code\.txt cannot be imported as a Python module\. Try a name like app\.py"),
@@ -79,7 +81,7 @@ def test_an_unusable_spec_is_refused_in_one_line(tmp_path: Path, name: str, text
     if not name.startswith("other"):
         path.write_text(text)
     with pytest.raises(BadInput, match=says) as error:
-        Function.from_spec(str(tmp_path / name))
+        Function.from_spec(str(tmp_path / name)).checked()
     assert "\n" not in str(error.value)
 
 
@@ -279,3 +281,14 @@ def test_an_interpreter_without_permission_is_refused(app: Path, tmp_path: Path)
     assert refused.stderr.startswith(f"truemem local run: no permission to run {python}. Try chmod o+rx")
     assert as_root.returncode == 0
     assert f"note: processes run as root: uid {ordinary().uid} cannot read {python}." in as_root.stderr
+
+
+def test_syntax_of_a_newer_python_is_left_to_that_python(tmp_path: Path) -> None:
+    path = tmp_path / "code.py"
+    path.write_text("def newer[T](it: T) -> T: return it\nthat is no Python\ndef handler(e, c): ...\n")
+    function = Function.from_handler(f"{path}:handler")
+    with pytest.raises(BadInput, match=r"code\.py line \d"):
+        function.checked()
+    newer = dataclasses.replace(function, runtime=f"python3.{sys.version_info.minor + 1}")
+    assert newer.checked() is newer
+    assert line_of(path, "handler") is None

@@ -70,8 +70,11 @@ def line_of(source: Path, handler: str) -> int | None:
         lines = source.read_text(encoding="utf-8", errors="replace").splitlines()
         return next((number for number, line in enumerate(lines, 1) if exported.match(line)), None)
     functions = ast.FunctionDef | ast.AsyncFunctionDef
-    found = (n.lineno for n in ast.parse(source.read_bytes()).body if isinstance(n, functions) and n.name == handler)
-    return next(found, None)
+    try:
+        body = ast.parse(source.read_bytes()).body
+    except SyntaxError:  # of a newer Python than ours
+        return None
+    return next((each.lineno for each in body if isinstance(each, functions) and each.name == handler), None)
 
 
 SERVERLESS = "AWS::Serverless::Function"
@@ -95,7 +98,7 @@ _PART = re.compile(r"\$\{([^}]*)\}")  # a part of a text for Fn::Sub; `${!Name}`
 
 
 def from_template(
-    path: Path, logical_id: str, choose: Choose = lambda it: (it, ()), notify: Notify = lambda _: None
+    path: Path, logical_id: str, choose: Choose = lambda it: (it.checked(), ()), notify: Notify = lambda _: None
 ) -> Target:
     """Read CodeUri, Handler, MemorySize, Timeout and the literal variables of a function. Raises BadInput.
 
@@ -292,7 +295,7 @@ def _whole(value: object, name: str, where: str, *, managed: bool = False) -> in
 TEMPLATES = (".yaml", ".yml", ".json")
 
 
-def resolve(spec: str, choose: Choose = lambda it: (it, ()), notify: Notify = lambda _: None) -> Target:
+def resolve(spec: str, choose: Choose = lambda it: (it.checked(), ()), notify: Notify = lambda _: None) -> Target:
     """Resolve `app.py:handler`, `index.mjs:handler`, `template.yaml:LogicalId`, or the path of a bootstrap executable.
 
     For Node.js, `notify` gets a sentence where a runtime client must be installed first. Raises BadInput.

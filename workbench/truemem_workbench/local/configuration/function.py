@@ -22,6 +22,7 @@ from typing import Any
 
 from ...support import client_start
 from ...support.bad_input import BadInput, need
+from ...support.platform_facts import version
 
 OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
 """Handler of the scenario `out-of-memory`. Only the function's process imports it, and pays for its packages."""
@@ -46,6 +47,8 @@ class Function:
     """The interpreter of a handler in Python. None for any other function."""
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
     """Variables that the function's process gets beside those of the settings, and no extension does."""
+    unparsed: str = ""
+    """Why our own Python cannot parse the code. A newer one may know its syntax."""
 
     def started_with(self, variables: Mapping[str, str]) -> list[str]:
         """The command to execute with these variables. A managed runtime is started through its wrapper."""
@@ -83,7 +86,8 @@ class Function:
         """Make a Function from `path/app.py:handler`. It runs as `python -m awslambdaric app.handler` in the file's
         folder.
 
-        The file is parsed, not imported: its code runs only in the function's process. Raises BadInput.
+        The file is parsed, not imported: its code runs only in the function's process. Raises BadInput. What our own
+        Python cannot parse is `unparsed`: run it by `with_project_python`, or call `checked`.
         """
         name, _, handler = spec.rpartition(":")
         path = Path(name)
@@ -92,12 +96,17 @@ class Function:
         if path.suffix != ".py" or "." in path.stem:
             raise BadInput(
                 f"{path.name} cannot be imported as a Python module. Try a name like app.py, "
-                "the path of an executable alone, or for Node.js PATH/index.mjs:handler with --runtime nodejs20.x"
+                "the path of an executable alone, or for Node.js PATH/index.mjs:handler"
             )
-        module = _module(path, name)
-        if not module.has(handler):
-            guess = module.guess(handler)
-            raise BadInput(f"no function `{handler}` in {name} (found: {module.found}). Try {name}:{guess}")
+        unparsed = ""
+        try:
+            module = _module(path, name)
+        except _Unparsed as error:
+            unparsed = str(error)
+        else:
+            if not module.has(handler):
+                guess = module.guess(handler)
+                raise BadInput(f"no function `{handler}` in {name} (found: {module.found}). Try {name}:{guess}")
         need("local")
         client = importlib.util.find_spec("awslambdaric")
         assert client is not None
@@ -110,7 +119,14 @@ class Function:
             runtime=f"python{sys.version_info.major}.{sys.version_info.minor}",
             needs=(path.parent, path, Path(sys.executable), Path(client.origin)),
             python=Path(sys.executable),
+            unparsed=unparsed,
         )
+
+    def checked(self) -> Function:
+        """Itself. Raises BadInput for code that its Python cannot parse, as far as ours can tell: it is as new."""
+        if self.unparsed and version(self.runtime or "") <= sys.version_info[:2]:
+            raise BadInput(self.unparsed)
+        return self
 
     @classmethod
     def from_bootstrap(cls, spec: str | Path) -> Function:
@@ -142,6 +158,10 @@ exec "$wrapper" "$@"
 _EXITS_AT_SIGNAL = 'trap "exit 0" USR1; "$@" & wait $!'
 
 
+class _Unparsed(BadInput):
+    """The file has syntax that our own Python does not know, or that is no Python."""
+
+
 @dataclass(frozen=True)
 class _Module:
     names: frozenset[str]
@@ -169,7 +189,10 @@ def _module(path: Path, shown: str) -> _Module:
         symbols = symtable.symtable(text, shown, "exec").get_symbols()  # type: ignore[arg-type]  # bytes have an encoding
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f" line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise BadInput(f"{shown}{line}: {error.args[0]}. Python cannot parse it: fix that first") from None
+        ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise _Unparsed(
+            f"{shown}{line}: {error.args[0]}. Python {ours} cannot parse it: fix that, or try --python with a newer one"
+        ) from None
     except OSError as error:
         raise BadInput(f"cannot read {shown}: {error.strerror}. Try chmod +r {shown}") from None
     bound = [each for each in symbols if each.is_assigned() or each.is_imported()]
@@ -198,8 +221,9 @@ def with_project_python(function: Function, asked: str | None = None) -> tuple[F
         return function, ()
     python = _located(asked) if asked is not None else _of_project(function.task_root)
     if python is None or _is_ours(python):
-        return function, ()
-    return _run_by(python, function)
+        return function.checked(), ()
+    chosen, notices = _run_by(python, function)
+    return chosen.checked(), notices
 
 
 def missing_module(text: str, python: Path | None) -> str | None:
@@ -247,18 +271,18 @@ def _is_ours(python: Path) -> bool:
 def _run_by(python: Path, function: Function) -> tuple[Function, tuple[str, ...]]:
     folders = os.pathsep.join(dict.fromkeys(map(_folder_of, sorted(client_start.NAMES))))
     facts = _tried(python, folders)
-    python, version = Path(facts["python"]), facts["version"]
+    python, release = Path(facts["python"]), facts["version"]
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    notices = [f"the handler runs with {python} (Python {version}), not with truemem's own. --python chooses another"]
+    notices = [f"the handler runs with {python} (Python {release}), not with truemem's own. --python chooses another"]
     if facts["standIn"]:
         notices.append(
-            f"AWS's runtime client here is for Python {own}; for {version} a part of it is replaced, and the function"
+            f"AWS's runtime client here is for Python {own}; for {release} a part of it is replaced, and the function"
             f" holds some MiB more. Try {python} -m pip install awslambdaric"
         )
     chosen = dataclasses.replace(
         function,
         command=(str(python), str(START), folders, function.command[-1]),
-        runtime=f"python{version}",
+        runtime=f"python{release}",
         needs=(*function.needs, python, *map(Path, facts["needs"]), START),
         python=python,
     )
