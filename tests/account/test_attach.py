@@ -125,6 +125,23 @@ def test_what_is_set_already_is_chained_or_kept(
     assert account.held("one").variables == after
 
 
+@pytest.mark.parametrize(
+    ("runtime", "starts"),
+    [
+        *[(name, True) for name in ("python3.15", "nodejs26.x", "java25", "java8.al2023", "ruby4.0", "dotnet10")],
+        ("python3.99", True),  # newer than the table
+        *[(name, False) for name in ("provided.al2023", "provided", "go1.x", "custom", "provided.al2099")],
+    ],
+)
+def test_no_wrapper_where_nothing_starts_it(truemem: Command, account: Account, runtime: str, starts: bool) -> None:
+    variables = {} if starts else {WRAPPER: EXACT}  # of an earlier truemem
+    account.function("one", Runtime=runtime, variables=variables)
+    ran = truemem("attach", "one", "--exact", "--yes")
+    assert ran.code == 0
+    assert account.held("one") == ([f"{ARN}x86_64:1"], {WRAPPER: EXACT} if starts else {})
+    assert ("attached in the default mode" in ran.out) is not starts
+
+
 def test_no_exact_brings_the_earlier_wrapper_back(truemem: Command, account: Account) -> None:
     account.function("one", variables={WRAPPER: "/opt/vendor"})
     assert truemem("attach", "one", "--exact", "--yes").code == 0
@@ -210,9 +227,10 @@ UNREADABLE = {"Environment": {"Error": {"ErrorCode": "AccessDeniedException", "M
         ({"State": "Pending"}, [], "being created"),
         ({"State": "Failed", "StateReason": "no subnet"}, [], "no subnet"),
         ({"Architectures": ["riscv"]}, [], "no layer for riscv"),
-        ({"Runtime": "provided.al2023"}, ["--exact"], "takes no wrapper"),
         ({"Runtime": "ruby3.4"}, ["--heap"], "not Python, nor Node.js 18"),
         ({"Runtime": "nodejs16.x"}, ["--heap"], "not Python, nor Node.js 18"),
+        ({"Runtime": "java17.al2023"}, ["--lines"], "With --lines-java its classes are named"),
+        ({"Runtime": "custom"}, ["--heap"], "yours to set"),
         ({"CodeSize": 300 << 20}, [], "250 MB"),
         (
             {"Layers": [{"Arn": f"arn:aws:lambda:us-east-1:1:layer:a:{n}", "CodeSize": 1} for n in range(5)]},

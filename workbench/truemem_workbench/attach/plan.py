@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..analysis.platform_diagnosis import UPGRADE
 from ..aws.layer_zips import ARCHITECTURES, NAME, LayerZip, is_ours, layer_zip
 from ..support.bad_input import BadInput
-from ..support.platform_facts import MOST_LAYERS, MOST_UNZIPPED_MB
+from ..support.platform_facts import MOST_LAYERS, MOST_UNZIPPED_MB, language, version
 from .change import (
     CHAINED,
     DEFAULT_PYTHON_PATH,
@@ -28,12 +27,10 @@ from .change import (
 )
 from .lambda_calls import LambdaCalls
 
-OS_ONLY = re.compile(r"provided|go1")
-PYTHON = re.compile(r"python3\.\d+")
-JAVA = re.compile(r"java(17|21|25)")
-NODE = re.compile(r"nodejs(1[89]|[2-9]\d)\.x")
-"""Those that the preload is for: an older one does not start with it."""
-
+PROBED = {"python": (3,), "nodejs": (18,)}
+"""Languages that the heap probe is for, from these versions on: an older Node.js does not start with it."""
+OLDEST_JAVA = (17,)
+"""Of which the sidecar asks for classes."""
 
 WITHOUT_LINES = "its own tools name what grows: docs/patterns.md#from-an-alarm-to-the-line"
 """What to do where no line is profiled."""
@@ -84,9 +81,11 @@ def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] 
         return Left(state.name, f"it has {MOST_LAYERS} layers already, the most that Lambda permits: {held}")
     variables: dict[str, str | None] = dict(wanted.settings)
     if wanted.exact is not None:
-        variables |= _wrapped(state.variables) if wanted.exact else unwrapped(state.variables)
+        is_wrapped = wanted.exact and starts_wrapper(state.runtime)
+        variables |= _wrapped(state.variables) if is_wrapped else unwrapped(state.variables)
     if wanted.heap and has_probe(state.runtime):
-        variables |= _with_preload(state.variables) if NODE.fullmatch(state.runtime) else _with_heap(state.variables)
+        is_node = language(state.runtime) == "nodejs"
+        variables |= _with_preload(state.variables) if is_node else _with_heap(state.variables)
     change = change_to((state.layers, after), state.variables, variables)
     if state.unreadable and (change.variables or wanted != NOTHING):
         return Left(state.name, unreadable(state))
@@ -109,12 +108,11 @@ def _reason(state: FunctionState, wanted: Wanted) -> str | None:
         return f"there is no layer for {state.architecture} here. Try {UPGRADE}"
     if state.busy:
         return f"{state.busy}. Try again later"
-    if wanted.exact and OS_ONLY.match(state.runtime):
-        why = f"{state.runtime} takes no wrapper, so --exact has no effect"
-        return f"{why}. Leave --exact out, or put {EXACT} into its bootstrap (docs/attach.md)"
-    is_java = JAVA.fullmatch(state.runtime) is not None
+    is_java = language(state.runtime) == "java" and version(state.runtime) >= OLDEST_JAVA
     if wanted.heap and not has_probe(state.runtime) and not (is_java and wanted.java):
         why = f"{state.runtime} is not Python, nor Node.js 18 or newer"
+        if language(state.runtime) == "custom":
+            why = "the language of a customer-managed runtime is not known: its variable is yours to set (docs/heap.md)"
         if wanted.lines and is_java:
             return f"{why}. With --lines-java its classes are named: two full collections in an environment"
         if wanted.lines:
@@ -129,7 +127,14 @@ def _reason(state: FunctionState, wanted: Wanted) -> str | None:
 
 def has_probe(runtime: str) -> bool:
     """True if there is a heap probe for this runtime of Lambda."""
-    return bool(PYTHON.fullmatch(runtime) or NODE.fullmatch(runtime))
+    least = PROBED.get(language(runtime) or "")
+    return least is not None and version(runtime) >= least
+
+
+def starts_wrapper(runtime: str) -> bool:
+    """True if Lambda starts this runtime through AWS_LAMBDA_EXEC_WRAPPER: those that are AWS's own, and not of an OS
+    alone. A customer-managed one may, if its publisher has seen to it."""
+    return language(runtime) not in ("os-only", "go", "custom")
 
 
 def _layers(layers: tuple[str, ...], ours: str) -> tuple[str, ...]:
@@ -159,6 +164,10 @@ def _with_preload(variables: Mapping[str, str]) -> dict[str, str | None]:
 
 def _notes(state: FunctionState, wanted: Wanted) -> list[str]:
     notes = [*state.notes]
+    if wanted.exact and not starts_wrapper(state.runtime):
+        who = "may start" if language(state.runtime) == "custom" else "starts"
+        text = f"{state.runtime} {who} no wrapper: attached in the default mode. For exact mode its bootstrap starts"
+        notes.append(f"{text} {EXACT} (docs/attach.md)")
     if state.variables.get(f"{PREFIX}ENABLED", "").lower() == "false":
         notes.append("TRUEMEM_ENABLED=false is set: it will not measure")
     if state.managed:
