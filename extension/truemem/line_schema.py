@@ -141,8 +141,8 @@ class Properties:
     threads = WHOLE
     """of the function, at the close"""
     environment = {"source": TEXT, "used": MIB, "peak": MIB}
-    """the whole environment at the close: `source` (`cgroup2`, `cgroup1`, `meminfo`), `used`, and `peak` where the
-    kernel has one"""
+    """the whole environment at the close: `source` (`cgroup2`, `cgroup1`, `meminfo`), `used` unless the function had
+    ended, and `peak` where the kernel has one"""
     heap = {
         "runtime": TEXT,
         "used": MIB,

@@ -217,6 +217,18 @@ def test_a_request_that_runs_at_shutdown_has_no_report(capfd: Capture) -> None:
     assert second["PeakRSS"] >= 10
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_what_the_environment_holds_after_the_functions_end_is_not_told(capfd: Capture, gone: bool) -> None:
+    with Running(TelemetryServer()) as running:
+        running.tell("platform.start", "a")
+        wait_until(lambda: running.sidecar._requests.running() == 1)
+        if gone:
+            running.table.processes.clear()
+    (line,) = lines(capfd)
+    assert ("used" in line["environment"]) == (not gone)
+    assert line["environment"]["source"]
+
+
 def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: Capture) -> None:
     clock = HeldClock()
     with Running(TelemetryServer(), clock) as running:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
+from truemem.linux.cgroup import MemoryUsage
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import FAULT_KIB, PAGE_KIB, Gone, ProcessFiles, Procfs
 from truemem.measure.environment_memory import HeldMemory
@@ -180,14 +181,15 @@ class Surroundings:
         self.extensions: dict[str, int] = {}
         self.ended: set[str] = set()
         self.dying = 0
+        self.usage: MemoryUsage | None = None
 
     def look(self) -> None: ...
 
     def dying_extensions(self) -> int:
         return self.dying
 
-    def read(self) -> HeldMemory:
-        return HeldMemory(None, 0, {})
+    def read(self, function_lives: bool = True) -> HeldMemory:
+        return HeldMemory(self.usage, 0, {}, function_lives)
 
 
 class Kills:

@@ -41,10 +41,10 @@ class UnsteadyMemory(Surroundings):
         super().__init__()
         self.failing = failing
 
-    def read(self) -> HeldMemory:
+    def read(self, function_lives: bool = True) -> HeldMemory:
         if self.failing and self.failing.pop(0):
             raise RuntimeError("a bug")
-        return super().read()
+        return super().read(function_lives)
 
 
 class OnDemandScene:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.lifecycle.loop import RunningClock
 from truemem.lifecycle.window_closer import WindowCloser, notice
+from truemem.linux.cgroup import MemoryUsage
 from truemem.linux.process_table import FUNCTION, Process, ProcessTable
 from truemem.linux.procfs import Procfs
 from truemem.measure.recorder import Recorder
@@ -331,6 +332,28 @@ def test_a_mark_is_never_below_a_peak_nor_below_the_one_before(invocations: list
     marks = [line["highWaterMark"] for line in lines if "highWaterMark" in line]
     assert marks == sorted(marks)
     assert all(line["highWaterMark"] >= line["PeakRSS"] for line in lines if "PeakRSS" in line)
+
+
+SHUTDOWN, GONE = {"closed_by": "shutdown"}, {"closing": (), "last": 70 * MIB}
+LIVED: dict[str, tuple[dict[str, Any], bool]] = {
+    "it lives": ({}, True),
+    "a child has just ended": ({"dying": True}, True),
+    "it lives at SHUTDOWN": (SHUTDOWN, True),
+    "it was stopped": ({**SHUTDOWN, **GONE}, False),
+    "it was killed": ({**SHUTDOWN, **GONE, "died": "failure"}, False),
+    "a part of it was killed": ({**SHUTDOWN, "died": "failure", "dying": True}, False),
+}
+
+
+@pytest.mark.parametrize("name", LIVED)
+def test_the_environments_level_is_told_if_the_functions_is_in_it(scene: Scene, name: str) -> None:
+    about, is_told = LIVED[name]
+    scene.surroundings.usage = MemoryUsage("cgroup2", 200 * MIB, 300 * MIB)
+    scene.event()
+    scene.event(**about)
+    scene.publisher.flush_all()
+    told = {"used": 200.0} if is_told else {}
+    assert scene.output.lines[0]["environment"] == {"source": "cgroup2", **told, "peak": 300.0}
 
 
 # What the log says at the first invocation

@@ -148,7 +148,8 @@ class WindowCloser:
         dying = self._environment_memory.dying_extensions() if killed and not died else 0
         if died:
             record.died(self._death_report(window, died))
-        record.holds(self._environment_memory.read())
+        lives = bool(window.closing) and not (window.dying and closed_by == "shutdown")
+        record.holds(self._environment_memory.read(lives))
         for window_closed in self._wings.window_closed:
             window_closed((record,), window, self._budget, closed_by == "shutdown")
         record.update_peak()

@@ -235,11 +235,12 @@ class ManagedInstances:
     def _print(self, requests: list[Request]) -> None:
         if not requests:
             return
-        memory = self._environment_memory.read()
-        for request in requests:  # each by itself: one that fails costs the others nothing
-            self._loop.did(lambda request=request: self._prepare(request, memory))  # type: ignore[misc]
         last = self._segments.segments.at(self._clock.epoch_ns())
         window, records = last.window if last is not None else None, [request.record for request in requests]
+        is_whole = window is not None and window is self._segments.recorder.whole
+        memory = self._environment_memory.read(is_whole or self._shutdown is None)
+        for request in requests:  # each by itself: one that fails costs the others nothing
+            self._loop.did(lambda request=request: self._prepare(request, memory))  # type: ignore[misc]
         for window_closed in self._wings.window_closed:
             window_closed(records, window or Window(), self._segments.budget, dying=window is None)
         for record in records:

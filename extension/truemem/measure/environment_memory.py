@@ -24,6 +24,8 @@ class HeldMemory(NamedTuple):
     environment: MemoryUsage | None
     sidecar: int
     extensions: dict[str, int]
+    function_lived: bool = True
+    """Else what it held is not in the environment's level any more."""
 
 
 class EnvironmentMemory:
@@ -41,13 +43,13 @@ class EnvironmentMemory:
         self._last: dict[str, int] = {}
         """RSS of those that ended between the last two readings, as read before."""
 
-    def read(self) -> HeldMemory:
+    def read(self, function_lives: bool = True) -> HeldMemory:
         """All there is to know when a window closes."""
         environment = self._level.read()
         before = self.extensions
         self.held_kib, sidecar, self.extensions = self._others(forget=True)
         self._last = {name: rss for name, rss in before.items() if name not in self.extensions}
-        return HeldMemory(environment, sidecar, dict(self.extensions))
+        return HeldMemory(environment, sidecar, dict(self.extensions), function_lives)
 
     def dying_extensions(self) -> int:
         """How many extensions have ended since they were last read, or are about to by SIGKILL. For when the kernel has

@@ -237,5 +237,7 @@ def _environment(memory: HeldMemory | None) -> dict[str, object] | None:
     if memory is None or memory.environment is None:
         return None
     usage = memory.environment
-    level: dict[str, object] = {"source": usage.source, "used": mib(usage.used)}
-    return level if usage.peak is None else {**level, "peak": mib(usage.peak)}
+    used = mib(usage.used) if memory.function_lived else None
+    peak = mib(usage.peak) if usage.peak is not None else None
+    members = {"source": usage.source, "used": used, "peak": peak}
+    return {name: value for name, value in members.items() if value is not None}
