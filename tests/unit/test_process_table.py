@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import posix
 import shutil
@@ -14,11 +15,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from truemem.linux import process_table
 from truemem.linux.cgroup import MemorySource
-from truemem.linux.process_table import NAME_MAX, OomScore, ProcessTable
+from truemem.linux.process_table import MOST, NAME_MAX, NewPids, OomScore, ProcessTable
 from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import EXTENSIONS, EnvironmentMemory
 
@@ -118,6 +121,56 @@ def test_a_reused_pid_is_looked_at_anew(tmp_path: Path) -> None:
     (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 70\n")
     processes.scan()
     assert function(processes) == [50, 70]
+
+
+def appears(folder: Path, pid: int, like: int, parent: int) -> Path:
+    """A process `like` another one, as the last one that was started."""
+    made = shutil.copytree(folder / f"{like}", folder / f"{pid}")
+    name, _, rest = (made / "stat").read_text().partition(")")
+    state, _, *others = rest.split()
+    (made / "stat").write_text(" ".join([f"{pid} ({name.partition('(')[2]})", state, f"{parent}", *others]))
+    (made / "status").write_text(f"Name:\tx\nTgid:\t{pid}\n")
+    (folder / "loadavg").write_text(f"0.04 0.01 0.00 1/78 {pid}\n")
+    return made
+
+
+def test_what_has_ended_makes_room_for_a_new_process(tmp_path: Path) -> None:
+    """An extension has started many, and no record was printed meanwhile."""
+    processes = table("lambda", tmp_path, most=8)
+    for pid in range(100, 120):
+        made = appears(tmp_path, pid, like=8, parent=8)
+        processes.scan()
+        shutil.rmtree(made)
+    appears(tmp_path, 120, like=31, parent=12)
+    processes.scan()
+    assert function(processes) == [12, 31, 120]
+
+
+def test_orphans_that_come_and_go_are_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_table, "MOST", 20)
+    processes = table("lambda", tmp_path)
+    for pid in range(100, 200):
+        made = appears(tmp_path, pid, like=8, parent=1)
+        stat = (made / "stat").read_text()
+        (made / "stat").write_text(stat.replace(" 331542528 3000 ", " 0 0 "))
+        processes.scan()
+        shutil.rmtree(made)
+    assert 0 < len(processes._orphans) <= 20
+
+
+def test_processes_that_come_and_go_are_not_remembered() -> None:
+    """An environment may live for 14 days: of each zombie that it was, a pid was kept until it was given out anew."""
+    listed = itertools.count()
+    proc: Any = SimpleNamespace(leads=lambda _: True, pids=lambda: [next(listed)])
+    proc.last_pid = lambda: proc.last
+    pids = NewPids(proc, lambda: False)
+    most = 0
+    for proc.last in range(2, 20_000):
+        pids.find()
+        pids.unrelated.add(proc.last)
+        most = max(most, len(pids.unrelated))
+    assert most <= MOST
+    assert next(listed) < 30
 
 
 def test_what_an_unlisted_proc_has_hidden_is_found_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

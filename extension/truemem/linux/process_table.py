@@ -91,6 +91,7 @@ class ProcessTable:
         self._self = own_pid or posix.getpid()
         self._before = last_pid
         self._known: dict[int, Process] = {}
+        self._most = most
         self._guesses: set[int] = set()
         """Pids of those that are the function's only as long as no better one is found."""
         self._new = NewPids(proc, lambda: len(self._known) >= most)
@@ -187,6 +188,11 @@ class ProcessTable:
             return
         if is_all:
             self._other_api = {pid: facts for pid, facts in self._other_api.items() if pid in found}
+            self._orphans = {pid: faults for pid, faults in self._orphans.items() if pid in found}
+        if len(self._known) >= self._most:  # what has ended makes room
+            for process in self.others():
+                if not self._proc.exists(process.pid):
+                    self._drop(process)
         for pid in self._new.unknown(found, self._platform | self._known.keys() | self._other_api.keys(), most_ns):
             try:
                 self._classify(pid)
@@ -342,7 +348,9 @@ class NewPids:
         self._proc = proc
         self._is_full = is_full
         self.unrelated: set[int] = set()
-        """A developer's other programs."""
+        """A developer's other programs, and what has ended since all were listed."""
+        self._most = MOST
+        """When there are so many of them, all are listed again."""
         self.zombies: set[int] = set()
         """Processes of the function that had ended when they were last seen, and were not waited for."""
         self.young: set[int] = set()
@@ -372,7 +380,7 @@ class NewPids:
         """Pids that may be new, and whether these are all there are. Raises OSError if /proc cannot be listed."""
         before, last = self.last, self._proc.last_pid()
         self._found_at = time.monotonic()
-        if before > 0 and 0 < last - before <= FEW:
+        if before > 0 and 0 < last - before <= FEW and len(self.unrelated) < self._most:
             # Pids are given out in order: these are all that can be new, and threads.
             self.last = last
             made = range(before + 1, last + 1)
@@ -385,6 +393,7 @@ class NewPids:
         # A pid that is gone from one scan to the next may come back as another process's.
         self.unrelated &= present
         self.zombies &= present
+        self._most = len(self.unrelated) + MOST
         return present, True
 
     def unknown(self, found: set[int], known: Collection[int], most_ns: int) -> Iterator[int]:
