@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from truemem_workbench.local import Stopped
 from truemem_workbench.local.processes import process
+from truemem_workbench.support.environment_ids import is_local
 
 from tests.local.conftest import APP, BOUND_S, FUNCTIONS, Start, error_of
 
@@ -62,6 +63,7 @@ def test_the_function_runs_as_in_lambda(start: Start) -> None:
     assert environment["LAMBDA_TASK_ROOT"] == str(APP.parent)
     assert environment["AWS_EXECUTION_ENV"].startswith("AWS_Lambda_python3.")
     assert environment["AWS_LAMBDA_LOG_STREAM_NAME"].endswith(local.environment_id)
+    assert is_local(environment["AWS_LAMBDA_LOG_STREAM_NAME"])
     assert environment["MINE"] == "yes"
     assert "HOME" not in environment  # the host's own variables stay there
 

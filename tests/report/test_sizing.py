@@ -8,6 +8,7 @@ import pytest
 from truemem_workbench.analysis.prices import GB_SECOND
 from truemem_workbench.analysis.size_prediction import Invocations
 from truemem_workbench.analysis.sizing import Fit, Sizing, SizingFigures, advise_size
+from truemem_workbench.support.environment_ids import local_id
 
 from tests.report.conftest import Command, Report, Told
 from tests.report.written import life, line, log
@@ -152,6 +153,16 @@ def test_without_cpu_time_it_says_what_is_missing(told: Told) -> None:
     assert "costs less" not in out
     few = [*life("a", 90, cpuMs=5.0), *life("a", 150)[90:]]
     assert "90 invocations with `cpuMs` are too few, 100 are needed" in told(few)
+
+
+def test_a_local_log_names_no_command_for_aws(told: Told) -> None:
+    here = local_id()
+    for lines in (life(here, 150), life(here, 300, grows=0.5), life(here, 10)):
+        out = told(lines)
+        assert "Next: truemem check app.py:handler" in out
+        assert "--function" not in out
+        assert "attach" not in out
+    assert "Measure it: truemem size app.py:handler -" in told(life(here, 150))
 
 
 def test_cpu_time_of_another_size_predicts_nothing(report: Report) -> None:

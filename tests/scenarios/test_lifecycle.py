@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import Function
+from truemem_workbench.support.environment_ids import is_local
 
 from testing.environment import EXTENSIONS, Environment, Record
 
@@ -102,6 +103,7 @@ def test_after_a_restore_ids_and_marks_are_this_environments_own() -> None:
         environment.attempt()
         records = told(environment)
     assert environment.local.log_stream != snapshot
+    assert is_local(environment.local.log_stream)
     assert members(records, "invocation", "initializationType", "coldStart", "initPeakRSS") == [
         (1, "snap-start", True, None),
         (2, None, None, None),

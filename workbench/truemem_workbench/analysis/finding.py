@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..support.environment_ids import is_local
 from ..support.platform_facts import MOST_MANAGED_MIB
 from ..support.terminal import counted
 
@@ -61,6 +62,12 @@ def commands_deployed(function: str) -> Commands:
         size=f"truemem report --function {name} --since 7d --invocations-per-month 1000000",
         sweep=f"truemem size --function {name}",
     )
+
+
+def commands_of(function: str, environment: str) -> Commands:
+    """The commands for the function of this environment, whose lines were read. A line of the local Lambda does not say
+    what was run: `app.py:handler` stands for it."""
+    return commands_local("truemem check app.py:handler") if is_local(environment) else commands_deployed(function)
 
 
 def commands_local(command: str, *, is_probed: bool = True, can_explain: bool = True) -> Commands:

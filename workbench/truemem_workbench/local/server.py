@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import socket
 import sys
@@ -19,6 +18,7 @@ import aiohttp
 from aiohttp import web
 
 from ..support.bad_input import BadInput
+from ..support.environment_ids import local_id
 from .apis.extensions_api import ExtensionsApi
 from .apis.http import MAX_READ, api_errors
 from .apis.invoke_api import InvokeApi
@@ -49,7 +49,7 @@ class Server:
     ) -> None:
         self._function = function
         self._settings = settings
-        self.id = secrets.token_hex(16)
+        self.id = local_id()
         self._undo = contextlib.AsyncExitStack()
         self._watchdog: CleanupWatchdog
         self._worker_output: WorkerOutput | None = None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from ..analysis.causes import find
 from ..analysis.curves import CurveBuilder
-from ..analysis.finding import Commands, Finding, commands_deployed, unmeasured, urgency
+from ..analysis.finding import Commands, Finding, commands_of, unmeasured, urgency
 from ..analysis.growth_lines import merged, named
 from ..lines.growth import GrowthProfile
 from ..lines.line import Line
@@ -109,14 +109,14 @@ class EnvironmentPage:
             self.words += [text] if text not in self.words else []
         return self.words.index(text)
 
-    def finish(self, commands: Callable[[str], Commands]) -> None:
+    def finish(self) -> None:
         """Sort the invocations by number (recovered ones come late), and judge them."""
         numbers = self.columns["number"]
         order = sorted(range(len(self)), key=numbers.__getitem__)
         if order != list(range(len(self))):
             self.columns = {name: array("d", (column[i] for i in order)) for name, column in self.columns.items()}
             self.request_ids = [self.request_ids[i] for i in order]
-        self.finding = find(self.curves.curves(), commands(self.function))
+        self.finding = find(self.curves.curves(), commands_of(self.function, self.id))
 
     def count(self, flag: Flag) -> int:
         return sum(1 for flags in self.columns["flags"] if int(flags) & flag)
@@ -141,26 +141,26 @@ class Gathered:
             self._found[key] = EnvironmentPage(line.environment)
         self._found[key].add(line)
 
-    def environments(self, commands: Callable[[str], Commands] = commands_deployed) -> list[EnvironmentPage]:
-        """All of them with their findings, the most urgent first (`analysis.finding.urgency`). `commands`: what can be
-        typed next, of a function by its name."""
+    def environments(self) -> list[EnvironmentPage]:
+        """All of them with their findings, the most urgent first (`analysis.finding.urgency`)."""
         profiles: dict[tuple[str, str], list[GrowthProfile]] = {}
         for environment in self._found.values():
-            environment.finish(commands)
+            environment.finish()
             profiles.setdefault((environment.function, environment.version), []).extend(environment.curves.profiles)
         growths = {key: merged(found) for key, found in profiles.items()}
         for environment in self._found.values():  # a line that one environment has named is that of all
             growth = growths[environment.function, environment.version]
-            environment.finding = named(environment.finding, growth, commands(environment.function))
+            commands = commands_of(environment.function, environment.id)
+            environment.finding = named(environment.finding, growth, commands)
         return sorted(self._found.values(), key=_urgency)
 
 
-def gather(lines: Iterable[Line], commands: Callable[[str], Commands] = commands_deployed) -> list[EnvironmentPage]:
+def gather(lines: Iterable[Line]) -> list[EnvironmentPage]:
     """Group lines by environment, as `Gathered` does."""
     gathered = Gathered()
     for line in lines:
         gathered.add(line)
-    return gathered.environments(commands)
+    return gathered.environments()
 
 
 def _urgency(environment: EnvironmentPage) -> tuple[tuple[float, ...], str]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from .. import page
 from ..analysis import fleet
-from ..analysis.finding import TOO_FEW, Finding, commands_deployed, most_urgent, urgency
+from ..analysis.finding import TOO_FEW, Finding, commands_of, most_urgent, urgency
 from ..analysis.fleet import RATE, Together
 from ..analysis.growth_lines import Growth, named
 from ..analysis.prices import GB_SECOND, MONTH_MS, Cost, cost
@@ -114,7 +114,7 @@ def report_of(
         if each.finding.cause not in ("hoarding", "collector") and each.finding.holder != "heap":
             evidences.setdefault((each.function, each.version), []).append(evidence)
     profiled = growths(store)
-    environments = [_with_line(each.environment, profiled) for each in found]
+    environments = [_with_line(each.environment, profiled, each.environment.environment_id) for each in found]
     environments.sort(key=lambda each: urgency(each.finding, each.peaks.out_of_memory, each.peaks.highest, each.size))
     total = sum(environment.peaks.invocations for environment in environments)
     groups: dict[tuple[str, str], list[EnvironmentSummary]] = {}
@@ -130,7 +130,7 @@ def report_of(
         share = None if per_month is None else per_month * peaks[key].invocations / total
         more = explained.get(key), lasted.get(key), together.get(key), at_sizes.get(key, {})
         made = function_of(key, groups[key], peaks[key], more, prices._replace(per_month=share))
-        return _with_line(made, profiled)
+        return _with_line(made, profiled, groups[key][0].environment_id)
 
     return Report(
         functions=[function(key) for key in sorted(groups)],
@@ -148,10 +148,10 @@ def report_of(
 Judgement = TypeVar("Judgement", EnvironmentSummary, Function)
 
 
-def _with_line(judged: Judgement, profiled: Mapping[tuple[str, str], Growth]) -> Judgement:
+def _with_line(judged: Judgement, profiled: Mapping[tuple[str, str], Growth], environment: str) -> Judgement:
     """With the line of code that keeps what grows, which any environment of the version may have named."""
     growth = profiled.get((judged.function, judged.version))
-    return replace(judged, finding=named(judged.finding, growth, commands_deployed(judged.function)))
+    return replace(judged, finding=named(judged.finding, growth, commands_of(judged.function, environment)))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from ..analysis import fleet
 from ..analysis.causes import find
 from ..analysis.curves import ENVIRONMENT, EXTENSION, PROCESSES, THREADS, Curves, Failed, others_of, runtime_of
 from ..analysis.drift import MOVER_MEMBERS, Point, Value
-from ..analysis.finding import Finding, commands_deployed
+from ..analysis.finding import Finding, commands_of
 from ..analysis.growth_lines import Growth, merged
 from ..analysis.resources import Resource, resources
 from ..analysis.runtime_heap import readings
@@ -266,6 +266,7 @@ class Column(NamedTuple):
     """One environment's invocations, and what else its finding is made from."""
 
     function: str
+    environment: str
     invocation: NDArray[np.float64]
     time_ms: NDArray[np.float64]
     current: NDArray[np.float64]
@@ -327,7 +328,7 @@ def finding_of(column: Column) -> tuple[Finding, fleet.Evidence]:
     known = [None if math.isnan(peak) else peak for peak in peaks]
     flags = [each.tolist() for each in (column.certain, column.begins, column.died)]  # lists: Python reads them sooner
     points = list(map(Point._make, zip(numbers, column.time_ms.tolist(), currents, known, *flags, strict=True)))
-    return find(_curves(column, points), commands_deployed(column.function)), fleet.evidence(points)
+    return find(_curves(column, points), commands_of(column.function, column.environment)), fleet.evidence(points)
 
 
 def _curves(column: Column, points: Sequence[Point]) -> Curves:
@@ -401,6 +402,7 @@ def _columns(store: Store, rows: Sequence[dict[str, Any]], by: str | None) -> li
         flags = {name: found[name][at].astype(bool) for name in ("certain", "begins", "died")}
         return Column(
             function=row["function"] or "",
+            environment=row["environment_id"],
             **floats,
             **flags,
             size=row["size"],

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..analysis.finding import COUNTED, commands_deployed
+from ..analysis.finding import COUNTED, commands_of
 from ..analysis.prices import Cost, dollars
 from ..analysis.sizing import of_cost, of_memory
 from ..aws.clients import is_object, put_object
@@ -375,7 +375,7 @@ def _of_function(function: Function, environments: Sequence[EnvironmentSummary],
         many = counted(function.mark_only_rises, "environment")
         yield (f"Max Memory Used rose in {many} whose memory has settled well below it: it keeps the highest moment.")
     yield from of_memory(function.sizing, headroom)
-    yield from of_cost(function.sizing, commands_deployed(function.function).sweep)
+    yield from of_cost(function.sizing, commands_of(function.function, own[0].environment_id).sweep)
     if function.cost is not None:
         yield _parts_of_cost(function.cost)
     if (payload := function.payload) is not None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...support.environment_ids import local_id
 from ..configuration.settings import VERSION, Settings
 from ..errors import Failure
 from . import events
@@ -69,7 +69,7 @@ class Journal:
     def renew(self) -> None:
         """Take the name of a new log stream: another environment begins here."""
         day, _, _ = self.log_stream.partition("]")
-        self.log_stream = f"{day}]{secrets.token_hex(16)}"
+        self.log_stream = f"{day}]{local_id()}"
 
     def say(self, line: str) -> None:
         """Log a line of the platform."""
