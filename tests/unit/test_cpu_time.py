@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import Gone, Procfs, Stat
-from truemem.measure.cpu_time import TICK_NS, ZOMBIES, CpuTime
+from truemem.measure.cpu_time import BIRTHS, TICK_NS, ZOMBIES, CpuTime
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import NEVER
 
@@ -149,6 +149,34 @@ def test_a_child_waited_for_after_the_readings_counts_once() -> None:
     assert cpu.close(2, is_whole=True) == 0
     see()
     assert cpu.close(2, is_whole=True) == 0
+
+
+def test_of_many_zombies_those_that_were_waited_for_are_forgotten() -> None:
+    """An invocation of half an hour may start a hundred thousand processes: to look for each at its end takes long."""
+    machine = Machine()
+    proc: Any = machine
+    cpu = CpuTime(proc)
+
+    def close() -> int | None:
+        process: Any = Process(RUNTIME, RUNTIME, 0, FUNCTION, proc)
+        cpu.see(process, 0, machine.stat(RUNTIME))
+        return cpu.close(machine.last_pid, is_whole=True)
+
+    def come_and_go(count: int) -> None:
+        for _ in range(count):
+            machine.spawn(RUNTIME)
+            machine.burn(machine.last_pid, 7)
+            machine.end(machine.last_pid)
+            process: Any = Process(machine.last_pid, machine.last_pid, RUNTIME, FUNCTION, proc)
+            cpu.ended(process)
+            machine.wait(machine.last_pid)
+
+    close()
+    come_and_go(10 * BIRTHS)
+    assert len(cpu._zombies) <= BIRTHS
+    assert close() is None
+    come_and_go(3)
+    assert close() == 3 * 7 * TICK_NS
 
 
 class Counted(Procfs):

@@ -1,13 +1,15 @@
 """What threads hide from the kernel's watermark, simulated: one unmaps piece by piece while others touch memory."""
 
+import gc
 from collections.abc import Callable
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.linux.process_table import FUNCTION, Process
-from truemem.linux.procfs import FALLEN_KIB, PAGE_KIB, FaultSizes, ProcessFiles, Procfs
+from truemem.linux.procfs import FALLEN_KIB, PAGE_KIB, FaultSizes, Gone, ProcessFiles, Procfs
 from truemem.measure import open_window
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import KERNEL_SLACK_KIB, NEVER, VMHWM, VMHWM_THREADS, Peak, peak
@@ -225,6 +227,55 @@ def test_huge_pages_count_where_others_have_run(monkeypatch: pytest.MonkeyPatch)
     scene.machine.run(1)
     counted[0] = (200, 8)  # of another process: nothing was touched here
     assert scene.close().method == VMHWM
+
+
+class Child(ProcessFiles):
+    """Of 10 MiB, with an address space of its own, until it is gone."""
+
+    gone = False
+
+    def read(self, name: str) -> bytes:
+        if self.gone:
+            raise Gone(name)
+        return files_text(name, 10 * MIB, 10 * MIB, faults=2560)
+
+    def cpu_times(self) -> tuple[int, int]:
+        return 0, 0
+
+    def final_faults(self) -> None:
+        """Its parent has waited for it."""
+
+
+def reachable(thing: object) -> int:
+    """How many objects hang on it."""
+    seen: dict[int, object] = {}
+    waiting = [thing]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen and not isinstance(one, type | ModuleType | FunctionType):
+            seen[id(one)] = one
+            waiting += gc.get_referents(one)
+    return len(seen)
+
+
+def test_an_invocation_of_half_an_hour_may_start_many_children() -> None:
+    """A shell script's, each below a shell of its own: they are within the bounds, and none is remembered."""
+    scene = Scene()
+    table: Any = scene.recorder._table
+    table.processes = [*table.processes]
+    held = []
+    for pid in range(100, 1100):
+        files = Child("/nowhere/"), Child("/nowhere/")
+        parent = Process(5000 + pid, 1, 12, FUNCTION, files[0])
+        table.processes += [parent, Process(10_000 + pid, 1, parent.pid, FUNCTION, files[1])]
+        scene.machine.now_ns += 1_000_000
+        scene.recorder.levels.sample(late=True, reset=False)
+        files[0].gone = files[1].gone = True
+        scene.recorder.levels.sample(late=True, reset=False)
+        if pid in (200, 1099):
+            held.append(reachable(scene.recorder.window))
+    assert held[1] < held[0] + 100, held
+    assert scene.close().upper > 2000 * 10 * MIB
 
 
 Action = Callable[[Machine], None]

@@ -71,8 +71,12 @@ class CpuTime:
         """A process has ended while the window is open. It may be waited for before that is closed, or after."""
         key = process.pid, process.start_time
         zombie = self._zombie(*key)
-        if zombie is not None:
+        if zombie is not None and not self._is_lost:
             self._zombies[key] = zombie
+        if len(self._zombies) > BIRTHS:
+            self._is_known = False  # one that was waited for may have been an orphan
+            self._zombies = {key: used for key, used in self._zombies.items() if self._zombie(*key) is not None}
+            self._is_lost = len(self._zombies) > ZOMBIES
 
     def close(self, first_pid: int, is_whole: bool, unseen: Sequence[int] = ()) -> int | None:
         """CPU time (ns) in the window that is closed, to two ticks (20 ms) where children have ended; None where that

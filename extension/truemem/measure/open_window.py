@@ -43,6 +43,14 @@ if TYPE_CHECKING:
 UNKNOWN = 1 << 40
 """More KiB than any environment has, and more processes."""
 
+PARENTS = 64
+"""Parents of children that are gone. Beyond that those that have ended themselves are forgotten: an invocation of half
+an hour may start a hundred thousand processes."""
+
+
+def _added(first: tuple[int, int, int], second: tuple[int, int, int]) -> tuple[int, int, int]:
+    return first[0] + second[0], first[1] + second[1], first[2] + second[2]
+
 
 class Unread(NamedTuple):
     """What processes may have held in a window that was not read, KiB."""
@@ -66,8 +74,8 @@ class ProcessFamily:
         self.found = 0
         """Processes that were found, of those that were born."""
         self.threads = 0
-        self.before_exec: list[tuple[int, int]] = []
-        """Of each that may have called exec() before it was read: page faults until then, KiB that were read."""
+        self._before_exec: list[tuple[int, int, int]] = []
+        """How many may have called exec() before they were read: page faults until then, KiB that were read."""
         self.reaped = 0
         """Faults of children that the function's living processes have waited for."""
         self.credited = 0
@@ -79,8 +87,8 @@ class ProcessFamily:
         self.largest = 0
         """KiB: the most that one of those that have ended can have held when it was read."""
         self.deaths = 0
-        self.gone: list[tuple[int, int]] = []
-        """Of each that is gone: its parent, and its faults as last read."""
+        self.gone: dict[int, int] = {}
+        """Of those that are gone: their faults as last read, by their parent."""
 
     def ended(self, faults: int, final: int | None, parent: int, highest: int = 0) -> None:
         """A process has ended, as last read after so many `faults`; `final` are all it had, if nothing has waited
@@ -91,15 +99,22 @@ class ProcessFamily:
         if final is not None:
             self.growth += max(0, final - faults)
         else:
-            self.gone.append((parent, faults))
+            self.gone[parent] = self.gone.get(parent, 0) + faults
+
+    def called_exec(self, faults: int, seen: int) -> None:
+        """One may have, after so many faults and before it was read. It was read at `seen` KiB."""
+        keep(self._before_exec, (1, faults, seen), _added)
+
+    def leave_orphans(self, parents: Collection[int]) -> None:
+        """Only a parent that lives has waited for its child for certain."""
+        for parent in self.gone.keys() - parents:
+            del self.gone[parent]
+            self.orphaned = True
 
     def credit(self, parents: Collection[int]) -> None:
-        """The window is closed. Only a parent that lives has waited for its child for certain."""
-        for parent, faults in self.gone:
-            if parent in parents:
-                self.credited += faults
-            else:
-                self.orphaned = True
+        """The window is closed."""
+        self.leave_orphans(parents)
+        self.credited += sum(self.gone.values())
         self.gone.clear()
 
     def unseen(self, born: int) -> int:
@@ -119,12 +134,13 @@ class ProcessFamily:
         if self.orphaned or (exited and unseen):
             lost, orphans = adopted is None, bool(adopted)
             faults += adopted or 0
-        grown = faults + sum(faults for faults, _ in self.before_exec)
+        grown = faults + sum(own for _, own, _ in self._before_exec)
         # What fork() hands on is anonymous: a page a fault, without huge pages. What it maps of files it does not.
         handed_on = grown * (fault_kib if fault_kib > FAULT_KIB else PAGE_KIB)
         most_kib = limit_kib or UNKNOWN
         each = min(most_kib, max([*watermarks, self.largest]) + handed_on)
-        late = sum(max(0, min(most_kib, each + own * fault_kib) - seen) for own, seen in self.before_exec)
+        bounds = [(min(n * most_kib, n * each + own * fault_kib), seen) for n, own, seen in self._before_exec]
+        late = sum(max(0, bound - seen) for bound, seen in bounds)
         if not faults:
             return Unread(0, 0, late, orphans, lost)
         most = most_kib * max(1, self.deaths + unseen)  # memory that they share counts in each
@@ -398,7 +414,7 @@ class OpenWindow:
         seen = max(track.watermark, track.known)
         self.ended += seen
         self.unseen += max(0, track.highest - seen)  # of its threads
-        self.end.unread.append((self._watch.clock(), max(track.highest, track.known)))
+        self.end.ended(self._watch.clock(), max(track.highest, track.known))
         del self.tracks[process.pid]
         self.leave(track)
         if track.found_ns and not track.samples:
@@ -407,6 +423,8 @@ class OpenWindow:
         if final is not None:
             final -= track.child_faults  # of those that it had waited for in earlier windows
         self.family.ended(faults, final, track.parent, max(track.highest, seen))
+        if len(self.family.gone) > PARENTS:
+            self.family.leave_orphans(self.tracks.keys())
 
     def see_level(self, now_ns: int, level_kib: int) -> None:
         """All of the function was seen, and held this."""
@@ -441,7 +459,7 @@ class OpenWindow:
     def leave(self, track: ProcessTrack) -> None:
         """The window ends for a process. What a runtime held before its own exec() is not the function's."""
         if track.faults is not None and not (self.is_first and track.parent not in self.tracks):
-            self.family.before_exec.append((track.faults, track.highest))
+            self.family.called_exec(track.faults, track.highest)
 
     def note(self, together: int = 0) -> int:
         """Note the level that it has reached by now; `together`: that of a sample. Returns the time, epoch ns."""

@@ -234,7 +234,7 @@ class Recorder:
             track.rss = status.rss
             track.stale = not window.is_new(process)
             if not track.has_mm_of(parent, stat):
-                family.before_exec.append((stat.faults, status.hwm))
+                family.called_exec(stat.faults, status.hwm)
         closing.window.found(lost=self._table.unfinished)
         if family.unseen(closing.born):
             self._count_reaped(closing, family)
@@ -266,7 +266,7 @@ class Recorder:
             sizes = self._watch.fault_sizes.most, self._limit_kib
             unread = family.bound(closing.watermarks, window.process_exited, closing.born, adopted, *sizes)
             if unread.most:
-                window.end.unread.append((self._clock(), unread.most))
+                window.end.ended(self._clock(), unread.most)
             window.found(lost=unread.lost, unseen=unread.late)
         births = unseen if closing.born >= 0 else -1
         bounds = unread.most, unread.estimate, closing.born, births, unread.orphans

@@ -189,6 +189,10 @@ class Boundary:
         """May a watermark have been lost after the event?"""
         return self.lost_ns > self.not_before_ns
 
+    def ended(self, by_ns: int, kib: int) -> None:
+        """Processes have, by then, that may have held so much."""
+        keep(self.unread, (by_ns, kib), lambda first, second: (second[0], first[1] + second[1]))
+
     def prove(self, not_before_ns: int | None) -> None:
         """The platform says that the event did not come before this time (epoch ns)."""
         if not_before_ns is not None and not_before_ns > self.not_before_ns:
