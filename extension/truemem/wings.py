@@ -45,8 +45,9 @@ if TYPE_CHECKING:
         def step(self) -> None:
             """Go on, as far as that goes without waiting."""
 
-        def hurry(self, limit_ns: float, last: bool = False) -> None:
-            """The environment ends: send all, for so long at most. `last`: nothing comes after."""
+        def hurry(self, limit_ns: float, last: bool = False, reset: bool = False) -> None:
+            """The environment ends: send all, for so long at most. `last`: nothing comes after. `reset`: but another
+            process of the same environment."""
 
 
 class Site(NamedTuple):

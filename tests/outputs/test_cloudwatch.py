@@ -143,3 +143,14 @@ def test_an_answer_that_comes_while_frozen_is_not_lost(collector: Path, tmp_path
         records = made.told()
     counts = [point.count for metric in cloudwatch.metrics(PEAK) for point in metric.histogram.data_points]
     assert sum(counts) + dropped(made) == len(records)
+
+
+@pytest.mark.nightly
+def test_a_death_arrives_though_the_collector_ends_first(collector: Path, tmp_path: Path) -> None:
+    with CloudWatch(tmp_path, REGION, KEY) as cloudwatch, beside(collector, cloudwatch, memory_mib=128) as made:
+        made.attempt(mib=400)
+        invoke_until(made, lambda: cloudwatch.metrics("truemem.oom"))
+        died = made.records()[0]
+    assert died.OutOfMemory == 1
+    (first, *_) = (metric.sum.data_points[0].as_int for metric in cloudwatch.metrics("truemem.oom"))
+    assert first == 1

@@ -72,10 +72,10 @@ class Parts(NamedTuple):
         refused = self.telemetry_server.refused if self.telemetry_server is not None else 0
         return self.exact.failures + refused + self.table.errors + self.recorder.reader.lost + self.wings.lost
 
-    def hurry(self, limit_ns: float, last: bool = False) -> None:
-        """The environment ends: send what is to be sent, for so long at most."""
+    def hurry(self, limit_ns: float, last: bool = False, reset: bool = False) -> None:
+        """The environment ends: send what is to be sent, for so long at most (Sender.hurry)."""
         if self.wings.sender is not None:
-            self.wings.sender.hurry(limit_ns, last)
+            self.wings.sender.hurry(limit_ns, last, reset)
 
     def know_runtime(self) -> None:
         """Only at the first events: which process is the runtime?"""

@@ -272,7 +272,7 @@ class OnDemand:
             machine.FLUSH_ALL: self._publisher.flush_all,
             machine.LEAVE_JOURNAL: self._leave_journal,
             machine.HURRY: self._hurry,
-            machine.SEND_LAST: lambda: parts.hurry(self._half_ns / 2, last=True),
+            machine.SEND_LAST: self._send_last,
         }
 
     def run(self, kills: int = 0) -> None:
@@ -386,6 +386,9 @@ class OnDemand:
     def _hurry(self) -> None:
         self._parts.hurry(self._half_ns / 4)
         self._wait_for_report()  # no telemetry was read meanwhile: what a collector has taken is not the report's
+
+    def _send_last(self) -> None:
+        self._parts.hurry(self._half_ns / 2, last=True, reset=self._reason not in ENDINGS)
 
     def _wait_for_report(self) -> None:
         now_ns = self._clock.monotonic_ns()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import output_settings as settings
 from ..config import DOGSTATSD, OTLP
+from ..support.files import path_in
 from ..support.log import log
 from ..wings import Wing
 from .dogstatsd import AgentSocket, datagram
@@ -31,8 +32,10 @@ LAST_LOOK_NS = 500_000_000
 class Outputs(Wing):
     """The collector and the agent of one environment."""
 
-    def __init__(self, config: Config, environ: Mapping[bytes, bytes], clock: Clock) -> None:
+    def __init__(self, config: Config, environ: Mapping[bytes, bytes], clock: Clock, managed: bool = False) -> None:
+        """On Managed Instances (`managed`) an environment that fails is not reset, but ended."""
         self._clock = clock
+        self._begun = False
         self.running_ms: Callable[[], float] = float
         region = environ.get(b"AWS_REGION", b"").decode("utf-8", "replace")
         self._otlp: OtlpOutput | None = None
@@ -45,7 +48,8 @@ class Outputs(Wing):
         if OTLP in config.outputs:
             collector, problems = settings.otlp(environ)
             if collector is not None:
-                self._otlp = OtlpOutput(collector, config, region, clock)
+                path = path_in(environ, "otlp") if config.journal and not managed else ""
+                self._otlp = OtlpOutput(collector, config, region, clock, path)
                 addresses.append(f"otlp({collector.address})")
         if DOGSTATSD in config.outputs:
             agent, of_agent = settings.dogstatsd(environ)
@@ -65,7 +69,8 @@ class Outputs(Wing):
         }
 
     def begun(self, record: PendingRecord, members: Mapping[str, Any]) -> None:
-        if self._otlp is not None and record.invocation == 1:
+        if self._otlp is not None and not self._begun:
+            self._begun = True
             self._otlp.begin()
         arn = members.get("invokedFunctionArn")
         parts = arn[:512].split(":") if isinstance(arn, str) else []
@@ -105,10 +110,10 @@ class Outputs(Wing):
         if self._otlp is not None:
             self._otlp.step(self._clock.monotonic_ns(), self.running_ms())
 
-    def hurry(self, limit_ns: float, last: bool = False) -> None:
+    def hurry(self, limit_ns: float, last: bool = False, reset: bool = False) -> None:
         self._ending = True
         if self._otlp is not None:
-            self._otlp.hurry(min(limit_ns, LAST_LOOK_NS), self.running_ms(), last)
+            self._otlp.hurry(min(limit_ns, LAST_LOOK_NS), self.running_ms(), last, reset)
         if last and self._agent is not None:
             self._agent.end()
 
@@ -122,4 +127,4 @@ class Outputs(Wing):
 
 def door(site: Site) -> Wing | None:
     """Where TRUEMEM_OUTPUT names a collector or an agent."""
-    return Outputs(site.config, site.environ, site.clock) if site.config.exports else None
+    return Outputs(site.config, site.environ, site.clock, site.managed) if site.config.exports else None

@@ -2,7 +2,8 @@
 
 What was not taken waits, if the collector cannot have taken it: nothing of it has left, or the answer says that it may
 be sent again. All else is dropped and counted, as sums must not arrive twice. The queue is short: what waits longest is
-dropped. The collector may be late, slow, rude or gone: nothing here waits but `hurry`, and nothing raises.
+dropped. What waits when the environment is reset, its next process sends. The collector may be late, slow, rude or
+gone: nothing here waits but `hurry`, and nothing raises.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ..support.log import log, reason
 from ..support.minijson import loads
 from ..support.named_tuple import NamedTuple
 from ..support.numbers import number, whole
-from . import otlp_document
+from . import otlp_document, unsent
+from .unsent import UnsentPeriod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,18 +159,13 @@ class CollectorConnection:
         self._socket, self._request, self.outcome = None, b"", outcome
 
 
-class _Waiting(NamedTuple):
-    """What one period has seen, on its way."""
-
-    text: str
-    records: int
-
-
 class OtlpOutput:
     """One collector. Times are monotonic ns, in which freezes count: a period is one of the clock on the wall."""
 
-    def __init__(self, settings: OtlpSettings, config: Config, region: str, clock: Clock) -> None:
+    def __init__(self, settings: OtlpSettings, config: Config, region: str, clock: Clock, path: str = "") -> None:
+        """`path`: of the file by which a process leaves what it could not send to the next one; or none."""
         self._settings = settings
+        self._path = path
         self._clock = clock
         self._connection = CollectorConnection(settings.host, settings.port, settings.timeout_ms)
         lines = [f"POST {settings.path} HTTP/1.1", f"Host: {settings.address}", "Connection: close"]
@@ -178,7 +175,7 @@ class OtlpOutput:
         self._resource = otlp_document.resource(config, region)
         self._started_ns = clock.epoch_ns()
         self._period = otlp_document.Period(self._started_ns)
-        self._queue: list[_Waiting] = []
+        self._queue: list[UnsentPeriod] = []
         """All of it is on its way while the connection is busy."""
         self._period_ns = settings.period_ms * MS
         self._send_at_ns = clock.monotonic_ns() + self._period_ns
@@ -191,8 +188,11 @@ class OtlpOutput:
         """Data points that the collector has refused."""
 
     def begin(self) -> None:
-        """The first invocation has come. Restored from a snapshot, this was made long ago, and by another clock."""
-        self._send_at_ns = min(self._send_at_ns, self._clock.monotonic_ns() + self._period_ns)
+        """The first invocation of this process has come: the collector listens. Restored from a snapshot, this was made
+        long ago, and by another clock."""
+        now_ns = self._clock.monotonic_ns()
+        self._queue += unsent.take(self._path) if self._path else ()
+        self._send_at_ns = now_ns if self._queue else min(self._send_at_ns, now_ns + self._period_ns)
         if not self._period.records:
             self._period = otlp_document.Period(self._clock.epoch_ns())
 
@@ -221,9 +221,9 @@ class OtlpOutput:
         if not self._connection.busy and now_ns >= self.due_ns(now_ns, now_ms):
             self._send(now_ns, now_ms)
 
-    def hurry(self, limit_ns: float, now_ms: float, last: bool) -> None:
+    def hurry(self, limit_ns: float, now_ms: float, last: bool, reset: bool = False) -> None:
         """The environment ends: send all that there is, and wait for the answer for so long. `last`: what is not taken
-        by then is lost."""
+        by then is lost, or after a `reset` the next process's."""
         begun_ns = now_ns = self._clock.monotonic_ns()
         asked = False
         while (left_ms := (begun_ns + limit_ns - now_ns) / MS) > 0:
@@ -245,7 +245,8 @@ class OtlpOutput:
             self._connection.give_up("the environment ends")
             self._take_outcome(now_ns)
             self._end_period()
-            self._drop(len(self._queue), "the environment ends")
+            if self._queue and not (reset and self._path and unsent.leave(self._path, self._queue)):
+                self._drop(len(self._queue), "the environment ends")
             if self.lost:
                 log("warn", f"otlp to {self._settings.address}: {self.lost} invocations dropped in all")
 
@@ -265,7 +266,7 @@ class OtlpOutput:
         about = {**self._resource, **period.resource, **self._settings.attributes}
         text = otlp_document.resource_metrics(about, VERSION, period.metrics(now_ns, self._started_ns))
         self._period = otlp_document.Period(max(now_ns, period.begun_ns))
-        self._queue.append(_Waiting(text, period.records))
+        self._queue.append(UnsentPeriod(text, period.records))
         if len(self._queue) > QUEUE:
             self._drop(1, "the queue is full")
 
