@@ -1,6 +1,6 @@
 """Computes what the sidecar costs a user: prices times measured figures. Pure.
 
-Lambda's prices are those of x86_64 in `truemem_workbench.analysis.prices`; that of a metric is CloudWatch's, in 2026.
+Prices are those of `truemem_workbench.analysis.prices`, Lambda's for x86_64.
 """
 
 from __future__ import annotations
@@ -8,11 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from truemem.config import VCPU_MIB
-from truemem_workbench.analysis.prices import GB_SECOND, LOG_GB, MILLION, computing
+from truemem_workbench.analysis.prices import (
+    GB_SECOND,
+    LOG_GB,
+    METRIC_MONTH,
+    MILLION,
+    MONTH_MS,
+    OTLP_GB,
+    computing,
+)
 
-METRIC_MONTH = 0.30
-"""Each of the four metrics of a function, however often it is written. MemoryGrowing and OutOfMemory are two more,
-while they are written."""
+METRICS = 4
+"""Of a function, by EMF. MemoryGrowing and OutOfMemory are two more, while they are written."""
 
 SIZES_MIB = (128, 1024, 10_240)
 
@@ -46,3 +53,15 @@ def cost(memory_mib: int, line_bytes: float, cpu_ms: float, register_ms: float, 
         cold_starts=register_ms * a_million_ms,
         memory_percent=100 * pss_mib / memory_mib,
     )
+
+
+def metrics_by_emf(functions: int) -> float:
+    """USD a month, whatever they write."""
+    return functions * METRICS * METRIC_MONTH
+
+
+def metrics_by_otlp(functions: int, invocations: int, environments: int, request_bytes: float, period_ms: int) -> float:
+    """USD a month. Each function has so many `invocations` a month, in so many `environments`, of which each sends one
+    request of `request_bytes` a period."""
+    requests = min(invocations, environments * MONTH_MS / period_ms)
+    return functions * requests * request_bytes / 1e9 * OTLP_GB

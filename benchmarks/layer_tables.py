@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks import added, cold_start, running
 from benchmarks.contenders import FLOOR, GO, OURS, PLAIN
-from benchmarks.cost import METRIC_MONTH, Cost
+from benchmarks.cost import Cost, metrics_by_emf
 from benchmarks.sizes import Sizes
 
 GO_AIMS = 1.0, 1.3
@@ -156,7 +156,7 @@ def cost_section(costs: Sequence[Cost], line_bytes: float) -> Section:
         cells,
         "Per million invocations; cold starts per million of those, each longer by exec to register. At most: if all "
         f"of the sidecar's CPU time is taken from a function that computes all the time. Lines of {line_bytes:.0f} "
-        f"bytes. Besides: four metrics for each function, ${4 * METRIC_MONTH:.2f} a month.",
+        f"bytes. Besides: four metrics for each function, ${metrics_by_emf(1):.2f} a month.",
     )
 
 

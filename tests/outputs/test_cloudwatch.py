@@ -11,11 +11,13 @@ import yaml
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from truemem.output_settings import OTLP_PORT
 from truemem.outputs.otlp_document import PEAK
 from truemem_workbench.local.configuration.settings import CREDENTIALS, REGION
 
+from benchmarks.cloudwatch import billed_bytes
 from testing.cloudwatch import CloudWatch, refusal
 from testing.environment import Environment
 from tests.outputs.test_lambda import environment
@@ -64,6 +66,19 @@ def test_the_stand_in_refuses_what_is_signed_otherwise(
     found = refusal(KEY, REGION, headers, body)
     assert found.startswith(why)
     assert bool(found) == bool(why)
+
+
+def test_a_price_counts_each_point_with_its_resource() -> None:
+    request = ExportMetricsServiceRequest()
+    resource = request.resource_metrics.add()
+    resource.resource.attributes.add(key="faas.name").value.string_value = "orders"
+    scope = resource.scope_metrics.add()
+    scope.scope.name = "truemem"
+    points = scope.metrics.add(name="truemem.oom", unit="1").gauge.data_points
+    points.add(as_int=1, time_unix_nano=1)
+    once = request.ByteSize()
+    points.add(as_int=1, time_unix_nano=2)
+    assert billed_bytes(request) == 2 * once > request.ByteSize()
 
 
 @pytest.fixture

@@ -14,6 +14,10 @@ GB_SECOND = {"x86_64": 0.0000166667, "arm64": 0.0000133334}
 REQUEST = 0.20 / 1e6
 LOG_GB = 0.50
 """Ingestion into CloudWatch Logs. (Storage: 0.03 per GB and month more.)"""
+METRIC_MONTH = 0.30
+"""A metric of EMF, each month, however often it is written; in September 2026, as the next."""
+OTLP_GB = 0.50
+"""Metrics by OTLP. Each data point counts with its metric's name, its labels and its resource's attributes."""
 MILLION = 1_000_000
 MONTH_MS = 730 * 3600 * 1000
 
