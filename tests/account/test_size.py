@@ -297,7 +297,7 @@ def test_it_ends_before_it_costs_more(truemem: Command, deployed: Deployed) -> N
 
 
 @pytest.mark.parametrize("where", ["first update", "second update", "publish", "invoke"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
 def test_a_signal_puts_it_back(deployed: Deployed, where: str, number: int) -> None:
     running: list[subprocess.Popen[str]] = []
 

@@ -81,7 +81,7 @@ def ends_by(process: subprocess.Popen[str], number: signal.Signals, temporary: P
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_ends_it_while_it_reads_standard_input(number: signal.Signals, temporary: Path) -> None:
     process = started("-", temporary)
     while not list(temporary.glob("*/standard-input")):

@@ -47,7 +47,7 @@ Exit codes:
   1  something speaks against every size: killed, too slow, less than 20 % headroom
   2  it is not known: the input cannot be used, invocations failed, or the result could not be written; or the
      function in AWS could not be put back: the message says how
-  130, 143  Ctrl-C or SIGTERM: what is known so far is printed
+  130, 131, 143  Ctrl-C, SIGQUIT or SIGTERM: what is known so far is printed
 """
 
 

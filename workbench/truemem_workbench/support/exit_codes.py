@@ -21,7 +21,7 @@ from .bad_input import BadInput
 from .terminal import notify
 from .untrusted_text import visible
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 UNUSABLE = 2
 PATIENCE_S = 10
 """Time after a signal to remove folders and stop queries. Python 3.11's process pool can wait for ever for a process
@@ -29,7 +29,7 @@ that the same signal has killed."""
 
 
 class Ended(BaseException):
-    """Raised at Ctrl-C, SIGTERM or SIGHUP."""
+    """Raised at Ctrl-C, SIGTERM, SIGHUP or SIGQUIT."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
