@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from truemem_workbench.analysis.finding import Commands
@@ -30,6 +30,7 @@ TEMPLATE = Path(__file__).parents[1] / "check" / "functions" / "template.yaml"
         ),
         (["--memory", "64"], "--memory 64: '64' is no memory size"),
         (["--memory", "512,"], "--memory 512,: '' is no memory size"),
+        (["--memory", "128,0128"], "--memory 128,0128: 128 is there twice. Try each size once"),
         (
             ["--memory", "10240"],
             "--memory 10240: this machine has 2 CPUs, which are those of 3,538 MB: 10,240 MB",
@@ -106,7 +107,7 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> Swept:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr("os.getloadavg", lambda: (0.9, 9, 9))
 
-    def run(asked: list[int] | None, target: Target | None = None, **plan: int) -> Sweep:
+    def run(asked: list[int] | None, target: Target | None = None, **plan: Any) -> Sweep:
         plan = {"invocations": 2, "warm_up": 1} | plan
         given = (target or resolve(HASHING), ["a", "b"], Plan(**plan), Commands(again="truemem check"))
         return LocalSweep(*given, lambda *_: None).run(asked)
@@ -206,6 +207,13 @@ def test_a_busy_machine_is_said(swept: Swept, monkeypatch: pytest.MonkeyPatch) -
     assert swept([256]).notices == [
         "this machine is busy (load 1.1): large sizes look slower than they are. Try it again later"
     ]
+
+
+def test_fewer_rounds_are_said(swept: Swept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_sweep, "PATIENCE_S", 0.0)
+    said = Plan().cut(10)
+    assert swept([256], invocations=None).notices == [said]
+    assert "with 10 of 50 timed invocations a size. --invocations N has no such limit" in said
 
 
 def test_rounds_end_after_five_minutes() -> None:

@@ -44,7 +44,7 @@ Examples:
 \b
 Exit codes:
   0  a size is suggested
-  1  something speaks against every size: killed, too slow, less than 20 % headroom
+  1  something speaks against every size: killed, failing, too slow, less than 20 % headroom
   2  it is not known: the input cannot be used, invocations failed, or the result could not be written; or the
      function in AWS could not be put back: the message says how
   130, 131, 143  Ctrl-C, SIGQUIT or SIGTERM: what is known so far is printed
@@ -52,13 +52,15 @@ Exit codes:
 
 
 def sizes_of(text: str) -> list[int]:
-    """Parse `128,512`: sizes in MB, each once, in order. Raises BadInput."""
+    """Parse `128,512`: sizes in MB, in order. Raises BadInput, also for one that is there twice."""
     sizes = set()
     for each in text.split(","):
         if not each.strip().isdecimal() or not LEAST_MIB <= int(each) <= MOST_MIB:
             raise BadInput(
                 f"--memory {text}: {each!r} is no memory size, {LEAST_MIB} to {MOST_MIB} MB. Try --memory 512,1024,1769"
             )
+        if int(each) in sizes:
+            raise BadInput(f"--memory {text}: {int(each)} is there twice. Try each size once")
         sizes.add(int(each))
     return sorted(sizes)
 

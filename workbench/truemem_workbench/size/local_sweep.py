@@ -64,6 +64,13 @@ class Plan:
         """True if so many rounds are enough, which took so long."""
         return self.invocations is None and done >= LEAST_ROUNDS and seconds > PATIENCE_S
 
+    def cut(self, done: int) -> str:
+        """Says that it is over, after so many rounds."""
+        return (
+            f"after {PATIENCE_S / 60:.0f} minutes it ended with {done} of {self.rounds} timed invocations a size."
+            " --invocations N has no such limit"
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
@@ -221,6 +228,7 @@ class LocalSweep:
                         invoke(*environments[-1], event)
             for number, event in enumerate(itertools.islice(itertools.cycle(self._events), plan.rounds)):
                 if plan.is_over(number, time.monotonic() - began):
+                    self._notices[plan.cut(number)] = None
                     return
                 for local, tally in environments:
                     invoke(local, tally, event)

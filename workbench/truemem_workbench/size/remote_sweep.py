@@ -253,6 +253,7 @@ class RemoteSweep:
         rounds = plan.warm_up + plan.rounds
         for number, event in enumerate(itertools.islice(itertools.cycle(self.events), rounds)):
             if plan.is_over(number - plan.warm_up, time.monotonic() - began):
+                self.notices[plan.cut(number - plan.warm_up)] = None
                 return
             for place, each in enumerate(group):
                 if not self.budget.permits(largest):
