@@ -21,6 +21,7 @@ from truemem_workbench.analysis.prices import GB_SECOND, REQUEST, computing
 from truemem_workbench.attach.lambda_calls import LambdaCalls
 from truemem_workbench.attach.records_file import RecordsFile, default_path
 from truemem_workbench.local.lifecycle.events import Report, parse_report
+from truemem_workbench.size import local_sweep
 from truemem_workbench.size.remote_sweep import TEMPORARY, Budget
 
 from tests.account.conftest import Account, denied
@@ -221,6 +222,47 @@ def test_events_are_those_of_its_log(truemem: Command, deployed: Deployed) -> No
     put_events(deployed.account.client("logs"), f"/aws/lambda/{NAME}", "a", [(at, '{"key": 1}')])
     assert size(truemem, "--memory", 512, "--invocations", 1, "--warm-up", 1, "--yes").code == 0
     assert deployed.events == [{"key": 1}] * 2
+
+
+EVENTS = "events.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("has_lines", "given", "command"),
+    [
+        (False, ["--event", "{}"], f"truemem attach {NAME}"),
+        (True, ["--event", "{}"], f"truemem check --event '{{}}' --function {NAME}"),
+        (
+            True,
+            [],
+            f"truemem events {NAME} --since 1h --output {EVENTS} && truemem check --function {NAME} --events {EVENTS}",
+        ),
+    ],
+)
+def test_what_may_grow_is_judged_before_a_size_is_applied(
+    truemem: Command, deployed: Deployed, has_lines: bool, given: list[str], command: str
+) -> None:
+    at = int(time.time() * 1000)
+    put_events(deployed.account.client("logs"), f"/aws/lambda/{NAME}", "a", [(at, '{"key": 1}')])
+    deployed.lines = has_lines
+
+    def grow(version: str, memory: int) -> None:
+        deployed.needs += 5
+
+    deployed.before_invoke = grow
+    ran = size(truemem, "--memory", 1024, "--invocations", 12, "--warm-up", 1, *given, "--yes", "--json")
+    assert ran.document["suggested"] == 1024
+    assert "so growth is not excluded" in ran.document["sentences"][0]
+    assert ran.document["next"] == command
+
+
+def test_fewer_invocations_after_five_minutes_are_said(
+    truemem: Command, deployed: Deployed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_sweep, "PATIENCE_S", 0.0)
+    ran = size(truemem, "--memory", 1024, "--event", "{}", "--yes", "--json")
+    assert ran.document["sizes"][0]["invocations"] == 13
+    assert "it ended with 10 of 50 timed invocations a size. --invocations N" in str(ran.document["notices"])
 
 
 def test_a_size_above_the_accounts_limit_is_left_out(truemem: Command, deployed: Deployed) -> None:

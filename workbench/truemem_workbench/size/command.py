@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ..analysis.finding import commands_local
+from ..analysis.finding import commands_deployed, commands_local
 from ..attach.session import session_options
 from ..check.command import environment_options, event_options, read_payloads, resolved_here
 from ..support.bad_input import BadInput, need
@@ -244,20 +244,34 @@ def _check_places(outputs: Sequence[Path]) -> None:
 
 
 def _next(context: click.Context, result: Result) -> str:
-    """The command to type next. For a suggested size the one that asks whether memory stays there."""
+    """The command to type next. For a suggested size the one that asks whether memory stays there; in AWS only if that
+    is in doubt."""
     again = typed(context, "truemem size")
     if result.is_cut:
         return again
     if result.finding is not None:
         return result.finding.next
-    if result.choice.suggested is not None and (name := context.params["function_name"]):
-        return f"truemem size --function {shlex.quote(name)} --apply {result.choice.suggested.memory}"
-    if result.choice.suggested is not None:
-        return f"{typed(context, 'truemem check', only=ALIKE)} --memory {result.choice.suggested.memory}"
+    suggested, name = result.choice.suggested, context.params["function_name"]
+    if suggested is not None and name is None:
+        return f"{typed(context, 'truemem check', only=ALIKE)} --memory {suggested.memory}"
+    if suggested is not None and suggested.may_grow:
+        return _judging(context, name, is_attached=suggested.finding is not None)
+    if suggested is not None:
+        return f"truemem size --function {shlex.quote(name)} --apply {suggested.memory}"
     against = {reason for each in result.choice.against.values() for reason in each}
     if "slow" in against:
         return typed(context, "truemem size", but=("--max-duration",))
     return typed(context, "truemem size", but=("--memory",)) if against & {"killed", "headroom"} else again
+
+
+def _judging(context: click.Context, name: str, *, is_attached: bool) -> str:
+    """What judges whether a function in AWS grows: it needs the sidecar's lines, and the events that were tried."""
+    if not is_attached:
+        return f"truemem attach {shlex.quote(name)}"
+    judge = typed(context, "truemem check", only=("--function", "--event", "--events"))
+    if context.params["event"] is not None or context.params["events"] is not None:
+        return judge
+    return f"{commands_deployed(name).explain} && {judge} --events events.jsonl"
 
 
 def _write(result: Result, as_json: bool, outputs: Sequence[Path]) -> bool:
