@@ -34,8 +34,9 @@ SLOWER = 3.0
 """Most that p99 may become times what it is now, at worst, for a size that is proposed."""
 PERIOD_MS, LONGEST_PERIOD_MS = 20.0, 100.0
 """Of the quota: as pauses on Lambda look (pwrdrvr/lambda-dispatch#246), and Linux's default. AWS does not say."""
-OVERRUN_MS = 1.0
-"""What a burst gets beyond its quota, on average: the kernel looks at ticks of 4 ms (fitted to benchmarks/size.py)."""
+TICK_MS = 4.0
+"""The kernel charges a running thread at each tick, of CONFIG_HZ=250. What a burst gets beyond its quota until then,
+half a tick at the median, is taken from the next one."""
 MOST_VCPUS = 6.0
 COLD = 0.1
 """More CPU time where a smaller quota interrupts it, as caches go cold: 0 to 20 % in benchmarks/size.py."""
@@ -197,11 +198,16 @@ def _shortest(cpu: Floats, vcpus: float) -> Floats:
 def _likely(duration: Floats, cpu: Floats, now: float, then: float) -> Floats:
     """Threads only where the CPU time says so; more of them than it shows where the quota of several was used up."""
     threads = np.maximum(1.0, np.where(_used_up(duration, cpu, now) & (now > 1), MOST_VCPUS, cpu / duration))
+    return np.maximum(0, duration - _throttled(cpu, threads, now)) + _throttled(cpu, threads, then)
 
-    def computing(vcpus: float) -> Floats:
-        if vcpus >= 1:
-            return np.asarray(cpu / np.minimum(vcpus, threads))
-        pauses = np.maximum(0, (cpu - OVERRUN_MS) / (vcpus * PERIOD_MS) - 1)
-        return np.asarray(cpu + pauses * PERIOD_MS * (1 - vcpus))
 
-    return np.maximum(0, duration - computing(now)) + computing(then)
+def _throttled(cpu: Floats, threads: Floats, vcpus: float) -> Floats:
+    """How long so much computing takes, on average over where in a period it begins and where in a slice it ends.
+
+    It saves half a period at the begin, since a whole quota is there at once; and at the end, on average half a slice
+    sooner than its quota would, half of the pause after it.
+    """
+    unthrottled = cpu / threads
+    saved = PERIOD_MS / 2 + (PERIOD_MS - PERIOD_MS * vcpus / threads) / 2
+    is_throttled = (vcpus < threads) & (cpu > vcpus * PERIOD_MS + TICK_MS / 2)
+    return np.where(is_throttled, np.maximum(unthrottled, cpu / vcpus - saved), unthrottled)
