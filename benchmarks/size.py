@@ -1,68 +1,80 @@
-"""Compares durations that are predicted from CPU time with those of a sweep over memory sizes.
+"""Compares durations that are predicted from CPU time with those of a sweep over memory sizes, and the local Lambda
+with the quota alone.
 
-Each handler runs under the quota of each size, a few invocations in turn. From what was seen at one size every other
-within a factor of 8 is predicted. Exit codes: 0 measured, 1 fewer than 90 % of the predictions are within 15 %, or a
-size that the report would propose is dearer, 2 not measured (no permission for a cpu cgroup).
+Each handler runs under the quota of each size, the sizes in turn. From what was seen at one size every other within a
+factor of 8 is predicted. Some handlers also run in the local Lambda, in the same rounds.
+
+Exit codes: 0 measured; 1 fewer than 90 % of the predictions are within 15 %, or a size that the report would propose is
+dearer or much slower, or the local Lambda is not within 10 % of the quota; 2 not measured (no permission for a cpu
+cgroup of v1).
 """
 
 from __future__ import annotations
 
-import math
-import os
-import random
 import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import combinations
 
 import click
 import numpy as np
 from truemem.config import VCPU_MIB
 from truemem_workbench.analysis.prices import GB_SECOND
-from truemem_workbench.analysis.size_prediction import ENOUGH, Invocations, predict
+from truemem_workbench.analysis.size_prediction import ENOUGH, SLOWER, Invocations, percentile, predict
+from truemem_workbench.analysis.sizing import Fit, fit_of
+from truemem_workbench.local.processes.cpu import PERIOD_US
 
 from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, shown
+from benchmarks.size_sweep import Swept, preferred, sweep
 
 RESULTS = ROOT / "benchmarks" / "results" / "size.md"
-FUNCTIONS = ROOT / "benchmarks" / "functions"
-HANDLERS = {
+IN_TURN = {
     "waits": "waiting",
     "hashes": "one thread that computes",
     "a_burst": "waiting, then a short burst",
     "in_turn": "waiting, then computing",
+    "objects": "JSON, made and parsed",
+    "pages": "fresh memory, and waiting",
+    "children": "two child processes, one after the other",
+    "node_computes": "Node.js: JSON",
+    "node_in_turn": "Node.js: waiting, then computing",
+}
+OTHERS = {
     "in_many_turns": "waiting and computing in 20 turns",
     "at_once": "computing while other requests wait",
     "threads": "two threads that compute",
-    "objects": "JSON, made and parsed",
-    "pages": "fresh memory, and waiting",
-    "children": "two child processes that compute",
     "matrices": "numpy, on all cores",
     "inference": "onnxruntime, on all cores",
-    "node_computes": "Node.js: JSON",
-    "node_in_turn": "Node.js: waiting, then computing",
     "node_pool": "Node.js: two threads of its pool",
 }
+COMPOSED = {f"composed_{seed}": f"composed at random, {seed}" for seed in range(1, 13)}
+HANDLERS = IN_TURN | OTHERS | COMPOSED
+GROUPS = {"one thread in turn": IN_TURN, "others": OTHERS, "composed at random": COMPOSED}
+IN_LOCAL_LAMBDA = ("hashes", "in_turn", "children", "node_computes")
 SIZES = (128, 256, 512, 1024, VCPU_MIB, 3008)
+MEGABYTES = [f"{size:,} MB" for size in SIZES]
 FACTOR = 8
 NEAR = 0.15
 ENOUGH_NEAR = 0.9
 SURE = 1.3
 """Width of an interval that says something."""
+ALIKE = 1.05
+"""Most by which two handlers of a pair differ in duration and in CPU time at one size."""
+APART = (1 + NEAR) / (1 - NEAR)
+"""No duration is within NEAR of two durations that are farther apart."""
+MOST_PAIRS = 5
+QUOTA = 0.1
+"""Most that the local Lambda may differ from the quota alone."""
 WHY = """\
-The likely p50 is of one thread that waits and computes in turn. It is wrong where waiting and computing overlap (in
-20 turns, or while other requests wait): a quota that is used up hides the waiting. It is wrong for several threads:
-below one vCPU their CPU time is that of one. numpy's and onnxruntime's threads spin while they wait for each other,
-so even their CPU time is another at each size.
+The likely p50 is of one thread that waits and computes in turn. Duration and CPU time at one size do not say whether
+they were in turn: a quota that is used up hides waiting between short computations and beside them, and below one vCPU
+the CPU time of several threads is that of one. numpy's and onnxruntime's threads spin while they wait for each other,
+so even their CPU time is another at each size. The spread over invocations does not tell either: where the quota was
+used up a ms of CPU time more takes 1,769 / size ms more for all of them, and where it was not, 1 ms.
+
+Handlers composed at random have one to eight steps: waiting, computing, computing in two threads, in a child, or while
+a request waits. Their work varies by half from one invocation to the next. All others do the same each time.
 """
-PERIOD_US = 20_000
-SHARES = 100_000
-"""Of the cpu cgroup, where others have 1,024: what the quota permits it has at once, also on a busy machine."""
-PAUSE_S = 0.05
-"""Longest pause between two invocations: a handler begins anywhere in a period."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +92,8 @@ class Compared:
     """True if it is a smaller size that the report would propose."""
     is_dearer: bool
     """True if it is dearer in the sweep, by more than 2 %."""
+    is_slow: bool
+    """True if its p99 in the sweep is more than SLOWER times what it was."""
 
     @property
     def error(self) -> float:
@@ -99,58 +113,14 @@ class Compared:
         return 0.95 * self.low <= self.swept <= 1.05 * self.high
 
 
-@contextmanager
-def worker(handler: str, group: Path) -> Iterator[subprocess.Popen[str]]:
-    """The loop of one handler, warm, in a cgroup of its own."""
-    program = "sizes.mjs" if handler.startswith("node_") else "sizes.py"
-    runtime = "node" if program.endswith("mjs") else sys.executable
-    group.mkdir()
-    try:
-        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-        (group / "cpu.shares").write_text(str(SHARES))
-        with subprocess.Popen(
-            [runtime, FUNCTIONS / program, handler], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as process:
-            try:
-                assert process.stdout is not None
-                process.stdout.readline()
-                for thread in Path(f"/proc/{process.pid}/task").iterdir():
-                    (group / "tasks").write_text(thread.name)
-                yield process
-            finally:
-                process.kill()
-    finally:
-        group.rmdir()
-
-
-def sweep(handler: str, rounds: int) -> dict[int, list[tuple[float, float]]]:
-    """Durations and CPU times in ms, by memory size. The sizes take turns, so that all see the same machine."""
-    seen: dict[int, list[tuple[float, float]]] = {size: [] for size in SIZES}
-    group = Path(f"/sys/fs/cgroup/cpu/truemem-size-{os.getpid()}")
-    with ExitStack() as stack:
-        process = stack.enter_context(worker(handler, group))
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for _ in range(rounds):
-            for size in SIZES:
-                (group / "cpu.cfs_quota_us").write_text(str(round(PERIOD_US * size / VCPU_MIB)))
-                time.sleep(random.uniform(0.02, PAUSE_S))
-                process.stdin.write("go\n")
-                process.stdin.flush()
-                duration, cpu = map(float, process.stdout.readline().split())
-                seen[size].append((duration, cpu))
-    return seen
-
-
-def compared(handler: str, seen: dict[int, list[tuple[float, float]]]) -> Iterator[Compared]:
-    for size, pairs in seen.items():
-        each = Invocations.of(size, pairs)
-        known = Invocations(size, each.duration_ms, each.cpu_ms, np.full(len(pairs), ENOUGH))
+def compared(handler: str, seen: Mapping[int, Sequence[tuple[float, float]]]) -> Iterator[Compared]:
+    at = {size: Invocations.of(size, pairs) for size, pairs in seen.items()}
+    for size, each in at.items():
+        known = Invocations(size, each.duration_ms, each.cpu_ms, np.full(len(each.count), ENOUGH))
         for other in SIZES:
             if other != size and max(size, other) <= FACTOR * min(size, other):
                 found = predict(known, other, GB_SECOND["x86_64"])
                 assert found is not None
-                swept = statistics.median(duration for duration, _ in seen[other])
                 yield Compared(
                     handler,
                     size,
@@ -158,69 +128,147 @@ def compared(handler: str, seen: dict[int, list[tuple[float, float]]]) -> Iterat
                     found.likely_p50,
                     found.p50.low,
                     found.p50.high,
-                    swept,
-                    is_proposed=other < size and found.is_cheaper,
-                    is_dearer=mean_gb_ms(other, seen) > 1.02 * mean_gb_ms(size, seen),
+                    middle(seen[other])[0],
+                    is_proposed=other < size and fit_of(size, other, found) is Fit.OVERSIZED,
+                    is_dearer=mean_gb_ms(at[other]) > 1.02 * mean_gb_ms(each),
+                    is_slow=percentile(at[other].duration_ms, at[other].count, 0.99) > SLOWER * found.p99_now,
                 )
 
 
-def mean_gb_ms(size: int, seen: dict[int, list[tuple[float, float]]]) -> float:
+def mean_gb_ms(seen: Invocations) -> float:
     """What is billed for an invocation, as the price of computing counts it."""
-    return size / 1024 * statistics.mean(math.ceil(duration) for duration, _ in seen[size])
+    return seen.size / 1024 * float(np.ceil(seen.duration_ms).mean())
 
 
-def row(handler: str, seen: dict[int, list[tuple[float, float]]], made: list[Compared]) -> list[str]:
-    worst = max(made, key=lambda each: abs(each.error))
-    return [
-        HANDLERS[handler],
-        *(f"{statistics.median(duration for duration, _ in seen[size]):,.0f}" for size in SIZES),
-        f"{statistics.median(cpu for _, cpu in seen[VCPU_MIB]):,.0f}",
-        f"{sum(each.is_near for each in made)} of {len(made)}",
-        f"{sum(each.is_covered for each in made)}",
-        f"{worst.error:+.0%}, {worst.seen:,} to {worst.size:,}",
-    ]
+@dataclass(frozen=True)
+class Table:
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str
+    text_columns: int = 1
+
+    def __str__(self) -> str:
+        """A section of Markdown."""
+        return f"## {self.title}\n\n{markdown(self.head, self.rows, self.text_columns)}\n\n{self.note}"
+
+
+def middle(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """p50 of the durations, and of the CPU times."""
+    duration, cpu = map(statistics.median, zip(*pairs, strict=True))
+    return duration, cpu
+
+
+def of_predictions(swept: Mapping[str, Swept], made: Sequence[Compared], rounds: int) -> Table:
+    rows = []
+    for name, each in swept.items():
+        its = [one for one in made if one.handler == name]
+        worst = max(its, key=lambda one: abs(one.error))
+        rows.append(
+            [
+                HANDLERS[name],
+                *(f"{middle(each.plain[size])[0]:,.0f}" for size in SIZES),
+                f"{middle(each.plain[VCPU_MIB])[1]:,.0f}",
+                f"{sum(one.is_near for one in its)} of {len(its)}",
+                f"{sum(one.is_covered for one in its)}",
+                f"{worst.error:+.0%}, {worst.seen:,} to {worst.size:,}",
+            ]
+        )
+    groups = "; ".join(f"{group}: {near([one for one in made if one.handler in of])}" for group, of in GROUPS.items())
+    covered = sum(one.is_covered for one in made) / len(made)
+    proposed, sure = [one for one in made if one.is_proposed], [one for one in made if one.is_sure]
+    return Table(
+        "Predicted and swept",
+        ["handler", *MEGABYTES, "CPU", f"within {NEAR:.0%}", "in interval", "worst"],
+        rows,
+        f"p50 of the duration at each size, and of the CPU time at {VCPU_MIB:,} MB, in ms. {rounds} invocations each,"
+        f" in turn, under the quota of the size in periods of {PERIOD_US // 1000} ms. From each size to each other"
+        f" within a factor of {FACTOR}, the likely p50 was within {NEAR:.0%} of the swept one in {near(made)}"
+        f" ({ENOUGH_NEAR:.0%} are wanted). {groups}. The swept one was in the interval, or within 5 % of it, in"
+        f" {covered:.0%}. Where the interval is no wider than {SURE - 1:.0%}, the likely p50 was as near in"
+        f" {near(sure)}. Of {len(proposed)} smaller sizes that the report would propose,"
+        f" {sum(one.is_dearer for one in proposed)} were dearer in the sweep, and p99 was more than {SLOWER:.0f} times"
+        f" as long in {sum(one.is_slow for one in proposed)}.",
+    )
+
+
+def near(made: Sequence[Compared]) -> str:
+    return f"{sum(one.is_near for one in made) / len(made):.0%} of {len(made)}" if made else "none"
+
+
+def of_pairs(swept: Mapping[str, Swept]) -> Table:
+    """Two handlers that are alike at one size, and APART at another."""
+    found = []
+    for one, two in combinations(swept, 2):
+        at = {size: (middle(swept[one].plain[size]), middle(swept[two].plain[size])) for size in SIZES}
+        ratio = {size: apart(a, b) for size, ((a, _), (b, _)) in at.items()}
+        alike = [size for size, (a, b) in at.items() if max(map(apart, a, b)) <= ALIKE]
+        others = [(ratio[to], seen, to) for seen in alike for to in SIZES if 1 / FACTOR <= seen / to <= FACTOR]
+        if others and (farthest := max(others))[0] > APART:
+            _, seen, to = farthest
+            cells = (
+                f"{HANDLERS[name]}: {at[seen][of][0]:,.0f} ms ({at[seen][of][1]:,.0f} of CPU time) at {seen:,} MB,"
+                f" {at[to][of][0]:,.0f} ms at {to:,} MB"
+                for of, name in enumerate((one, two))
+            )
+            found.append((ratio[to], list(cells)))
+    return Table(
+        "The same duration and CPU time, but not at another size",
+        ["one handler", "another"],
+        [cells for _, cells in sorted(found, reverse=True)[:MOST_PAIRS]],
+        f"No formula of duration and CPU time is within {NEAR:.0%} of both. {len(found)} pairs of handlers are within"
+        f" {ALIKE - 1:.0%} of each other at one size, and so far apart at another; of these the farthest.",
+        text_columns=2,
+    )
+
+
+def apart(one: float, other: float) -> float:
+    return max(one, other) / min(one, other)
+
+
+def of_local_lambda(ratios: Mapping[str, Sequence[float]]) -> Table:
+    return Table(
+        "The local Lambda over the quota alone",
+        ["handler", *MEGABYTES],
+        [[HANDLERS[name], *(f"{ratio:.2f}" for ratio in each)] for name, each in ratios.items()],
+        "p50 of the duration, in the same rounds, as the handler measures it: the runtime's own CPU time is not in it.",
+    )
 
 
 @click.command(help=__doc__)
-@click.option("--rounds", default=12, show_default=True)
+@click.option("--rounds", default=20, show_default=True)
 @click.option(
     "--handler", "names", multiple=True, type=click.Choice(list(HANDLERS)), help="Only these; writes nothing."
 )
 def main(rounds: int, names: tuple[str, ...]) -> None:
     """See the module."""
-    rows, everything = [], []
-    with measuring() as bar:
-        advance = bar("handlers", len(names or HANDLERS))
-        for handler in names or HANDLERS:
-            seen = sweep(handler, rounds)
-            made = list(compared(handler, seen))
-            rows.append(row(handler, seen, made))
-            everything += made
+    chosen = names or tuple(HANDLERS)
+    with measuring() as bar, preferred() as group:
+        advance = bar("handlers", len(chosen))
+        swept: dict[str, Swept] = {}
+        for name in chosen:
+            swept[name] = sweep(name, SIZES, rounds, group, is_local=name in IN_LOCAL_LAMBDA)
             advance()
-    near = sum(each.is_near for each in everything) / len(everything)
-    sure = [each for each in everything if each.is_sure]
-    proposed = [each for each in everything if each.is_proposed]
-    dearer = sum(each.is_dearer for each in proposed)
-    covered = sum(each.is_covered for each in everything) / len(everything)
-    head = ["handler", *(f"{size:,} MB" for size in SIZES), "CPU", f"within {NEAR:.0%}", "in interval", "worst"]
-    period_ms = PERIOD_US // 1000
-    note = (
-        f"p50 of the duration at each size, and of the CPU time at {VCPU_MIB:,} MB, in ms. {rounds} invocations each,"
-        f" in turn, under the quota of the size in periods of {period_ms} ms. From each size to each other within a"
-        f" factor of {FACTOR}, the likely p50 was within {NEAR:.0%} of the swept one in {near:.0%} of {len(everything)}"
-        f" predictions ({ENOUGH_NEAR:.0%} are wanted); the swept one was in the interval, or within 5 % of it, in"
-        f" {covered:.0%}. Where the interval is no wider than {SURE - 1:.0%}, the likely p50 was as near in"
-        f" {sum(each.is_near for each in sure)} of {len(sure)}. Of {len(proposed)} smaller sizes that the report would"
-        f" propose, {dearer} were dearer in the sweep."
-    )
+    made = [one for name, each in swept.items() for one in compared(name, each.plain)]
+    ratios = {
+        name: [middle(each.local[size])[0] / middle(each.plain[size])[0] for size in SIZES]
+        for name, each in swept.items()
+        if each.local
+    }
+    tables = (of_predictions(swept, made, rounds), of_pairs(swept), of_local_lambda(ratios))
     from rich.console import Console
 
-    Console().print(shown("Predicted and swept", head, rows))
-    click.echo(note)
+    for table in tables:
+        Console().print(shown(table.title, table.head, table.rows))
+        click.echo(table.note)
     if not names:
-        table = markdown(head, rows)
-        RESULTS.write_text(f"# Durations predicted at other sizes\n\n{machine()}\n\n{table}\n\n{note}\n\n{WHY}")
-    promises = {f"{near:.0%} within {NEAR:.0%}": near < ENOUGH_NEAR, f"{dearer} proposals dearer": dearer > 0}
+        RESULTS.write_text("\n\n".join(["# Durations at other sizes", machine(), *map(str, tables), WHY]))
+    promises = {
+        f"{near(made)} within {NEAR:.0%}": sum(one.is_near for one in made) < ENOUGH_NEAR * len(made),
+        "a proposal was dearer": any(one.is_proposed and one.is_dearer for one in made),
+        "a proposal was slow": any(one.is_proposed and one.is_slow for one in made),
+        "the local Lambda is not as the quota": any(abs(each - 1) > QUOTA for of in ratios.values() for each in of),
+    }
     exit_if_broken([promise for promise, is_broken in promises.items() if is_broken])
 
 

@@ -1,4 +1,4 @@
-// The same loop as in sizes.py, in Node.js.
+// The same as sizes.py, in Node.js.
 import { createHash, pbkdf2 } from "node:crypto";
 import { createInterface } from "node:readline";
 import { setTimeout as wait } from "node:timers/promises";
@@ -21,14 +21,19 @@ const handlers = {
   node_pool: () => Promise.all([1, 2].map(() => promisify(pbkdf2)("a", "b", 40_000, 32, "sha256"))),
 };
 
-const handler = handlers[process.argv[2]];
-await handler();
-console.log(process.pid);
-for await (const _ of createInterface({ input: process.stdin })) {
+const measured = async (name) => {
   const begun = performance.now();
   const before = process.cpuUsage();
-  await handler();
+  await handlers[name]();
   const duration = performance.now() - begun;
   const { user, system } = process.cpuUsage(before);
-  console.log(duration, (user + system) / 1000);
+  return [duration, (user + system) / 1000];
+};
+
+export const handler = () => measured(process.env.WORK);
+
+const [name] = process.argv.slice(2);
+if (name in handlers) {
+  console.log("ready");
+  for await (const _ of createInterface({ input: process.stdin })) console.log(...(await measured(name)));
 }

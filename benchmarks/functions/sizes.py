@@ -1,19 +1,23 @@
-"""A dozen handlers that compute and wait in different ways, and a loop that measures one of them.
+"""A dozen handlers that compute and wait in different ways, others composed at random, and a loop that measures one.
 
-Reads a line for each invocation, and answers with its duration and CPU time in ms, children that ended included.
+The loop reads a line for each invocation, and answers with its duration and CPU time in ms, children that ended
+included. As a Lambda function: `handler`, with the name of one of them in the variable WORK; it returns the same.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
+import math
 import os
 import random
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 DATA = random.Random(1).randbytes(1 << 20)
@@ -40,7 +44,8 @@ def a_burst() -> None:
 
 
 def in_turn() -> None:
-    time.sleep(0.08)
+    """As long as `in_many_turns`, and as much CPU time, where nothing throttles them."""
+    time.sleep(0.082)
     computed(40)
 
 
@@ -59,7 +64,8 @@ def at_once() -> None:
 
 
 def threads() -> None:
-    list(POOL.map(computed, [40, 40]))
+    """As much CPU time as `hashes`."""
+    list(POOL.map(computed, [60, 60]))
 
 
 def objects() -> None:
@@ -77,7 +83,11 @@ def pages() -> None:
 
 def children() -> None:
     for _ in range(2):
-        subprocess.run(["sha256sum"], input=DATA * 16, stdout=subprocess.DEVNULL, check=True)
+        child(16)
+
+
+def child(mib: int) -> None:
+    subprocess.run(["sha256sum"], input=DATA * mib, stdout=subprocess.DEVNULL, check=True)
 
 
 def matrices() -> None:
@@ -115,19 +125,64 @@ def _session() -> object:
     return onnxruntime.InferenceSession(model.SerializeToString())
 
 
+def at_once_with(ms: float) -> None:
+    """Computes while a request waits."""
+    asked = POOL.submit(time.sleep, ms / 1000)
+    computed(round(ms / 2))
+    asked.result()
+
+
+STEPS: dict[str, tuple[float, Callable[[float], object]]] = {
+    "waits": (0.45, lambda ms: time.sleep(ms / 1000)),
+    "computes": (0.3, lambda ms: computed(round(ms))),
+    "computes in two threads": (0.1, lambda ms: list(POOL.map(computed, [round(ms)] * 2))),
+    "computes in a child": (0.05, lambda ms: child(1 + round(ms / 2))),
+    "computes while it waits": (0.1, at_once_with),
+}
+"""How often a step is of that kind, and what it does for so many ms, roughly."""
+
+
+def composed(seed: int) -> Callable[[], None]:
+    """One to eight steps of 2 to 60 ms. The work varies by half from one invocation to the next, as real work does:
+    the same in the nth invocation of each process."""
+    chance = random.Random(seed)
+    kinds = chance.choices(list(STEPS), [often for often, _ in STEPS.values()], k=chance.randint(1, 8))
+    steps = [(STEPS[kind][1], math.exp(chance.uniform(math.log(2), math.log(60)))) for kind in kinds]
+
+    def run() -> None:
+        for step, ms in steps:
+            step(ms * chance.uniform(0.5, 1.5))
+
+    return run
+
+
+@functools.cache
+def named(name: str) -> Callable[[], object]:
+    """The handler of this name; `composed_7` is the one that is composed with seed 7."""
+    kind, _, seed = name.rpartition("_")
+    found: Callable[[], object] = composed(int(seed)) if kind == "composed" else globals()[name]
+    return found
+
+
 def _cpu_ms() -> float:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return 1000 * sum(each.ru_utime + each.ru_stime for each in used)
 
 
+def measured(name: str) -> tuple[float, float]:
+    begun, before = time.perf_counter(), _cpu_ms()
+    named(name)()
+    return 1000 * (time.perf_counter() - begun), _cpu_ms() - before
+
+
+def handler(_event: object, _context: object) -> tuple[float, float]:
+    return measured(os.environ["WORK"])
+
+
 def main() -> None:
-    handler = globals()[sys.argv[1]]
-    handler()
-    print(os.getpid(), flush=True)
+    print("ready", flush=True)
     for _ in sys.stdin:
-        begun, before = time.perf_counter(), _cpu_ms()
-        handler()
-        print(1000 * (time.perf_counter() - begun), _cpu_ms() - before, flush=True)
+        print(*measured(sys.argv[1]), flush=True)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def advise_size(seen: SizingFigures, *, headroom: float, gb_second: float) -> Si
         prediction, unpredicted = _best(computed, safe, seen.size, gb_second), computed.missing
     if prediction is not None:
         saving = Interval(prediction.cost_now - prediction.cost.high, prediction.cost_now - prediction.cost.low)
-    fit = _fit(seen.size, safe, prediction)
+    fit = fit_of(seen.size, safe, prediction)
     return Sizing(
         size=seen.size,
         need=seen.need,
@@ -142,7 +142,8 @@ def rounded_size(mib: float) -> int:
     return max(LEAST_MIB, math.ceil(mib / STEP_MIB) * STEP_MIB)
 
 
-def _fit(size: float | None, safe: int | None, prediction: Prediction | None) -> Fit:
+def fit_of(size: float | None, safe: int | None, prediction: Prediction | None) -> Fit:
+    """How a function's size fits it, and the smallest safe one, where it would be as predicted."""
     if safe is None or size is None:
         return Fit.UNKNOWN
     if safe >= size:
