@@ -56,7 +56,7 @@ LEVELS = {"LogFormat": "JSON", "ApplicationLogLevel": "ERROR", "SystemLogLevel":
 SETTINGS = [
     ({"Runtime": "nodejs24.x", "LoggingConfig": {"LogFormat": "Text"}, "PackageType": "Zip"}, "", ""),
     ({"Runtime": "python3.99"}, "! Its Runtime python3.99 is newer than what this truemem knows", "pip install"),
-    ({"Architectures": ["riscv64"]}, "! Its Architectures riscv64 is newer", "pip install --upgrade truemem"),
+    ({"Architectures": ["riscv64"]}, "! Its Architecture riscv64 is newer", "pip install --upgrade truemem"),
     ({"Runtime": "nodejs20.x"}, "! Its runtime is deprecated: from 2027-03-03 Lambda refuses", "--runtime nodejs24.x"),
     ({"Runtime": "go1.x"}, "! Its runtime is deprecated: from", "--runtime provided.al2023"),
     ({"Runtime": "python3.6"}, "! Its runtime is deprecated: since 2022-08-29 Lambda", "--runtime python3.14"),
@@ -85,7 +85,7 @@ def test_a_setting_has_a_sentence_and_a_command(configuration: dict[str, Any], t
 
 def test_a_durable_function_has_versions_and_replays() -> None:
     versions, replays = said(DurableConfig={"ExecutionTimeout": 9})
-    assert "stay with their version" in versions.text
+    assert "stays with its version" in versions.text
     assert ("may look like a leak" in replays.text, replays.fix.endswith("--by executionArn")) == (True, True)
 
 

@@ -55,4 +55,4 @@ def test_newer_values_are_named_and_known_ones_are_not() -> None:
     known = {"Runtime": "nodejs26.x", "PackageType": "Zip", "Architectures": ["arm64"], "TenancyConfig": None}
     assert [*newer_values(known)] == []
     newer = {"Runtime": "python3.16", "Architectures": ["riscv64"], "LoggingConfig": {"LogFormat": "CBOR"}}
-    assert [*newer_values(newer)] == [("Runtime", "python3.16"), ("LogFormat", "CBOR"), ("Architectures", "riscv64")]
+    assert [*newer_values(newer)] == [("Runtime", "python3.16"), ("Architecture", "riscv64"), ("LogFormat", "CBOR")]

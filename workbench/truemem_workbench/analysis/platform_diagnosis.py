@@ -49,7 +49,7 @@ def diagnose_settings(configuration: Mapping[str, Any], today: date) -> Iterator
     if configuration.get("DurableConfig"):
         yield Diagnosis(
             "ok",
-            "It is durable: executions that have begun stay with their version, and are measured as that is.",
+            "It is durable: an execution stays with its version, so the layer counts for those that begin later.",
             f"aws lambda publish-version --function-name {_name(configuration)}",
             "DurableConfig",
         )

@@ -134,7 +134,7 @@ def has_probe(runtime: str) -> bool:
 def starts_wrapper(runtime: str) -> bool:
     """True if Lambda starts this runtime through AWS_LAMBDA_EXEC_WRAPPER: those that are AWS's own, and not of an OS
     alone. A customer-managed one may, if its publisher has seen to it."""
-    return language(runtime) not in ("os-only", "go", "custom")
+    return language(runtime) not in ("os-only", "custom")
 
 
 def _layers(layers: tuple[str, ...], ours: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import click
 from ..aws.cloudwatch import source, source_options, way_option
 from ..support.bad_input import BadInput
 from ..support.options import Finite, check_outputs, chosen, format_options, output_option
+from ..support.platform_facts import ARCHITECTURES
 from ..support.untrusted_text import quoted
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ SINCE_SAVED = ("peak", "duration")
 @click.option("--headroom", default=20, show_default=True, type=Finite(0, 300), metavar="%", help="Added to the need.")
 @click.option(
     "--architecture",
-    type=click.Choice(["x86_64", "arm64"]),
+    type=click.Choice(ARCHITECTURES),
     default="x86_64",
     show_default=True,
     help="Whose price to take, in us-east-1.",

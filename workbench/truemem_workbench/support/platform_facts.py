@@ -165,28 +165,21 @@ LOG_CLASSES: Mapping[str, LogClass] = {
     "DELIVERY": LogClass("Delivery", metrics=False, queries=False, days=1),
 }
 
-_KNOWN = (
-    (("Runtime",), RUNTIMES),
-    (("PackageType",), PACKAGE_TYPES),
-    (("LoggingConfig", "LogFormat"), LOG_FORMATS),
-    (("LoggingConfig", "ApplicationLogLevel"), APPLICATION_LOG_LEVELS),
-    (("LoggingConfig", "SystemLogLevel"), SYSTEM_LOG_LEVELS),
-    (("TenancyConfig", "TenantIsolationMode"), TENANT_ISOLATION_MODES),
-)
-
 
 def newer_values(configuration: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Member and value, such as `("Runtime", "python3.16")`, of what GetFunctionConfiguration returns and the table
     does not have."""
-    for path, known in _KNOWN:
-        value: Any = configuration
-        for member in path:
-            value = (value or {}).get(member)
-        if value and value not in known:
-            yield path[-1], str(value)
-    yield from (
-        ("Architectures", each) for each in configuration.get("Architectures") or () if each not in ARCHITECTURES
+    logging, tenancy = (configuration.get(name) or {} for name in ("LoggingConfig", "TenancyConfig"))
+    values = (
+        ("Runtime", configuration.get("Runtime"), RUNTIMES),
+        ("PackageType", configuration.get("PackageType"), PACKAGE_TYPES),
+        *(("Architecture", each, ARCHITECTURES) for each in configuration.get("Architectures") or ()),
+        ("LogFormat", logging.get("LogFormat"), LOG_FORMATS),
+        ("ApplicationLogLevel", logging.get("ApplicationLogLevel"), APPLICATION_LOG_LEVELS),
+        ("SystemLogLevel", logging.get("SystemLogLevel"), SYSTEM_LOG_LEVELS),
+        ("TenantIsolationMode", tenancy.get("TenantIsolationMode"), TENANT_ISOLATION_MODES),
     )
+    yield from ((member, str(value)) for member, value, known in values if value and value not in known)
 
 
 def newer_text(member: str, value: str) -> str:
