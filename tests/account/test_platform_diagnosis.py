@@ -226,6 +226,7 @@ def test_what_lambda_would_not_invoke_is_not_invoked(
 ) -> None:
     account.function(NAME)
     account.said[NAME] = setting
+    assert command.removeprefix("Try ") in truemem("doctor", "--function", NAME).out
     assert command in truemem("doctor", NAME, "--follow", "--invoke").refusal
 
 

@@ -46,6 +46,8 @@ class Deployed:
         self.events: list[Any] = []
         self.sizes: list[int] = []
         """The memory sizes that it was given."""
+        self.reports = True
+        """False if its log tails have no REPORT."""
         self.before_invoke: Callable[[str, int], None] = lambda version, memory: None
         self.before_publish: Callable[[], None] = lambda: None
         self.most = 10_240
@@ -94,7 +96,7 @@ class Deployed:
             request, "error" if is_killed else "success", "Runtime.OutOfMemory" if is_killed else None, duration,
             round(duration + (init or 0)), memory, min(memory, self.needs), init,
         )  # fmt: skip
-        log = [f"START RequestId: {request}", report.line()]
+        log = [f"START RequestId: {request}", *([report.line()] if self.reports else [])]
         if self.lines and number > 1:  # the line of the invocation before
             log.insert(1, line(version, number - 1, requestId=f"{version}-{memory}-{number - 1}", PeakRSS=80.0))
         headers["x-amzn-requestid"] = request
@@ -200,6 +202,14 @@ def test_without_the_sidecar_the_peak_is_the_mark(truemem: Command, deployed: De
     ran = swept(truemem, "--json", sizes="1024")
     assert ran.document["sizes"][0]["peak"] == 100
     assert "peaks are Lambda's Max Memory Used" in str(ran.document["notices"])
+
+
+def test_without_report_it_says_where_to_look(truemem: Command, deployed: Deployed) -> None:
+    deployed.reports = False
+    ran = swept(truemem, "--json", sizes="1024")
+    assert ran.code == 2
+    assert f"no log tail had REPORT, so durations are not known. Try truemem doctor --function {NAME}" in str(ran)
+    assert deployed.is_as_it_was
 
 
 def test_sizes_begin_above_the_peak_of_the_function_as_it_is(truemem: Command, deployed: Deployed) -> None:

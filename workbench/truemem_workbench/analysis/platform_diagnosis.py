@@ -139,6 +139,14 @@ def diagnose_scaling(configuration: Mapping[str, Any], scaling: Mapping[str, Any
         yield Diagnosis("ok", text, evidence=evidence)
 
 
+def command_to_invoke(configuration: Mapping[str, Any]) -> str:
+    """What to type so that the function has a record. Lambda wants a tenant's id, or a version of a durable one."""
+    if configuration.get("TenancyConfig"):
+        return _command(configuration, "invoke", "--tenant-id ID answer.json")
+    version = ":$LATEST" if configuration.get("DurableConfig") else ""
+    return f"truemem doctor {shlex.quote(configuration['FunctionName'] + version)} --follow --invoke"
+
+
 def qualifier_of(configuration: Mapping[str, Any]) -> str:
     """The version that GetFunctionScalingConfig is asked for: where none is named, the latest published one."""
     version = str(configuration.get("Version") or "$LATEST")

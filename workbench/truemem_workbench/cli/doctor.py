@@ -26,6 +26,7 @@ from ..analysis.log_diagnosis import (
     read_log,
 )
 from ..analysis.platform_diagnosis import (
+    command_to_invoke,
     diagnose_log_class,
     diagnose_records,
     diagnose_scaling,
@@ -173,7 +174,7 @@ def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
     yield from diagnose_records(configuration)
     yield from _of_scaling(configuration)
     yield from of_lines(configuration, log)
-    invoke = f"truemem doctor {shlex.quote(configuration['FunctionName'])} --follow --invoke"
+    invoke = command_to_invoke(configuration)
     if found is None:
         text = "The log group is not there: the function was never invoked, or its role does not permit logs."
         yield Diagnosis("problem", text, f"{invoke}  # the role needs AWSLambdaBasicExecutionRole", group)
@@ -300,11 +301,12 @@ def follow(function: str, event: object | None, wait_s: float) -> Iterator[Diagn
 def _check_invocable(function: str, configuration: Mapping[str, Any]) -> None:
     """Raise BadInput if Lambda would refuse to invoke it so."""
     if configuration.get("TenancyConfig"):
-        command = f"aws lambda invoke --function-name {shlex.quote(function)} --tenant-id ID answer.json"
-        raise BadInput(f"{function} takes a tenant's id. Leave --invoke out, and invoke it twice yourself: {command}")
+        text = "takes a tenant's id. Leave --invoke out, and invoke it twice yourself"
+        raise BadInput(f"{function} {text}: {command_to_invoke(configuration)}")
     if configuration.get("DurableConfig") and ":" not in function:
-        command = f"truemem doctor '{function}:$LATEST' --follow --invoke"
-        raise BadInput(f"{function} is durable: it is invoked by a version or alias. Try {command}")
+        raise BadInput(
+            f"{function} is durable: it is invoked by a version or alias. Try {command_to_invoke(configuration)}"
+        )
 
 
 def _invoke_twice(lambdas: Any, function: str, event: object) -> None:

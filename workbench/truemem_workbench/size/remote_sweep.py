@@ -130,6 +130,10 @@ class RemoteSweep:
                 "no line of the sidecar was seen: peaks are Lambda's Max Memory Used, with all that the environment"
                 f" holds. For true peaks: truemem attach {self.state.name}"
             ] = None
+        if tried and not any(each.tally.marks for each in tried):  # a system log level of WARN may drop it
+            self.notices[
+                f"no log tail had REPORT, so durations are not known. Try truemem doctor --function {self.state.name}"
+            ] = None
         self.notices[f"its invocations have cost ${self.budget.spent:.4f}, by the prices of us-east-1"] = None
         log = next((e.remote.failures[-1].log for e in tried if e.remote.failing), ())
         return Sweep(trials=trials, notices=list(self.notices), signal=signal, failed=failed, log=log)
