@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from truemem_workbench.check.command import is_explicable
 from truemem_workbench.check.local_run import Run
 from truemem_workbench.check.target import Target, resolve
 from truemem_workbench.local import BadInput
 
 from tests.check.conftest import FUNCTIONS
+from tests.local.conftest import executable
 
 TEMPLATE = FUNCTIONS / "template.yaml"
 ROOT = Path(__file__).parents[2]
@@ -127,7 +129,19 @@ PROPERTIES = [
     ("Timeout: 5401, CapacityProviderConfig: {}", r"is 5401: Lambda has 1 to 5400\. Fix the template"),
     ("Handler: other.handler", r"no .*other\.py for Handler other\.handler of It in .*, which has no CodeUri"),
     ("Runtime: provided.al2023", r"no .*bootstrap of It in .*, which has no CodeUri"),
+    ("Runtime: java25", r"runs on java25: truemem starts .* such as `exec java .*AWSLambda steady\.handler`, and try"),
+    ("Runtime: dotnet10", r"such as `exec dotnet ASSEMBLY\.dll`"),
+    *((f"Runtime: {name}", rf"runs on {name}: .* Write .*/bootstrap, such as") for name in ("custom", "cobol85")),
 ]
+
+
+@pytest.mark.parametrize("runtime", ["java25", "ruby4.0", "dotnet10", "custom", "provided.al2023", "cobol85"])
+def test_a_bootstrap_beside_the_code_starts_any_runtime(tmp_path: Path, runtime: str) -> None:
+    program = executable(tmp_path / "bootstrap", "#!/bin/sh\n")
+    properties = f"{{Runtime: {runtime}, MemorySize: 256}}"
+    target = resolved(tmp_path, f"Resources: {{It: {{Type: AWS::Serverless::Function, Properties: {properties}}}}}")
+    assert (target.function.command, target.memory_mib) == ((str(program.resolve()),), 256)
+    assert is_explicable(target) is False
 
 
 @pytest.mark.parametrize(("given", "said"), PROPERTIES)

@@ -73,6 +73,12 @@ def test_any_name_of_the_module_may_be_a_handler(tmp_path: Path, name: str, text
         ("other.py:handler", "", r"no file .*other\.py\. Try PATH/app\.py:handler"),
         ("other", "", r"no file .*other\. Try PATH/app\.py:handler, or the path of a bootstrap executable"),
         ("code.txt:handler", "", r"code\.txt cannot be imported as a Python module\. Try a name like app\.py"),
+        (
+            "code.rb:Orders.handle",
+            "",
+            r"truemem starts .* such as `exec aws_lambda_ric code\.Orders\.handle`",
+        ),
+        ("code.jar:shop.Orders::handle", "", r"api\.client\.AWSLambda shop\.Orders::handle`, and try PATH/bootstrap"),
         ("code.sh", "#!/bin/sh", r"code\.sh is not executable\. Try chmod \+x .*code\.sh"),
     ],
 )

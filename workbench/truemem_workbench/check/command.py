@@ -357,7 +357,10 @@ def measured_here(
             cpu=cpu or resolved.cpu,
         )
         if explain and not is_explicable(resolved):
-            raise BadInput(f"{spec} is no handler in Python or Node.js: no other can be traced. Try --no-explain")
+            raise BadInput(
+                f"{spec} is no handler in Python or Node.js: no other can be traced. Try truemem check"
+                f" {spec} --no-explain; its own tools name what grows: docs/patterns.md#from-an-alarm-to-the-line"
+            )
         measurement = local_run.measure(
             resolved, payloads, plan, limits, exact=exact, probe=probe, extensions=extensions, progress=progress
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..local import Function
-from ..local.configuration.function import WRAPPER
+from ..local.configuration.function import STARTED, WRAPPER, bootstrap_line
 from ..local.configuration.node_function import SUFFIXES, from_node_handler
 from ..support.bad_input import BadInput
 from ..support.platform_facts import (
@@ -24,6 +24,7 @@ from ..support.platform_facts import (
     MOST_MIB,
     MOST_TIMEOUT_S,
     MOST_VARIABLE_BYTES,
+    language,
 )
 
 
@@ -184,14 +185,17 @@ def _function(
             f" {BUILT}:{where.partition(' ')[0]}, or APP.py:HANDLER"
         )
     runtime = properties.get("Runtime")
-    if isinstance(runtime, str) and runtime.startswith("provided"):
-        if not (code / "bootstrap").is_file():
-            raise BadInput(f"no {code / 'bootstrap'}{_guessed(properties, where)}. Try sam build, and {BUILT}:ID")
-        return Function.from_bootstrap(code / "bootstrap"), None, None
-    is_node = isinstance(runtime, str) and runtime.startswith("nodejs")
-    if isinstance(runtime, str) and not is_node and not runtime.startswith("python"):
-        raise BadInput(f"{where} runs on {runtime}: Python, Node.js and `provided` can be checked here")
     handler = properties.get("Handler")
+    of = language(runtime) if isinstance(runtime, str) else "python"
+    is_node = of == "nodejs"
+    if of not in ("python", "nodejs"):
+        bootstrap = code / "bootstrap"
+        if not bootstrap.is_file() and of == "os-only":
+            raise BadInput(f"no {bootstrap}{_guessed(properties, where)}. Try sam build, and {BUILT}:ID")
+        if not bootstrap.is_file():
+            start = bootstrap_line(of, handler if isinstance(handler, str) else "HANDLER")
+            raise BadInput(f"{where} runs on {runtime}: {STARTED}. Write {bootstrap}, such as `{start}`, and try again")
+        return Function.from_bootstrap(bootstrap), None, None
     if not isinstance(handler, str) or "." not in handler:
         raise BadInput(f"Handler of {where} is {handler!r}, not MODULE.FUNCTION. Try APP.py:HANDLER")
     module, _, name = handler.rpartition(".")

@@ -22,11 +22,28 @@ from typing import Any
 
 from ...support import client_start
 from ...support.bad_input import BadInput, need
-from ...support.platform_facts import version
+from ...support.platform_facts import Language, version
 
 OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
 """Handler of the scenario `out-of-memory`. Only the function's process imports it, and pays for its packages."""
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"  # variable with the program through which Lambda starts a managed runtime
+
+
+STARTED = "truemem starts handlers in Python and Node.js, and executables that speak the Runtime API"
+OTHER_LANGUAGES: Mapping[str, Language] = {
+    ".rb": "ruby", ".jar": "java", ".class": "java", ".java": "java", ".dll": "dotnet", ".cs": "dotnet",
+}  # fmt: skip
+"""By the ending of a file: languages whose runtime client a bootstrap has to start."""
+
+
+def bootstrap_line(of: Language | None, handler: str) -> str:
+    """The line of a bootstrap that starts AWS's runtime client for this language."""
+    clients = {
+        "ruby": f"exec aws_lambda_ric {handler}",
+        "java": f"exec java -cp 'lib/*' com.amazonaws.services.lambda.runtime.api.client.AWSLambda {handler}",
+        "dotnet": "exec dotnet ASSEMBLY.dll",
+    }
+    return clients.get(of or "", "exec ./PROGRAM")
 
 
 @dataclass(frozen=True)
@@ -89,6 +106,10 @@ class Function:
         The file is parsed, not imported: its code runs only in the function's process. Raises BadInput. What our own
         Python cannot parse is `unparsed`: run it by `with_project_python`, or call `checked`.
         """
+        file, _, asked = spec.partition(":")
+        if of := OTHER_LANGUAGES.get(Path(file).suffix):
+            start = bootstrap_line(of, f"{Path(file).stem}.{asked}" if of == "ruby" else asked)
+            raise BadInput(f"{file}: {STARTED}. Write a bootstrap, such as `{start}`, and try PATH/bootstrap")
         name, _, handler = spec.rpartition(":")
         path = Path(name)
         if not path.is_file():
