@@ -147,7 +147,8 @@ GATE_KIB = 1.0
 GIVEN_BACK = 0.5
 """Growth has been given back if so much of it is gone."""
 CERTAIN_KIB = 0.01
-"""Growth is certain if the low end of its interval is above this: the line has two decimals."""
+"""Growth is certain if the low end of its interval is above this, or comes to LEAST_KIB in all: an instance of 14 days
+may serve a hundred million requests."""
 SMALL_KIB, EARLY_KIB, RUNTIME_KIB = 128, 1.0, 0.3
 """Certain growth is not reported below this in all, nor, early, below EARLY_KIB per invocation, nor later below
 RUNTIME_KIB: clients of a runtime keep as much of each invocation (glibc's setenv, for the trace id)."""
@@ -200,7 +201,7 @@ class LeakVerdict:
         per_level = invocations / len(levels)
         seen = self._see(judged, per_level)
         rate, low, _ = self.growth
-        is_certain = low > CERTAIN_KIB
+        is_certain = low > min(CERTAIN_KIB, LEAST_KIB / invocations)
         is_large = seen.slope * len(judged) > LEAST_KIB
         going = going_on(floors, first, seen)
         if self.since:
@@ -361,9 +362,10 @@ class Drift:
         if not verdict.name:
             return {}
         growth, low, high = verdict.growth
-        members: dict[str, object] = {"verdict": verdict.name, "perInvocationKiB": round(growth, 2) + 0.0}
-        if verdict.name in (GROWING, WARMING):  # every byte of a line is paid for
-            members["low"], members["high"] = round(low, 2), round(high, 2)
+        digits = 5 if verdict.name == GROWING and growth < 0.1 else 2  # every byte of a line is paid for
+        members: dict[str, object] = {"verdict": verdict.name, "perInvocationKiB": round(growth, digits) + 0.0}
+        if verdict.name in (GROWING, WARMING):
+            members["low"], members["high"] = round(low, digits), round(high, digits)
             if self._last_ms > self._first_ms:
                 per_ms = growth * (self._seen - 1) / (self._last_ms - self._first_ms)
                 members["perMinuteKiB"] = round(per_ms * 60_000, 2)

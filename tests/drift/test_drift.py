@@ -2,12 +2,24 @@
 
 import json
 from collections.abc import Callable
-from typing import get_args
+from typing import Any, get_args
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem.verdict import BLOCK, GROWING, GROWING_FROM, INSUFFICIENT, LEVELS, MINIMUM, URGENT_UNTIL, WARMING, Drift
+from truemem.verdict import (
+    BLOCK,
+    GROWING,
+    GROWING_FROM,
+    INSUFFICIENT,
+    LEVELS,
+    MINIMUM,
+    URGENT_UNTIL,
+    WARMING,
+    Drift,
+    look_schedule,
+)
 from truemem_workbench.analysis.drift import Name, Point, Verdict, judge
 from truemem_workbench.analysis.drift import points as curve_of
 
@@ -176,6 +188,25 @@ def test_its_rate_is_right_however_long_it_lives(count: int) -> None:
     assert document["invocationsLeft"] == 1000
     assert json.loads(json.dumps(document)) == document
     assert "invocationsLeft" not in fed(line(8, count)).document(count, room_kib=None)  # the limit is not known
+
+
+@pytest.mark.parametrize(("kib", "verdict"), [(0.009, "growing"), (0.005, "growing"), (0.0, "stable")])
+def test_a_leak_of_a_few_bytes_is_one_in_14_days(kib: float, verdict: str) -> None:
+    """Of a hundred million requests, each of which the sidecar has seen as one of 40 levels; 2 GiB."""
+    drift, random = Drift(), np.random.default_rng(1)
+    room_kib = 0.0
+    for stride, count in look_schedule():
+        invocations = stride * count
+        if invocations > 100_000_000:
+            break
+        levels = 300_000 + kib * stride * np.arange(count) + random.normal(0, 200, count)
+        room_kib = 2 * 1024 * 1024 - levels[-1]
+        drift.verdict.look(levels.tolist(), (levels - 100).tolist(), invocations, room_kib)
+    document: dict[str, Any] = drift.document(1, round(room_kib))
+    assert document["verdict"] == verdict
+    if verdict == "growing":
+        assert document["perInvocationKiB"] == pytest.approx(kib, rel=0.05)
+        assert document["low"] <= kib <= document["high"]
 
 
 def test_full_cache_is_no_leak_and_early_is_silent() -> None:
