@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 MS = 1_000_000
 
 RUNNING = 2048
-"""Requests that are kept while they run. A function has 1,600 at once at most (Lambda API, CapacityProviderConfig): of
-the oldest beyond that the report was lost. And those that are kept until the segment of their end is closed: others
-beyond are counted as lost, and get no record."""
+"""Requests that are kept while they run. 1,600 do at most (Lambda API, PerExecutionEnvironmentMaxConcurrency): if there
+are more, the report of the oldest was lost. And so many are kept until the segment of their end is closed: others get
+no record, and are counted as lost."""
 
 EARLY = 64
 """Reports kept at most that came in an earlier delivery than the start of their request."""
