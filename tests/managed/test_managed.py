@@ -30,6 +30,7 @@ from truemem.measure.recorder import Recorder
 from truemem.measure.watermark import Readings
 from truemem.measure.window import Window, current
 from truemem.platform.extensions_api import ApiError
+from truemem.platform.proxy import Invocation
 from truemem.platform.telemetry import TelemetryServer
 from truemem.records.pending_record import PendingRecord
 from truemem.support.clock import Clock
@@ -239,6 +240,21 @@ def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: Capture) -> Non
         clock.go()
     (line,) = lines(capfd)
     assert (line["requestId"], line["status"], line.get("reportMissing")) == ("a", "success", None)
+
+
+def test_what_has_not_ended_in_exact_mode_ends_with_its_report(capfd: Capture) -> None:
+    """Its worker has died, and asks for no other event. An instance lives for 14 days."""
+    connection: Any = None
+    invocation = Invocation(connection)
+    invocation.request_id = "a"
+    running = Running(TelemetryServer())
+    exact = running.sidecar._exact
+    exact.running = [invocation]
+    running.sidecar._requests.began(invocation, time.time_ns())
+    with running:
+        running.ends("a", status="error")
+        wait_until(lambda: "requestId" in capfd.readouterr().out)
+        assert exact.running == []
 
 
 def test_what_waits_to_share_a_line_is_printed_at_shutdown(capfd: Capture) -> None:

@@ -261,6 +261,8 @@ class ManagedInstances:
         record.others_killed(request.environment_kills)
         record.mark_reached(self._environment_state.high_water_mark)
         exact = request.take_exact_times()
+        if request.passage is not None and not exact:
+            self._exact.forget(request.passage.invocation)  # its worker has died, perhaps
         reached = request.reach(self._segments.segments, request.end_ns, 0 if exact else RESOLUTION_NS)
         record.close(Measured(self._window(request), NEXT_REQUEST if exact else "", peak=reached))
 
