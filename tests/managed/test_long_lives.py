@@ -41,9 +41,11 @@ class Function(OneProcess):
         super().__init__()
         self.now_ns, self.cpu_ns = BEGAN_NS, 0
         self.call_ns = 500_000
+        self.waits_ns = 0
+        """For a CPU."""
 
     def pass_time(self) -> None:
-        self.now_ns += self.call_ns
+        self.now_ns += self.call_ns + self.waits_ns
         self.cpu_ns += self.call_ns
 
 
@@ -158,6 +160,16 @@ def test_an_instance_of_14_days_does_not_grow(monkeypatch: pytest.MonkeyPatch) -
         tracemalloc.stop()
     assert instance.now() - BEGAN_NS > 14 * DAY
     assert held[1] < held[0] + 4096, held
+
+
+def test_on_a_busy_machine_telemetry_has_its_turn() -> None:
+    """A segment takes longer than it is to last, so the next one is always due."""
+    instance = Instance()
+    instance.process.call_ns, instance.process.waits_ns = 10_000, 10 * MS
+    instance.run(S)
+    instance.request("a", S, 100)
+    instance.run(2 * S)
+    assert instance.line("a")["status"] == "success"
 
 
 def test_a_request_whose_report_is_lost_ends_all_the_same() -> None:

@@ -79,11 +79,10 @@ class SegmentLoop:
 
     def end(self, cpu_before_ns: int) -> None:
         """End the open segment. `cpu_before_ns`: CPU time before the work for it began."""
-        self._ended_at_ns = self._clock.monotonic_ns()
         try:
             self._read()
         finally:
-            now_ns = self._clock.monotonic_ns()
+            now_ns = self._ended_at_ns = self._clock.monotonic_ns()  # whatever it took, all else has its turn
             self.budget.spend(self._clock.cpu_ns() - cpu_before_ns, now_ns)
             self._affordable_at_ns = now_ns + self.budget.wait_ns(now_ns)
 
