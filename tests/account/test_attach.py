@@ -14,6 +14,8 @@ from moto.awslambda.exceptions import InvalidParameterValueException, LambdaClie
 from moto.awslambda.models import LambdaFunction
 from truemem_workbench.attach.change import (
     CHAINED,
+    CLOUDWATCH,
+    COLLECTOR_CONFIG,
     EXACT,
     HEAP_FOLDER,
     NODE_OPTIONS,
@@ -140,6 +142,46 @@ def test_no_wrapper_where_nothing_starts_it(truemem: Command, account: Account, 
     assert ran.code == 0
     assert account.held("one") == ([f"{ARN}x86_64:1"], {WRAPPER: EXACT} if starts else {})
     assert ("attached in the default mode" in ran.out) is not starts
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"TRUEMEM_OUTPUT": "emf,otlp", COLLECTOR_CONFIG: CLOUDWATCH}),
+        ({"TRUEMEM_OUTPUT": "json"}, {"TRUEMEM_OUTPUT": "json,otlp", COLLECTOR_CONFIG: CLOUDWATCH}),
+        (
+            {"TRUEMEM_OUTPUT": "otlp", COLLECTOR_CONFIG: "/opt/x"},
+            {"TRUEMEM_OUTPUT": "otlp", COLLECTOR_CONFIG: "/opt/x"},
+        ),
+    ],
+)
+def test_a_collector_comes_and_goes_with_the_layer(
+    truemem: Command, account: Account, before: dict[str, str], after: dict[str, str]
+) -> None:
+    older, collector = account.layer("collector"), account.layer("collector")
+    account.function("one", variables=before)
+    account.function("two", Layers=[older], variables=before)
+    ran = truemem("attach", "one", "two", "--collector", collector, "--yes")
+    assert ran.code == 0, ran
+    assert "its role needs cloudwatch:PutMetricData" in ran.out
+    assert ("its collector has a configuration of its own" in ran.out) == (before.get(COLLECTOR_CONFIG) is not None)
+    assert account.held("one") == ([f"{ARN}x86_64:1", collector], after)
+    assert account.held("two") == ([collector, f"{ARN}x86_64:1"], after)
+    assert truemem("detach", "one", "two", "--yes").code == 0
+    assert (account.held("one"), account.held("two")) == (([], before), ([older], before))
+
+
+def test_a_collector_that_cannot_be_added_is_refused(truemem: Command, account: Account) -> None:
+    account.function("one")
+    elsewhere = account.layer("collector").replace("us-east-1", "eu-west-1")
+    assert "in another region" in reason(truemem("attach", "one", "--collector", elsewhere, "--yes", "--json"))
+    assert "not the ARN of a layer version" in truemem("attach", "one", "--collector", "collector", "--yes").refusal
+
+
+def test_without_our_layer_no_collector_reads_its_file(truemem: Command, account: Account) -> None:
+    account.function("one", variables={COLLECTOR_CONFIG: CLOUDWATCH, "A": "1"})
+    assert truemem("detach", "one", "--yes").code == 0
+    assert account.held("one").variables == {"A": "1"}
 
 
 def test_no_exact_brings_the_earlier_wrapper_back(truemem: Command, account: Account) -> None:

@@ -4,6 +4,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from truemem_workbench.attach.change import (
     CHAINED,
+    CLOUDWATCH,
+    COLLECTOR_CONFIG,
     EXACT,
     WRAPPER,
     Change,
@@ -18,10 +20,10 @@ from truemem_workbench.aws.layer_zips import is_ours
 
 OURS = [f"arn:aws:lambda:us-east-1:123456789012:layer:truemem-x86_64:{number}" for number in (1, 2)]
 OTHERS = [f"arn:aws:lambda:us-east-1:123456789012:layer:vendor-{number}:1" for number in (1, 2, 3)]
-NAMES = ["A", "B", WRAPPER, CHAINED, "TRUEMEM_AGGREGATE"]
+NAMES = ["A", "B", WRAPPER, CHAINED, COLLECTOR_CONFIG, "TRUEMEM_AGGREGATE"]
 
-variables = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["", "1", "2", EXACT, "/opt/vendor"]))
-wanted = st.dictionaries(st.sampled_from(NAMES[2:]), st.sampled_from(["60", EXACT, "/opt/vendor"]))
+variables = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["", "1", EXACT, CLOUDWATCH, "/opt/vendor"]))
+wanted = st.dictionaries(st.sampled_from(NAMES[2:]), st.sampled_from(["60", EXACT, CLOUDWATCH, "/opt/vendor"]))
 layers = st.lists(st.sampled_from([*OURS, *OTHERS]), unique=True, max_size=4).map(tuple)
 one_of_ours = layers.filter(lambda arns: sum(map(is_ours, arns)) <= 1)
 
@@ -33,8 +35,9 @@ def attached(now: tuple[tuple[str, ...], dict[str, str]], version: str, values: 
 
 
 def starts(held: tuple[str, ...], values: dict[str, str]) -> bool:
-    """True unless the function names our wrapper and has no layer with it."""
-    return values.get(WRAPPER) != EXACT or any(map(is_ours, held))
+    """True unless the function names a file of our layer and does not have it."""
+    names_one = values.get(WRAPPER) == EXACT or values.get(COLLECTOR_CONFIG) == CLOUDWATCH
+    return not names_one or any(map(is_ours, held))
 
 
 @settings(max_examples=500)

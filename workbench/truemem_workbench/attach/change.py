@@ -119,6 +119,8 @@ DEFAULT_PYTHON_PATH = "/var/runtime"
 NODE_OPTIONS, PRELOAD = "NODE_OPTIONS", "--require /opt/truemem/heap.cjs"
 """The heap probe of Node.js; a function without the layer does not start with it."""
 PRELOADED = re.compile(r"(?:^|\s)--require(?:\s+|=)/opt/truemem/heap\.cjs(?=\s|$)")
+COLLECTOR_CONFIG, CLOUDWATCH = "OPENTELEMETRY_COLLECTOR_CONFIG_URI", "/opt/truemem/cloudwatch.yaml"
+"""A collector's configuration; one that names a file which is not there does not start, nor does its function."""
 PREFIX = "TRUEMEM_"
 LINES = f"{PREFIX}LINES"
 """In which environments the lines of code that keep memory are profiled: `off`, `on`, or a share such as `10%`."""
@@ -238,7 +240,7 @@ def change_back(record: Change, layers: Layers, variables: Mapping[str, str]) ->
 
 def taken_off(layers: Layers, variables: Mapping[str, str]) -> Change:
     """Without a record: the change that removes everything that is truemem's from a function with our layer. Without
-    the layer no more than the wrapper and the preload are taken off, because the function does not start with them."""
+    the layer no more is taken off than names files of it: the function does not start with these."""
     if not any(map(is_ours, layers)):
         return change_to((layers, layers), variables, without_files(variables))
     ours: dict[str, str | None] = dict.fromkeys(name for name in variables if name.startswith(PREFIX))
@@ -253,7 +255,8 @@ def without_files(variables: Mapping[str, str | None]) -> dict[str, str | None]:
     options = variables.get(NODE_OPTIONS) or ""
     others = PRELOADED.sub("", options)
     preloads = {NODE_OPTIONS: others.strip() or None} if others != options else {}
-    return {**unwrapped(variables), **preloads}
+    configured = {COLLECTOR_CONFIG: None} if variables.get(COLLECTOR_CONFIG) == CLOUDWATCH else {}
+    return {**unwrapped(variables), **preloads, **configured}
 
 
 def unwrapped(variables: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -47,6 +47,9 @@ Exit codes:
 @click.option("--lines-java", is_flag=True, help="With --lines: a JVM's classes as well, by two full collections.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A TRUEMEM_ variable: aggregate=60.")
 @click.option("--layer", "layers", multiple=True, metavar="ARN", help="Published elsewhere; one for each architecture.")
+@click.option(
+    "--collector", default="", metavar="ARN", help="A collector's layer as well: metrics to CloudWatch by OTLP."
+)
 @session_options()
 @format_options("text", "json")
 def attach(
@@ -61,6 +64,7 @@ def attach(
     lines_java: bool,
     settings: tuple[str, ...],
     layers: tuple[str, ...],
+    collector: str,
     state: Path,
     dry_run: bool,
     yes: bool,
@@ -78,7 +82,9 @@ def attach(
     """
     form = chosen(form, as_json)
     variables = {**_variables(settings), **_of_lines(lines, lines_share, lines_java)}
-    wanted = Wanted(variables, exact=exact, heap=heap or lines, lines=lines, java=lines_java)
+    if collector and not re.fullmatch(r"arn:[^:]+:lambda:[^:]+:\d{12}:layer:[^:]+:\d+", collector):
+        raise BadInput(f"--collector {collector}: not the ARN of a layer version")
+    wanted = Wanted(variables, exact=exact, heap=heap or lines, lines=lines, java=lines_java, collector=collector)
     records = RecordsFile(state)
     records.read()
     names = selected(Selection(functions, pattern, tag, stack))

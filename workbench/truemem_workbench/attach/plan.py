@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from truemem.config import EMF, OTLP
+
 from ..analysis.platform_diagnosis import UPGRADE
 from ..aws.layer_zips import ARCHITECTURES, NAME, LayerZip, is_ours, layer_zip
 from ..support.bad_input import BadInput
 from ..support.platform_facts import MOST_LAYERS, MOST_UNZIPPED_MB, language, version
 from .change import (
     CHAINED,
+    CLOUDWATCH,
+    COLLECTOR_CONFIG,
     DEFAULT_PYTHON_PATH,
     EXACT,
     HEAP_FOLDER,
@@ -32,6 +36,8 @@ PROBED = {"python": (3,), "nodejs": (18,)}
 OLDEST_JAVA = (17,)
 """Of which the sidecar asks for classes."""
 
+OUTPUT = f"{PREFIX}OUTPUT"
+
 WITHOUT_LINES = "its own tools name what grows: docs/patterns.md#from-an-alarm-to-the-line"
 """What to do where no line is profiled."""
 
@@ -48,6 +54,8 @@ class Wanted(NamedTuple):
     """The heap probe also profiles lines."""
     java: bool = False
     """The sidecar asks a JVM for its classes."""
+    collector: str = ""
+    """Layer version of a collector that sends metrics to CloudWatch; or none."""
 
 
 NOTHING = Wanted({}, exact=None, heap=False)
@@ -76,6 +84,8 @@ def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] 
     if reason is not None:
         return Left(state.name, reason)
     after = _layers(state.layers, layer)
+    if wanted.collector:
+        after = _with_collector(after, wanted.collector)
     if len(after) > MOST_LAYERS:
         held = ", ".join(state.layers)
         return Left(state.name, f"it has {MOST_LAYERS} layers already, the most that Lambda permits: {held}")
@@ -86,6 +96,8 @@ def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] 
     if wanted.heap and has_probe(state.runtime):
         is_node = language(state.runtime) == "nodejs"
         variables |= _with_preload(state.variables) if is_node else _with_heap(state.variables)
+    if wanted.collector:
+        variables |= _to_collector({**state.variables, **wanted.settings})
     change = change_to((state.layers, after), state.variables, variables)
     if state.unreadable and (change.variables or wanted != NOTHING):
         return Left(state.name, unreadable(state))
@@ -108,6 +120,8 @@ def _reason(state: FunctionState, wanted: Wanted) -> str | None:
         return f"there is no layer for {state.architecture} here. Try {UPGRADE}"
     if state.busy:
         return f"{state.busy}. Try again later"
+    if wanted.collector and wanted.collector.split(":")[3] != state.region:
+        return f"the collector's layer is in another region: {wanted.collector}"
     is_java = language(state.runtime) == "java" and version(state.runtime) >= OLDEST_JAVA
     if wanted.heap and not has_probe(state.runtime) and not (is_java and wanted.java):
         why = f"{state.runtime} is not Python, nor Node.js 18 or newer"
@@ -145,6 +159,24 @@ def _layers(layers: tuple[str, ...], ours: str) -> tuple[str, ...]:
     return tuple(ours if at == place else arn for at, arn in enumerate(layers) if at == place or not is_ours(arn))
 
 
+def _with_collector(layers: tuple[str, ...], collector: str) -> tuple[str, ...]:
+    """Replace another version of it in its place, or put it last."""
+    name = _of_version(collector)
+    replaced = tuple(collector if _of_version(arn) == name else arn for arn in layers)
+    return replaced if collector in replaced else (*layers, collector)
+
+
+def _of_version(arn: str) -> str:
+    """The ARN of a layer, of that of its version."""
+    return arn.rpartition(":")[0]
+
+
+def _to_collector(variables: Mapping[str, str]) -> dict[str, str | None]:
+    outputs = variables.get(OUTPUT) or EMF
+    sends = {} if OTLP in outputs.split(",") else {OUTPUT: f"{outputs},{OTLP}"}
+    return {**sends, **({} if variables.get(COLLECTOR_CONFIG) else {COLLECTOR_CONFIG: CLOUDWATCH})}
+
+
 def _wrapped(variables: Mapping[str, str]) -> dict[str, str | None]:
     present = variables.get(WRAPPER)
     if present == EXACT:
@@ -168,6 +200,10 @@ def _notes(state: FunctionState, wanted: Wanted) -> list[str]:
         who = "may start" if language(state.runtime) == "custom" else "starts"
         text = f"{state.runtime} {who} no wrapper: attached in the default mode. For exact mode its bootstrap starts"
         notes.append(f"{text} {EXACT} (docs/attach.md)")
+    if wanted.collector:
+        notes.append("its role needs cloudwatch:PutMetricData")
+        if state.variables.get(COLLECTOR_CONFIG, CLOUDWATCH) != CLOUDWATCH:
+            notes.append(f"its collector has a configuration of its own, which stays. Ours is {CLOUDWATCH}")
     if state.variables.get(f"{PREFIX}ENABLED", "").lower() == "false":
         notes.append("TRUEMEM_ENABLED=false is set: it will not measure")
     if state.managed:
