@@ -127,6 +127,19 @@ def test_a_request_of_90_minutes_has_its_own_peak() -> None:
     assert (instance.line("long")["sharedBy"], instance.line("after")["sharedBy"]) == (2, 1)
 
 
+def test_the_first_request_may_run_for_90_minutes() -> None:
+    """What was held while its model was loaded is the init phase's, and is still known."""
+    instance = Instance()
+    instance.process.call_ns = 5 * MS
+    instance.run(S)
+    instance.process.touch(2000)
+    instance.run(S)
+    instance.request("first", 90 * MINUTE, 300)
+    instance.run(10 * S)
+    line = instance.line("first")
+    assert [round(line[name] - 50_000 / MIB) for name in ("initPeakRSS", "PeakRSS", "peakUpper")] == [2000, 300, 300]
+
+
 def held_bytes() -> int:
     """What the sidecar's code, and what it calls, has allocated and holds."""
     gc.collect()

@@ -212,15 +212,17 @@ class ManagedInstances:
 
     def _join_telemetry(self) -> None:
         events = self._loop.inbox.read()
-        for record, event in self._requests.join(events, self._clock.epoch_ns()):
-            for begun in self._wings.begun:
-                begun(record, event.record)
         for event in events:
             if event.kind in (START, REPORT):
                 self._segments.telemetry_came()
                 self._parts.know_runtime()
             else:
                 self._publisher.join(event)
+        for record, event in self._requests.join(events, self._clock.epoch_ns()):
+            if record.cold_start:
+                self._first(record)
+            for begun in self._wings.begun:
+                begun(record, event.record)
 
     # Lines
 
@@ -250,8 +252,6 @@ class ManagedInstances:
         if record.measured is None:  # else it has died
             self._complete(request)
         record.holds(memory)
-        if record.cold_start:
-            self._first(record, request.start_ns)
 
     def _complete(self, request: Request) -> None:
         """Add what the segments tell."""
@@ -272,10 +272,10 @@ class ManagedInstances:
             last = self._segments.segments.at(self._clock.epoch_ns())
         return last.window if last is not None else None
 
-    def _first(self, record: PendingRecord, start_ns: int) -> None:
-        """The environment's first request: one line of what it allows."""
+    def _first(self, record: PendingRecord) -> None:
+        """The environment's first request has begun: one line of what it allows."""
         record.follows_init(cold_start=True, suppressed=False, initialization_type=INITIALIZATION_TYPE)
-        record.init_measured(self._segments.segments.peak_before(start_ns))
+        record.init_measured(self._segments.segments.peak_before(record.time_ms * MS))
         notice(self._parts, "vmhwm-segments", self._exact.engaged)
 
     def _died(self, request: Request) -> None:
