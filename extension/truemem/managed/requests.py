@@ -37,8 +37,8 @@ class Request:
     """One request until its line is printed. Times are epoch ns, as telemetry gives them."""
 
     __slots__ = (
-        *("aged_ns", "end_ns", "environment_kills", "kills", "passage", "reached", "reached_ns", "record", "start_ns"),
-        "waited",
+        *("aged_ns", "end_ns", "environment_kills", "kills", "passage"),
+        *("reached", "reached_ns", "record", "start_ns", "waited"),
     )
 
     def __init__(self, record: PendingRecord, start_ns: int, passage: Passage | None = None) -> None:
@@ -76,7 +76,8 @@ class Request:
         return True
 
     def take_exact_times(self) -> bool:
-        """And its end by when its worker's request for the next one did. False where one of them did not."""
+        """Replace its start and end by when its event, and its worker's request for the next one, passed through the
+        sidecar. False where one of them did not."""
         passage = self.passage
         if passage is None or not passage.end_ns or not self.begins_exactly():
             return False
@@ -217,7 +218,7 @@ class Requests:
     def _end(self, request: Request, end_ns: int) -> None:
         del self._running[request.record.request_id]
         request.end_ns = max(end_ns, request.start_ns)
-        request.passage = self._passages.get(request.record.request_id)
+        request.passage = self._passages.get(request.record.request_id, request.passage)
         self._ended.append(request)
 
     def _keep(self, request_id: str | None, event: Event) -> None:
