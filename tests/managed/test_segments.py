@@ -269,6 +269,33 @@ def test_a_long_request_has_nothing_of_what_ran_beside_its_time(exact: bool) -> 
     assert found.method == VMHWM_SEGMENTS
 
 
+@given(
+    st.lists(st.integers(40, 4000), min_size=1, max_size=60),
+    st.integers(1, 1500),
+    st.integers(0, 100),
+    st.data(),
+)
+def test_however_long_it_runs_the_truth_is_within_the_bounds(
+    peaks: list[int], count: int, late: int, data: st.DataObject
+) -> None:
+    """`late`: its report comes so many segments after its end."""
+    levels = [peaks[number * 7919 % len(peaks)] for number in range(count + 101)]
+    first = data.draw(st.integers(0, count - 1))
+    last = data.draw(st.integers(first, count - 1))
+    segments, requests = Segments(), Requests()
+    for number in range(last + late + 2):
+        segments.add(segment(number * 20, number * 20 + 20, peak=levels[number]))
+        if number == first:
+            requests.join([Event(START, {"requestId": "a"}, (number * 20 + 5) * MS)], 0)
+        requests.take_peaks(segments, (number + 1) * 20 * MS - RESOLUTION_NS)
+    requests.join([Event(REPORT, {"requestId": "a"}, (last * 20 + 15) * MS)], 0)
+    (request,) = requests.ended(1 << 62)
+    found = request.reach(segments, request.end_ns, RESOLUTION_NS)
+    assert found is not None
+    truth = max(levels[first : last + 1])
+    assert found.lower // MIB <= truth <= found.estimate // MIB == found.upper // MIB
+
+
 def test_an_end_before_what_is_known_is_right() -> None:
     """Telemetry may be late: the peak was taken beyond the request's end."""
     segments, requests = filled(*[100] * 200, *[4000] * 200), Requests()
