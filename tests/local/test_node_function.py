@@ -16,7 +16,8 @@ let calls = 0;
 export async function handler(event, context) {
   if (event.raise) throw new RangeError(event.raise);
   calls += 1;
-  return { event, calls, version: process.version, runtime: process.env.AWS_EXECUTION_ENV };
+  const { version, execArgv } = process;
+  return { event, calls, version, runtime: process.env.AWS_EXECUTION_ENV, execArgv };
 }
 """
 NODE = shutil.which("node")
@@ -99,4 +100,5 @@ def test_awss_own_client_runs_a_handler(index: Path) -> None:
     failed = run(*command, '{"raise": "boom"}')
     assert f'"calls":2,"version":"v{version}.' in done.stdout, done.stderr
     assert f'"runtime":"AWS_Lambda_nodejs{version}.x"' in done.stdout
+    assert '"execArgv":["--max-semi-space-size=25","--max-old-space-size=460"]' in done.stdout  # of 512 MB
     assert "error, RangeError" in failed.stdout

@@ -23,6 +23,12 @@ LOCK = Path(__file__).with_name("node")  # folder of package.json and of the loc
 SUFFIXES = (".js", ".mjs", ".cjs")
 BUILDING = ("npm", "cmake", "make", "g++", "xz", "python3")
 """aws-lambda-ric compiles a part of itself when it is installed."""
+_START = (
+    'exec "$0" --max-semi-space-size=$((AWS_LAMBDA_FUNCTION_MEMORY_SIZE / 20))'
+    ' --max-old-space-size=$((AWS_LAMBDA_FUNCTION_MEMORY_SIZE * 9 / 10)) "$@"'
+)
+"""As Lambda starts Node.js. Without it V8 takes a smaller young generation from the memory cgroup's limit: the same
+JSON then needs half as much CPU time again at 256 MB."""
 INSTEAD = "or run it through a bootstrap (docs/local-lambda.md, Node.js)"
 
 
@@ -51,7 +57,7 @@ def from_node_handler(spec: str, runtime: str | None, notify: Callable[[str], No
     client = installed_client(node, notify)
     path = path.resolve()
     return Function(
-        command=(str(node), str(client), f"{path.stem}.{handler}"),
+        command=("/bin/sh", "-c", _START, str(node), str(client), f"{path.stem}.{handler}"),
         task_root=path.parent,
         handler=f"{path.stem}.{handler}",
         runtime=runtime,
