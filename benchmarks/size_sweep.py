@@ -84,15 +84,11 @@ def sweep(name: str, sizes: Sequence[int], rounds: int, within: Path, *, is_loca
 def _plain(name: str, size: int, group: Path) -> Iterator[Invoke]:
     """A process that runs the handler, in a cgroup of its own. The quota is written once: the kernel would
     forget what an invocation has used in advance."""
-    program, runtime = _program(name)
+    program, runtime = _program(name, size)
     group.mkdir()
     try:
         with subprocess.Popen(
-            [runtime, program, name],
-            env=os.environ | _variables(name, size),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [*runtime, program, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
@@ -121,8 +117,8 @@ def _plain(name: str, size: int, group: Path) -> Iterator[Invoke]:
 @contextmanager
 def _local(name: str, size: int) -> Iterator[Invoke]:
     """The same as a real function, as `truemem size` runs it."""
-    program, _ = _program(name)
-    settings = Settings(memory_mib=size, cpu="size", environment=_variables(name, size))
+    program, _ = _program(name, size)
+    settings = Settings(memory_mib=size, cpu="size", environment={"WORK": name})
     with LocalLambda(resolve(f"{program}:handler").function, settings) as local:
 
         def invoke() -> tuple[float, float]:
@@ -137,17 +133,13 @@ def _local(name: str, size: int) -> Iterator[Invoke]:
         yield invoke
 
 
-def _program(name: str) -> tuple[Path, str]:
+def _program(name: str, size: int) -> tuple[Path, Sequence[str]]:
     """The file of a handler, and what runs it."""
     if name.startswith("node_"):
-        return FUNCTIONS / "sizes.mjs", "node"
-    return FUNCTIONS / "sizes.py", sys.executable
-
-
-def _variables(name: str, size: int) -> dict[str, str]:
-    """Lambda's client sizes V8's heap by the memory size. Without that V8 does, by the limit of the memory cgroup: with
-    a smaller young generation it needs half as much CPU time again for the same JSON."""
-    return {
-        "WORK": name,
-        "NODE_OPTIONS": f"--max-semi-space-size={size // 20} --max-old-space-size={size * 9 // 10}",
-    }
+        # As Lambda: the size of V8's young generation decides how much CPU time the collector takes.
+        return FUNCTIONS / "sizes.mjs", (
+            "node",
+            f"--max-semi-space-size={size // 20}",
+            f"--max-old-space-size={size * 9 // 10}",
+        )
+    return FUNCTIONS / "sizes.py", (sys.executable,)
