@@ -30,7 +30,7 @@ def modes(folder: Path) -> dict[str, str]:
 def test_all_users_may_read_the_files_and_start_programs(truemem: Command, context: Path) -> None:
     assert truemem("layer-files", "opt").code == 0
     found = modes(context / "opt")
-    readable = {name: mode for name, mode in found.items() if Path(name).suffix in (".py", ".cjs", ".txt")}
+    readable = {name: mode for name, mode in found.items() if Path(name).suffix in (".py", ".cjs", ".txt", ".yaml")}
     assert len(readable) >= 2
     assert set(readable.values()) == {"644"}
     assert {mode for name, mode in found.items() if name not in readable} == {"755"}
