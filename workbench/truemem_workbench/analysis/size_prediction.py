@@ -35,8 +35,8 @@ SLOWER = 3.0
 PERIOD_MS, LONGEST_PERIOD_MS = 20.0, 100.0
 """Of the quota: as pauses on Lambda look (pwrdrvr/lambda-dispatch#246), and Linux's default. AWS does not say."""
 TICK_MS = 4.0
-"""The kernel charges a running thread at each tick, of CONFIG_HZ=250. What a burst gets beyond its quota until then,
-half a tick at the median, is taken from the next one."""
+"""The kernel charges a running thread at each tick, of CONFIG_HZ=250: a computation gets half a tick beyond its quota,
+on average, and that is taken from what runs after it."""
 MOST_VCPUS = 6.0
 COLD = 0.1
 """More CPU time where a smaller quota interrupts it, as caches go cold: 0 to 20 % in benchmarks/size.py."""
@@ -177,11 +177,13 @@ def _durations(seen: Invocations, size: int) -> tuple[Floats, Floats, Floats]:
         # Threads that computed at once leave more of the duration for waiting, and so does a burst without a pause.
         waited = duration - np.where(is_limited, _shortest(cpu, now), cpu / max(now, 1.0))
         longest = np.maximum(0, waited) + in_turn
-        return np.maximum(duration, _shortest(cpu, then)), np.maximum(duration, likely), np.maximum(duration, longest)
+        low, high = np.maximum(duration, _shortest(cpu, then)), np.maximum(duration, longest)
+        return low, np.clip(likely, low, high), high
     shortest = np.maximum(0, duration - cpu / now) + _shortest(cpu, then)
     waited = np.maximum(0, duration - _shortest(cpu, now))
     longest = np.where(is_limited & (now < 1), waited + in_turn, duration)
-    return np.minimum(duration, shortest), np.minimum(duration, likely), np.minimum(duration, longest)
+    low, high = np.minimum(duration, shortest), np.minimum(duration, longest)
+    return low, np.clip(likely, low, high), high
 
 
 def _used_up(duration: Floats, cpu: Floats, vcpus: float) -> NDArray[np.bool_]:
@@ -204,10 +206,9 @@ def _likely(duration: Floats, cpu: Floats, now: float, then: float) -> Floats:
 def _throttled(cpu: Floats, threads: Floats, vcpus: float) -> Floats:
     """How long so much computing takes, on average over where in a period it begins and where in a slice it ends.
 
-    It saves half a period at the begin, since a whole quota is there at once; and at the end, on average half a slice
-    sooner than its quota would, half of the pause after it.
+    Beside an even speed it saves half a period at the begin, since a whole quota is there at once; at the end half of a
+    pause, since it ends within a slice; and the pauses for half a tick.
     """
-    unthrottled = cpu / threads
-    saved = PERIOD_MS / 2 + (PERIOD_MS - PERIOD_MS * vcpus / threads) / 2
-    is_throttled = (vcpus < threads) & (cpu > vcpus * PERIOD_MS + TICK_MS / 2)
-    return np.where(is_throttled, np.maximum(unthrottled, cpu / vcpus - saved), unthrottled)
+    speed = np.minimum(vcpus, threads)
+    saved = PERIOD_MS / 2 + PERIOD_MS * (1 - speed / threads) / 2 + TICK_MS / 2 * (1 / speed - 1 / threads)
+    return np.asarray(np.maximum(cpu / threads, cpu / speed - saved))
