@@ -87,7 +87,8 @@ def begun(levels: Sequence[float], first: int, slope: float) -> float:
 
 def next_step(levels: Sequence[float]) -> float:
     """The second largest step between levels that was never given back, if such a step may be due: one may be a load,
-    two are a habit, until twice the time between them has passed. Else 0."""
+    two are a habit, until twice the usual time between them has passed. Of two alone that time is known badly: V8 takes
+    what it needs in steps at uneven times. There, until four times have passed. Else 0."""
     steps, above = [], levels[-1]
     for at in range(len(levels) - 2, -1, -1):
         lower = min(levels[at], above)
@@ -96,7 +97,7 @@ def next_step(levels: Sequence[float]) -> float:
     size = sorted(steps)[-2][0]
     alike = [at for step, at in steps if step >= size / 2]
     apart = (alike[0] - alike[-1]) / (len(alike) - 1)
-    return size if len(levels) - 1 - alike[0] <= 2 * apart else 0.0
+    return size if len(levels) - 1 - alike[0] <= (4 if len(alike) == 2 else 2) * apart else 0.0
 
 
 def all_slopes(levels: Sequence[float]) -> list[float]:

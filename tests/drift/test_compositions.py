@@ -1,5 +1,6 @@
 """Composed curves: their labels are true, the verdict is right on those it may be tuned by, and agrees with itself."""
 
+import itertools
 from functools import cache
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.verdict import GATE_KIB, GROWING, OPEN_KIB, PLATEAU, SLOW_KIB, SPIKY, STABLE, LeakVerdict
-from truemem_workbench.analysis.drift import MATTERS_KIB, SURE, judge
+from truemem_workbench.analysis.drift import MATTERS_KIB, SURE, Point, judge
 
 from testing.drift.compositions import (
     ALONE,
@@ -150,6 +151,14 @@ def test_a_heap_that_grows_in_steps_passes_no_gate_early(seed: int) -> None:
     late = judge(curve(steps + garbage, seed), is_patient=False)
     assert late.name == GROWING
     assert late.settled
+
+
+def test_two_uneven_steps_and_a_rest_are_no_plateau() -> None:
+    """As Node.js 26 took memory for a leak of 32 KiB, 60 invocations after its start."""
+    rises = [0] * 5 + [31] * 15 + [72] * 39 + [1270] + [43] * 18 + [2294] + [0] * 61 + [614, 0, 0, 0]
+    held = itertools.accumulate(rises, initial=56_433.0)
+    found = judge([Point(n, n * 1000.0, kib, kib) for n, kib in enumerate(held, 1)], is_patient=False)
+    assert (found.name, found.settled) == ("warming", False)
 
 
 @pytest.mark.parametrize("count", [200, 300, 600])
