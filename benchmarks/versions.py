@@ -15,16 +15,19 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from benchmarks.publish import machine, markdown
+from benchmarks.publish import machine, markdown, replace
 from testing.installs import NODES, node
 
 RESULTS = Path(__file__).with_name("results") / "versions.md"
 FUNCTIONS = Path(__file__).with_name("functions") / "versions.mjs"
 TRUEMEM = Path(sys.executable).with_name("truemem")
+SHOWN = ("24", "26")
+"""Versions on the page."""
 LEAKS = ("buffers", "objects", "listeners")
 CLEAN = ("cache", "garbage", "warmed")
 
@@ -81,7 +84,7 @@ def checked(version: str, handler: str) -> Run:
 
 @click.command(help=__doc__)
 @click.option("--runs", default=10, show_default=True, help="Of each handler on each version.")
-@click.option("--version", "versions", multiple=True, type=click.Choice(NODES), default=("24", "26"), show_default=True)
+@click.option("--version", "versions", multiple=True, type=click.Choice(NODES), default=SHOWN, show_default=True)
 @click.option("--handler", "handlers", multiple=True, type=click.Choice((*LEAKS, *CLEAN)), default=(*LEAKS, *CLEAN))
 def main(runs: int, versions: tuple[str, ...], handlers: tuple[str, ...]) -> None:
     """See the module."""
@@ -91,26 +94,22 @@ def main(runs: int, versions: tuple[str, ...], handlers: tuple[str, ...]) -> Non
             for _ in range(runs):
                 found.append(checked(version, handler))
                 click.echo(str(found[-1]))
-    table = _table(found)
-    if (runs, set(handlers)) == (10, {*LEAKS, *CLEAN}):
-        RESULTS.write_text(
-            f"# Versions of Node.js\n\n`python -m benchmarks.versions`, on {machine()}.\n\n{table}\n", encoding="utf-8"
-        )
-    click.echo(table)
+        table = _table([each for each in found if each.version == version])
+        click.echo(table)
+        if version in SHOWN and (runs, set(handlers)) == (10, {*LEAKS, *CLEAN}):
+            text = f"{table}\n\nNode.js {version}, {datetime.now(UTC):%Y-%m-%d}, on {machine()}."
+            replace(RESULTS, f"Node.js {version}", text, by="python -m benchmarks.versions")
     sys.exit(0 if all(each.right for each in found) else 1)
 
 
 def _table(found: list[Run]) -> str:
-    versions = list(dict.fromkeys(each.version for each in found))
     rows = []
     for handler in dict.fromkeys(each.handler for each in found):
-        cells = [handler, "leak, line named" if handler in LEAKS else "passes"]
-        for version in versions:
-            runs = [each for each in found if (each.version, each.handler) == (version, handler)]
-            most = max(each.invocations for each in runs)
-            cells.append(f"{sum(each.right for each in runs)} of {len(runs)}, {most:,} invocations at most")
-        rows.append(cells)
-    return markdown(["handler", "known", *(f"Node.js {each}" for each in versions)], rows, text_columns=2)
+        runs = [each for each in found if each.handler == handler]
+        known = "leak, line named" if handler in LEAKS else "passes"
+        most = max(each.invocations for each in runs)
+        rows.append([handler, known, f"{sum(each.right for each in runs)} of {len(runs)}", f"{most:,}"])
+    return markdown(["handler", "known", "right", "most invocations"], rows, text_columns=2)
 
 
 if __name__ == "__main__":
