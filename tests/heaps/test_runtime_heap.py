@@ -120,6 +120,21 @@ def test_what_grows_is_named_with_its_rate(trouble: str) -> None:
     assert finding.next == "again"  # the line has the heap: no probe is missing
 
 
+def test_rss_that_falls_while_the_heap_rests_is_no_native_leak() -> None:
+    """It rises when the heap takes more: a function that packs and unpacks JSON, on Node.js 26. The gate said "Leak:
+    -22.5 KiB more in each invocation, in native memory"."""
+    lines = []
+    for number in range(1, 241):
+        steps, rest = divmod(number, 60)
+        committed = 40.0 + 2 * steps
+        members = {"used": committed - 1, "committed": committed, "live": 12.0, "collections": number // 3}
+        lines.append(record(number, BASE + committed + 6 * steps - 0.02 * rest, **NODE, **members))
+    assert found(lines).kind == "filling"
+    finding = answer(lines)
+    assert not finding.grows
+    assert finding.cause != "native"
+
+
 def test_the_end_of_a_leak_is_where_the_first_limit_is() -> None:
     finding = answer(life(lambda n: 10 + n / 4, limit=256))
     assert finding.invocations_left == pytest.approx((256 - 66) * 4, rel=0.05)

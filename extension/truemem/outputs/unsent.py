@@ -29,6 +29,7 @@ def leave(path: str, periods: list[UnsentPeriod]) -> bool:
     _remove(path)
     if len(content) > LIMIT:
         return False
+    whole = False
     try:
         descriptor = posix.open(path, _FLAGS, 0o600)
         try:
@@ -36,7 +37,9 @@ def leave(path: str, periods: list[UnsentPeriod]) -> bool:
         finally:
             posix.close(descriptor)
     except OSError:
-        return False
+        pass
+    if not whole:
+        _remove(path)  # a part of it would be sent, and counted as dropped here
     return whole
 
 

@@ -402,8 +402,7 @@ def _native(found: Sequence[Reading]) -> Course:
     if is_certain:
         # The lower bound may begin far below 0: the heap had not touched what it had taken.
         least = max(course.before, early[len(early) // 10])
-        rate = _rate(known, beside) or course.per_invocation_kib
-        course = at_rate(replace(course, before=least), rate)
+        course = _beside_still(replace(course, before=least), known, beside)
     if is_certain and course.name == "growing":
         return course
     level = course if is_certain else Course(name="level")
@@ -414,8 +413,17 @@ def _native(found: Sequence[Reading]) -> Course:
         course_of_curve(numbers[begin:], curve[begin:], invocations=len(known)) for curve in (lower, upper)
     )
     if of_lower.has_grown and of_upper.has_grown and of_upper.after - of_upper.before > allowed / 2:
-        return at_rate(of_upper, _rate(known[begin:], beside[begin:]) or 0.0)
+        return _beside_still(of_upper, known[begin:], beside[begin:])
     return level
+
+
+def _beside_still(course: Course, known: Sequence[Reading], beside: Sequence[float]) -> Course:
+    """The course at the rate of RSS while the heap took and gave back nothing, if that is known. If RSS fell there, what
+    has grown was the heap's, or is over: then it may have filled, and no more."""
+    rate = _rate(known, beside)
+    if rate is not None and rate < 0:
+        return replace(course, name="filling")
+    return at_rate(course, rate or course.per_invocation_kib)
 
 
 def _rate(known: Sequence[Reading], beside: Sequence[float]) -> float | None:
