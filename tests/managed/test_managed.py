@@ -230,6 +230,19 @@ def test_what_the_environment_holds_after_the_functions_end_is_not_told(capfd: C
     assert line["environment"]["source"]
 
 
+def test_what_was_read_before_the_request_is_not_its_own(capfd: Capture) -> None:
+    """An environment of some ms: nothing was read between its init phase and its end."""
+    with Running(TelemetryServer()) as running:
+        wait_until(lambda: running.sidecar._segments.recorder.whole is not None)
+        running.table.processes.clear()
+        made = running.sidecar._segments.segments
+        wait_until(lambda: (last := made.at(time.time_ns())) is not None and not (last.window and last.window.closing))
+        running.ends("a", status="success", metrics={"durationMs": 1.5})
+    (line,) = lines(capfd)
+    assert (line["requestId"], line["status"]) == ("a", "success")
+    assert not {"PeakRSS", "CurrentRSS", "peakUpper"} & set(line)
+
+
 def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: Capture) -> None:
     clock = HeldClock()
     with Running(TelemetryServer(), clock) as running:

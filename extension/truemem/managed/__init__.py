@@ -263,7 +263,11 @@ class ManagedInstances:
         if request.passage is not None and not exact:
             self._exact.forget(request.passage.invocation)  # its worker has died, perhaps
         reached = request.reach(self._segments.segments, request.end_ns, 0 if exact else RESOLUTION_NS)
-        record.close(Measured(self._window(request), NEXT_REQUEST if exact else "", peak=reached))
+        window = self._window(request)
+        if window is not None and not window.closing and self._segments.recorder.whole_ns < request.start_ns:
+            window = window._replace(last=0)  # what it held is from before the request
+            reached = reached if reached is not None and reached.lower else None
+        record.close(Measured(window, NEXT_REQUEST if exact else "", peak=reached))
 
     def _window(self, request: Request) -> Window | None:
         """What was read at the end of its last segment, or since then if that is not kept any more."""

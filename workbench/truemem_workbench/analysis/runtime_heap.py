@@ -418,8 +418,8 @@ def _native(found: Sequence[Reading]) -> Course:
 
 
 def _beside_still(course: Course, known: Sequence[Reading], beside: Sequence[float]) -> Course:
-    """The course at the rate of RSS while the heap took and gave back nothing, if that is known. If RSS fell there, what
-    has grown was the heap's, or is over: then it may have filled, and no more."""
+    """The course at the rate of RSS while the heap took and gave back nothing, if that is known. If RSS fell there,
+    what has grown was the heap's, or is over: then it may have filled, and no more."""
     rate = _rate(known, beside)
     if rate is not None and rate < 0:
         return replace(course, name="filling")
