@@ -117,6 +117,11 @@ def test_a_managed_function_has_the_most_on_demand(tmp_path: Path) -> None:
         assert any(each.endswith(said) for each in target.notices)
 
 
+def test_a_web_function_is_named_as_such(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"It in .* is a Web Function, in which Lambda starts no extension"):
+        resolved(tmp_path, "Resources: {It: {Type: AWS::Serverless::WebFunction}}")
+
+
 PROPERTIES = [
     ("InlineCode: x", r"It in .*template\.yaml has its code in the template \(InlineCode\)"),
     ("CodeUri: nowhere", r"CodeUri of It in .*template\.yaml is no folder of this machine: nowhere\. Try sam build"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.analysis.finding import Commands
+from truemem_workbench.cli import local_run as command
 from truemem_workbench.cli.local_console import is_ordinary
 from truemem_workbench.cli.local_summary import summarise
 from truemem_workbench.local import LogLine, Report
@@ -118,3 +119,15 @@ def test_the_summary_has_the_finding(printed: Sequence[str], cause: str, says: s
 )
 def test_only_what_the_summary_says_anyway_is_left_out(source: str, text: str, ordinary: bool) -> None:
     assert is_ordinary(LogLine(source, "stdout", text, 0.0)) is ordinary
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["--timeout", "60", "--memory", "256"], " --memory 256 --timeout 60.0"),
+        (["--timeout", "5400", "--memory", "16384", "--managed-instances", "2"], ""),
+    ],
+)
+def test_check_gets_what_it_takes(given: list[str], kept: str) -> None:
+    context = command.run.make_context("run", ["app.py:handler", *given])
+    assert command.in_check(context) == f"truemem check app.py:handler{kept}"

@@ -78,7 +78,7 @@ def line_of(source: Path, handler: str) -> int | None:
     return next((each.lineno for each in body if isinstance(each, functions) and each.name == handler), None)
 
 
-SERVERLESS = "AWS::Serverless::Function"
+SERVERLESS, WEB = "AWS::Serverless::Function", "AWS::Serverless::WebFunction"
 BUILT = ".aws-sam/build/template.yaml"
 """The template that `sam build` makes. Its code folders contain the dependencies."""
 UNKNOWN = object()  # stands for a value that only a deployed stack knows
@@ -111,6 +111,9 @@ def from_template(
     template = _mapping(load_template(path))
     resources = _mapping(template.get("Resources"))
     functions = [name for name, each in resources.items() if _mapping(each).get("Type") == SERVERLESS]
+    if _mapping(resources.get(logical_id)).get("Type") == WEB:
+        why = "a Web Function, in which Lambda starts no extension (docs/platforms.md)"
+        raise BadInput(f"{logical_id} in {path} is {why}. Try a handler that it calls: truemem check app.py:handler")
     if logical_id not in functions:
         found = ", ".join(functions) or "none"
         example = functions[0] if functions else "LOGICAL_ID"

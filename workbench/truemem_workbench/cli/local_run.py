@@ -192,9 +192,8 @@ def run(
     if raw and as_json:
         raise BadInput("--raw with --json: JSON has all lines anyway. Leave one out")
     finite = event is not None and scenario is None
-    again = typed(click.get_current_context(), "truemem check", SAME_IN_CHECK)
     can_explain = target.python is not None or is_node(target)
-    commands = commands_local(again, is_probed=not no_probe, can_explain=can_explain)
+    commands = commands_local(in_check(click.get_current_context()), is_probed=not no_probe, can_explain=can_explain)
     _check_outputs(outputs, finite=finite, measured=SIDECAR in launched)
     parsed = None if event is None and scenario is None else read_event(event or "{}")
     times = _times(invocations, with_event=event is not None)
@@ -235,6 +234,15 @@ def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:
     if provisioned_concurrency and snap_start:
         raise BadInput("--provisioned-concurrency with --snap-start: Lambda has either. Leave one out")
     return "provisioned-concurrency" if provisioned_concurrency else "snap-start" if snap_start else "on-demand"
+
+
+def in_check(context: click.Context) -> str:
+    """The same as a command of `check`, which runs on demand: without what only Managed Instances have."""
+    beyond = {
+        "--timeout": context.params["timeout_s"] > MOST_TIMEOUT_S,
+        "--memory": context.params["memory_mib"] > MOST_MIB,
+    }
+    return typed(context, "truemem check", [option for option in SAME_IN_CHECK if not beyond.get(option)])
 
 
 def _function(spec: str, python: str | None, runtime: str | None) -> tuple[Function, tuple[str, ...]]:

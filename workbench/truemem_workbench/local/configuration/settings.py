@@ -227,15 +227,9 @@ def _check_memory(mib: int, *, managed: bool) -> None:
 
 
 def _check_timeout(seconds: float, *, managed: bool) -> None:
-    most = MOST_MANAGED_TIMEOUT_S if managed else MOST_TIMEOUT_S
-    if not 0 < seconds <= most:
-        where = "Managed Instances have" if managed else "Lambda has"
-        more = (
-            f", and Managed Instances up to {MOST_MANAGED_TIMEOUT_S}"
-            if most < seconds <= MOST_MANAGED_TIMEOUT_S
-            else ""
-        )
-        raise BadInput(f"timeout of {seconds:g} s: {where} up to {most}{more}. Try --timeout 30")
+    if not 0 < seconds <= (MOST_MANAGED_TIMEOUT_S if managed else MOST_TIMEOUT_S):
+        allowed = f"more than 0, up to {MOST_TIMEOUT_S}, on Managed Instances up to {MOST_MANAGED_TIMEOUT_S}"
+        raise BadInput(f"timeout of {seconds:g} s: Lambda has {allowed}. Try --timeout 30")
 
 
 def _check_variables(variables: Mapping[str, str]) -> None:
