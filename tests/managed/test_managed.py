@@ -219,7 +219,7 @@ def test_a_request_that_runs_at_shutdown_has_no_report(capfd: Capture) -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_what_the_environment_holds_after_the_functions_end_is_not_told(capfd: Capture, gone: bool) -> None:
+def test_what_is_held_after_the_functions_end_is_not_printed(capfd: Capture, gone: bool) -> None:
     with Running(TelemetryServer()) as running:
         running.tell("platform.start", "a")
         wait_until(lambda: running.sidecar._requests.running() == 1)

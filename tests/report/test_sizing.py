@@ -136,7 +136,7 @@ def test_a_saving_that_makes_some_very_slow_is_not_proposed(told: Told, report: 
     assert "Measure it: truemem size --function orders -" in out
 
 
-def test_a_size_in_between_is_suggested_where_the_smallest_is_slow(told: Told, report: Report) -> None:
+def test_a_size_in_between_is_suggested_if_the_smallest_is_slow(told: Told, report: Report) -> None:
     """One of 20 computes, all the time: at 128 MB it may take 4 s."""
     lines = rarely({"durationMs": 100.0, "cpuMs": 5.0}, {"durationMs": 500.0, "cpuMs": 280.0})
     (function,) = report(lines)["functions"]

@@ -151,7 +151,7 @@ def test_a_child_waited_for_after_the_readings_counts_once() -> None:
     assert cpu.close(2, is_whole=True) == 0
 
 
-def test_of_many_zombies_those_that_were_waited_for_are_forgotten() -> None:
+def test_of_many_zombies_the_reaped_are_forgotten() -> None:
     """An invocation of half an hour may start a hundred thousand processes: to look for each at its end takes long."""
     machine = Machine()
     proc: Any = machine

@@ -346,7 +346,7 @@ LIVED: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize("name", LIVED)
-def test_the_environments_level_is_told_if_the_functions_is_in_it(scene: Scene, name: str) -> None:
+def test_the_environments_level_is_printed_with_the_functions(scene: Scene, name: str) -> None:
     about, is_told = LIVED[name]
     scene.surroundings.usage = MemoryUsage("cgroup2", 200 * MIB, 300 * MIB)
     scene.event()
