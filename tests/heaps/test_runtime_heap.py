@@ -135,6 +135,14 @@ def test_rss_that_falls_while_the_heap_rests_is_no_native_leak() -> None:
     assert finding.cause != "native"
 
 
+def test_what_node_holds_for_garbage_is_no_native_leak() -> None:
+    """While RSS may still warm up: what zlib holds is freed only when V8 collects its objects."""
+    same: dict[str, Any] = {"invocations": 400, "garbage": 2, "committed": 300, "native": lambda n: n / 4}
+    assert answer(life(lambda _: 12, **same)).cause == "native"
+    in_node = answer(life(lambda _: 12, **same, **NODE))
+    assert (in_node.cause, in_node.grows) == ("undecided", False)
+
+
 def test_the_end_of_a_leak_is_where_the_first_limit_is() -> None:
     finding = answer(life(lambda n: 10 + n / 4, limit=256))
     assert finding.invocations_left == pytest.approx((256 - 66) * 4, rel=0.05)
