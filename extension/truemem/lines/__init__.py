@@ -13,12 +13,11 @@ from __future__ import annotations
 import posix
 
 from ..measure.window import current
-from ..support.files import path_in, tmp_of
+from ..support.files import path_in, read_private, remove, tmp_of, write_private
 from ..support.numbers import whole
 from ..verdict import GROWING, GROWING_FROM, Drift, LeakVerdict
 from ..wings import IN_USE, InUse, Wing
 from .answer import MOST_BYTES, parse
-from .files import make, read, remove
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class GrowthLines(Wing):
     def _begin(self, record: PendingRecord) -> None:
         """Is this one of the environments in which it is asked, and not asked before a reset?"""
         self._has_begun = True
-        mark = read(self._mark, 1 + PID_DIGITS)
+        mark = read_private(self._mark, 1 + PID_DIGITS)
         pid = whole((mark or b"").strip(), PID_DIGITS)
         self._is_marked = mark is not None
         self._is_over = self._is_marked or int.from_bytes(posix.urandom(4)) >= self._share * 2**32
@@ -173,14 +172,14 @@ class GrowthLines(Wing):
         most_kib = min(self._memory_kib // MEMORY_PART, MOST_MEMORY_KIB)
         remove(self._answer)
         try:
-            make(self._mark, b"%d\n" % self._pid)
+            write_private(self._mark, b"%d\n" % self._pid)
             self._is_marked = True
             if self._is_jvm:
                 from .java import Histograms  # here: most functions are on no JVM
 
                 self._histograms = Histograms(self._proc, self._pid, self._folder, INVOCATIONS)
             else:
-                make(self._request, b"truemem-lines-1 %d %d %d\n" % (INVOCATIONS, CPU_PERCENT, most_kib))
+                write_private(self._request, b"truemem-lines-1 %d %d %d\n" % (INVOCATIONS, CPU_PERCENT, most_kib))
         except OSError:
             self._end(record, "no file can be made in /tmp")
         else:
@@ -211,7 +210,7 @@ class GrowthLines(Wing):
             if members is None:
                 return False
         else:
-            text = read(self._answer, MOST_BYTES)
+            text = read_private(self._answer, MOST_BYTES)
             if text is None:
                 return False
             members, lost = parse(text)
@@ -232,7 +231,7 @@ class GrowthLines(Wing):
         for path in (self._request, self._answer, f"{self._answer}.new", f"{self._request}.histogram"):
             remove(path)
         try:
-            make(self._mark, b"0\n")
+            write_private(self._mark, b"0\n")
         except OSError:
             pass
 

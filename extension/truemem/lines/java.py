@@ -13,9 +13,8 @@ import _socket
 import posix
 
 from ..linux.procfs import DIGITS, Gone
-from ..support.files import SAFE_FLAGS, is_private
+from ..support.files import SAFE_FLAGS, is_private, remove, write_private
 from ..support.numbers import whole
-from .files import make, remove
 from .histogram import MOST_BYTES, GaveUp, growth, parse_histogram
 
 TYPE_CHECKING = False
@@ -102,7 +101,7 @@ class Histograms:
     def _attach(self, pid: int, address: str) -> Generator[None, None, None]:
         """Make the JVM listen."""
         trigger = f"/tmp/.attach_pid{pid}"
-        make(trigger, b"")
+        write_private(trigger, b"")
         posix.kill(self._pid, SIGQUIT)
         for _ in self._patience():
             yield
@@ -120,7 +119,7 @@ class Histograms:
     def _histogram(self, address: str) -> Generator[None, None, tuple[int, Histogram]]:
         """The number of the step in which it was asked for, and what came."""
         asked = self._count
-        make(self._file, b"\n")
+        write_private(self._file, b"\n")
         asking = self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         asking.setblocking(False)
         asking.connect(address)

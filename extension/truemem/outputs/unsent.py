@@ -5,15 +5,12 @@ An environment that dies of its function is reset, and a collector may end befor
 
 from __future__ import annotations
 
-import posix
-
-from ..support.files import SAFE_FLAGS, is_private
+from ..support.files import read_private, remove, write_private
 from ..support.minijson import loads
 from ..support.named_tuple import NamedTuple
 
 LIMIT = 256 * 1024
 """Bytes of the file."""
-_FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC | posix.O_NOFOLLOW
 
 
 class UnsentPeriod(NamedTuple):
@@ -26,36 +23,21 @@ class UnsentPeriod(NamedTuple):
 def leave(path: str, periods: list[UnsentPeriod]) -> bool:
     """Write them for the next process. False if that is not possible."""
     content = "".join([f"{records} {text}\n" for text, records in periods]).encode()
-    _remove(path)
+    remove(path)
     if len(content) > LIMIT:
         return False
-    whole = False
     try:
-        descriptor = posix.open(path, _FLAGS, 0o600)
-        try:
-            whole = posix.write(descriptor, content) == len(content)
-        finally:
-            posix.close(descriptor)
+        write_private(path, content)
     except OSError:
-        pass
-    if not whole:
-        _remove(path)  # a part of it would be sent, and counted as dropped here
-    return whole
+        return False
+    return True
 
 
 def take(path: str) -> list[UnsentPeriod]:
     """What an earlier process has left, once. Other programs can write there: what is not as `leave` wrote it is not
     taken, as it would spoil the request that it is a part of."""
-    try:
-        descriptor = posix.open(path, SAFE_FLAGS)
-    except OSError:
-        return []
-    try:
-        content = posix.read(descriptor, LIMIT) if is_private(descriptor, 1, most=LIMIT) else b""
-    except OSError:
-        content = b""
-    posix.close(descriptor)
-    _remove(path)
+    content = read_private(path, LIMIT) or b""
+    remove(path)
     periods = []
     try:
         for line in content.split(b"\n")[:-1]:
@@ -65,10 +47,3 @@ def take(path: str) -> list[UnsentPeriod]:
     except ValueError:
         return []
     return periods
-
-
-def _remove(path: str) -> None:
-    try:
-        posix.unlink(path)
-    except OSError:
-        pass

@@ -48,3 +48,48 @@ def is_private(descriptor: int, size: int, *, most: int = 0, owner: int = -1, de
     is_own = about.st_uid == (posix.geteuid() if owner < 0 else owner) and not about.st_mode & denied
     is_file = about.st_mode & _KIND == _REGULAR and about.st_nlink == 1
     return is_own and is_file and size <= about.st_size <= max(size, most)
+
+
+def write_private(path: str, text: bytes) -> None:
+    """A private file with this text, in the place of what was there: never seen half written, and no link is followed.
+    Raises OSError, and leaves no file then."""
+    new = f"{path}.new"
+    remove(new)
+    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
+    descriptor = posix.open(new, flags, 0o600)
+    try:
+        is_whole = posix.write(descriptor, text) == len(text)
+        if is_whole:
+            posix.rename(new, path)
+    except OSError:
+        remove(new)
+        raise
+    finally:
+        posix.close(descriptor)
+    if not is_whole:
+        remove(new)
+        raise OSError(f"no room for {path}")
+
+
+def remove(path: str) -> None:
+    """Remove the file, if it is there and can be removed."""
+    try:
+        posix.unlink(path)
+    except OSError:
+        pass
+
+
+def read_private(path: str, most: int) -> bytes | None:
+    """The file; None as long as there is none. Nothing of what is no private file, or has more bytes than `most`."""
+    try:
+        descriptor = posix.open(path, SAFE_FLAGS)
+    except FileNotFoundError:
+        return None
+    except OSError:  # a link
+        return b""
+    try:
+        return posix.read(descriptor, most) if is_private(descriptor, 1, most=most) else b""
+    except OSError:
+        return b""
+    finally:
+        posix.close(descriptor)
