@@ -18,6 +18,7 @@ from truemem_workbench.check.target import resolve
 from truemem_workbench.local import LocalLambda, Settings
 from truemem_workbench.local.processes.cgroups import Cgroup, NotPermitted, create
 from truemem_workbench.local.processes.cpu import PERIOD_US
+from truemem_workbench.local.processes.memory import CgroupMemory, MiB
 from truemem_workbench.support.bad_input import BadInput
 
 from benchmarks.publish import ROOT
@@ -82,13 +83,16 @@ def sweep(name: str, sizes: Sequence[int], rounds: int, within: Path, *, is_loca
 
 @contextmanager
 def _plain(name: str, size: int, group: Path) -> Iterator[Invoke]:
-    """A process that runs the handler, in a cgroup of its own. The quota is written once: the kernel would
+    """A process that runs the handler, in cgroups of its own. The quota is written once: the kernel would
     forget what an invocation has used in advance."""
     program, runtime = _program(name, size)
     group.mkdir()
+    # From its first instruction: V8 asks for the memory that it may use when it starts.
+    memory = CgroupMemory(create("memory", f"{group.parent.name}-{group.name}"), size * MiB)
+    within_limit = ("/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', memory.group.path / "cgroup.procs")
     try:
         with subprocess.Popen(
-            [*runtime, program, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*within_limit, *runtime, program, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
@@ -111,6 +115,7 @@ def _plain(name: str, size: int, group: Path) -> Iterator[Invoke]:
             finally:
                 process.kill()
     finally:
+        memory.close()
         Cgroup(group, 1).remove()
 
 
