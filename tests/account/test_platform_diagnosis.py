@@ -53,6 +53,7 @@ def is_known(command: list[str]) -> bool:
 
 
 LEVELS = {"LogFormat": "JSON", "ApplicationLogLevel": "ERROR", "SystemLogLevel": "WARN", "LogGroup": "/a b"}
+WRAPPED = {"Variables": {"AWS_LAMBDA_EXEC_WRAPPER": "/opt/truemem/exact"}}
 SETTINGS = [
     ({"Runtime": "nodejs24.x", "LoggingConfig": {"LogFormat": "Text"}, "PackageType": "Zip"}, "", ""),
     ({"Runtime": "python3.99"}, "! Its Runtime python3.99 is newer than what this truemem knows", "pip install"),
@@ -71,6 +72,8 @@ SETTINGS = [
         "=INFO",
     ),
     ({"LoggingConfig": {"SystemLogLevel": "WARN"}}, "! Its system log level is WARN: the log has REPORT of", "=INFO"),
+    ({"Runtime": "custom", "Environment": WRAPPED}, "! Lambda need not start a wrapper in custom, and", "let its boot"),
+    ({"Runtime": "python3.14", "Environment": WRAPPED}, "", ""),
     ({"TenancyConfig": {"TenantIsolationMode": "PER_TENANT"}}, "ok Tenant isolation: an environment", "--by tenantId"),
 ]
 
@@ -81,6 +84,10 @@ def test_a_setting_has_a_sentence_and_a_command(configuration: dict[str, Any], t
     grades = {"note": "!", "ok": "ok"}
     assert [f"{grades[each.grade]} {each.text}"[: len(text)] for each in found] == [text] * bool(text)
     assert all(fix in each.fix for each in found)
+
+
+def test_a_wrapper_that_works_needs_no_note() -> None:
+    assert not [*diagnose_records({"Runtime": "custom", "Environment": WRAPPED}, is_exact=True)]
 
 
 def test_a_durable_function_has_versions_and_replays() -> None:

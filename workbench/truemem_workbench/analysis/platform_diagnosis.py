@@ -13,6 +13,7 @@ from ..support.platform_facts import (
     LOG_CLASSES,
     RUNTIMES,
     deprecated,
+    language,
     newer_text,
     newer_values,
     successor,
@@ -20,6 +21,7 @@ from ..support.platform_facts import (
 from ..support.terminal import counted
 from .log_diagnosis import Diagnosis
 
+WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
 UPGRADE = "pip install --upgrade truemem"
 
 
@@ -55,8 +57,17 @@ def diagnose_settings(configuration: Mapping[str, Any], today: date) -> Iterator
         )
 
 
-def diagnose_records(configuration: Mapping[str, Any]) -> Iterator[Diagnosis]:
-    """What its log and its records do not show, or show in another way."""
+def diagnose_records(configuration: Mapping[str, Any], *, is_exact: bool = False) -> Iterator[Diagnosis]:
+    """What its log and its records do not show, or show in another way. `is_exact`: some records are of exact mode."""
+    runtime = configuration.get("Runtime") or ""
+    wrapper = (_in(configuration, "Environment", "Variables") or {}).get(WRAPPER)
+    if wrapper and language(runtime) in ("os-only", "custom") and not is_exact:
+        yield Diagnosis(
+            "note",
+            f"Lambda need not start a wrapper in {runtime}, and nothing else did: this is the default mode.",
+            f"let its bootstrap start the runtime through {wrapper} (docs/attach.md#4-exact-mode)",
+            f"{WRAPPER}: {wrapper}",
+        )
     level = _in(configuration, "LoggingConfig", "SystemLogLevel")
     if level == "WARN":
         yield Diagnosis(

@@ -171,7 +171,7 @@ def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
     log = read or Log()
     yield from diagnose_configuration(configuration, log)
     yield from diagnose_settings(configuration, date.today())
-    yield from diagnose_records(configuration)
+    yield from diagnose_records(configuration, is_exact=bool(log.exact))
     yield from _of_scaling(configuration)
     yield from of_lines(configuration, log)
     invoke = command_to_invoke(configuration)
