@@ -24,10 +24,11 @@ from ..local.configuration.function import missing_module
 from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
+from ..support.untrusted_text import error_of
 from .events import text_of
 from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
 from .limits import Decision, Limits, may_be_garbage
-from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, error_of, settled, settling
+from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled, settling
 from .target import Target
 
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.

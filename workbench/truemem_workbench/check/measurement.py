@@ -427,10 +427,3 @@ def settling(lines: Sequence[Line], *, step: int, bound: int) -> int:
     """Length of the warm-up: a multiple of `step`, at most `bound`, and at most half of the lines."""
     most = min(bound, len(lines) // 2)
     return next((taken for taken in range(step, most, step) if settled(lines[:taken])), most)
-
-
-def error_of(payload: object, function_error: str | None) -> str:
-    """The message of an answer with a function error, in one line."""
-    members = payload if isinstance(payload, dict) else {}
-    said = [str(members[name]) for name in ("errorType", "errorMessage") if members.get(name)]
-    return ": ".join(said) or function_error or "unknown error"

@@ -17,11 +17,11 @@ from ..local.lifecycle.events import Report, parse_report
 from ..support.bad_input import BadInput
 from ..support.platform_facts import LONGEST_ANSWER_S
 from ..support.terminal import Progress
-from ..support.untrusted_text import loads
+from ..support.untrusted_text import error_of, parsed
 from .events import text_of
 from .invocations import Plan, invoke_until_decided
 from .limits import Decision, Limits
-from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, error_of, settled
+from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -85,7 +85,7 @@ class Remote:
         answer = self.client.invoke(FunctionName=self.function, Payload=json.dumps(event).encode(), **with_tail)
         body = answer["Payload"].read()
         tail = base64.b64decode(answer.get("LogResult", "")).decode(errors="replace").split("\n")
-        error = error_of(_parsed(body), answer["FunctionError"]) if "FunctionError" in answer else ""
+        error = error_of(parsed(body), answer["FunctionError"]) if "FunctionError" in answer else ""
         return Answer(answer["ResponseMetadata"]["RequestId"], error, tail)
 
     def keep(self, event: object, answer: Answer) -> None:
@@ -207,14 +207,6 @@ def _pages(client: CloudWatchLogsClient, log_group: str, since: float) -> Iterat
     paginator = client.get_paginator("filter_log_events")
     for page in paginator.paginate(logGroupName=log_group, filterPattern=PATTERN, startTime=int(since * 1000) - 1000):
         yield [event.get("message", "") for event in page["events"]]
-
-
-def _parsed(body: bytes) -> object:
-    try:
-        parsed: object = loads(body, lenient=True)
-    except ValueError:
-        return None
-    return parsed
 
 
 def _fix(code: str, function: str) -> str:

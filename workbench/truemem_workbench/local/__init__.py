@@ -16,26 +16,33 @@ from .configuration.settings import Settings
 if TYPE_CHECKING:
     from .lifecycle.events import Event, Report
     from .lifecycle.journal import LogLine
+    from .scaling import Answer, EnvironmentChange, Scaling
     from .session import Invocation, LocalLambda, Stopped
 
 __all__ = [
+    "Answer",
     "BadInput",
+    "EnvironmentChange",
     "Event",
     "Function",
     "Invocation",
     "LocalLambda",
     "LogLine",
     "Report",
+    "Scaling",
     "Settings",
     "Stopped",
 ]
 
 _LATE = {
+    "Answer": ".scaling",
+    "EnvironmentChange": ".scaling",
     "Event": ".lifecycle.events",
     "Invocation": ".session",
     "LocalLambda": ".session",
     "LogLine": ".lifecycle.journal",
     "Report": ".lifecycle.events",
+    "Scaling": ".scaling",
     "Stopped": ".session",
 }
 """Modules that need aiohttp: they are imported when a name of theirs is used."""

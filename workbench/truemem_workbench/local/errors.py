@@ -56,6 +56,10 @@ class Failed(Exception):
         self.failure = failure
 
 
+class Throttled(Exception):
+    """Raised for a request that no environment may take. The text is the Reason of TooManyRequestsException."""
+
+
 STOPPED = Failure("Sandbox.Failure", "The environment was stopped", "spindown")
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from ..support.untrusted_text import loads
+from ..support.untrusted_text import parsed
+from .apis.http import LOOPBACK
 from .configuration.function import Function
 from .configuration.settings import Settings, function_arn
 from .errors import Failed
@@ -21,8 +22,10 @@ from .lifecycle.environment import OnDemandEnvironment
 from .lifecycle.events import Event, Report
 from .lifecycle.generation import Hold
 from .lifecycle.invocation import Pending
-from .lifecycle.journal import LogLine
-from .server import LOOPBACK, Server
+from .lifecycle.journal import Archive, EnvironmentChange, LogLine
+from .sandbox import Sandbox
+from .scaling import Answer, Scaling
+from .server import Server
 
 T = TypeVar("T")
 
@@ -47,18 +50,27 @@ class Stopped(Exception):
 
 
 class LocalLambda:
-    """One execution environment on this machine. Entering it serves the APIs and starts init; leaving it stops
-    everything.
+    """A function on this machine. Entering it serves the APIs and starts init; leaving it stops everything.
 
-    It serves one invocation at a time, or N of them with `Settings(managed_instances=N)`: then call `invoke` from N
-    threads. One more invocation waits; the real service would use another environment. Every attribute may be read from
-    any thread.
+    Without `scaling` it has one execution environment. That serves one invocation at a time, or N of them with
+    `Settings(managed_instances=N)`: then call `invoke` from N threads. One more invocation waits. With `scaling`, each
+    request that finds no free environment starts another, and is throttled where there may be no more. Every attribute
+    may be read from any thread.
     """
 
-    def __init__(self, function: Function, settings: Settings, on_log: Callable[[LogLine], None] | None = None) -> None:
-        """`on_log` gets every log line when it comes, in the server's thread."""
+    def __init__(
+        self,
+        function: Function,
+        settings: Settings,
+        on_log: Callable[[LogLine], None] | None = None,
+        scaling: Scaling | None = None,
+        on_environment: Callable[[EnvironmentChange], None] | None = None,
+    ) -> None:
+        """`on_log` gets every log line when it comes, `on_environment` every change of an environment's life. Both are
+        called in the server's thread."""
         self._settings = settings
-        self._server = Server(function, settings, on_log)
+        self._archive = Archive(on_log, on_environment, keep=scaling is None or scaling.keep)
+        self._server = Server(function, settings, scaling, self._archive)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="truemem-local", daemon=True)
         self._stopped = False
@@ -117,7 +129,7 @@ class LocalLambda:
 
         The extensions may work for longer: `settle` and `report` wait for them. For a request of another tenant,
         another environment replaces the present one first. Raises TimeoutError after `timeout` seconds, Stopped if the
-        environment is stopped, BadInput for a tenant if Lambda takes none.
+        environment is stopped, BadInput for a tenant if Lambda takes none, and with scaling Throttled.
         """
         if self._stopped:
             raise Stopped("the environment was stopped")
@@ -126,21 +138,34 @@ class LocalLambda:
 
     async def _invoke(self, payload: bytes, tenant_id: str | None) -> Invocation:
         pending = Pending(payload, function_arn(self._settings.name), tenant_id=tenant_id)
-        self._server.environment.submit(pending)
         try:
+            self._server.fleet.submit(pending)
             answer = await pending.answer
         except Failed as failed:
             raise Stopped(failed.failure.message) from None
+        payload = parsed(answer.payload)
+        return Invocation(pending.request_id, payload, answer.payload, answer.function_error, 200, pending.arn)
+
+    async def answer(self, payload: bytes) -> Answer:
+        """Make one request, in the server's loop (`run`). Raises Stopped if its environment is stopped before."""
         try:
-            parsed = loads(answer.payload, lenient=True)
-        except ValueError:
-            parsed = None
-        return Invocation(pending.request_id, parsed, answer.payload, answer.function_error, 200, pending.arn)
+            return await self._server.fleet.answer(Pending(payload, function_arn(self._settings.name)))
+        except Failed as failed:
+            raise Stopped(failed.failure.message) from None
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the server's loop, and return its result. An interrupt cancels it."""
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        except BaseException:
+            running.cancel()
+            raise
 
     def settle(self, *, timeout: float | None = None) -> None:
         """Wait until no invocation runs or waits. Then all is frozen, and all reports and lines are there."""
         if not self._stopped:
-            self._call(self._server.environment.settle(), timeout)
+            self._call(self._server.fleet.settle(), timeout)
 
     def report(self, request_id: str, *, timeout: float | None = None) -> Report:
         """Wait for the end of an invocation, freeze or reset included. Returns its REPORT."""
@@ -157,38 +182,53 @@ class LocalLambda:
     @property
     def notices(self) -> list[str]:
         """What this machine does not permit, in sentences for the user."""
-        return list(self._server.notices)
+        return list(self._server.fleet.notices)
 
     @property
     def limits_cpu(self) -> bool:
         """True if the processes have a limit of CPU: it was asked for, and this machine permits it."""
-        return self._server.environment.cpu.group is not None
+        return self._only.environment.cpu.group is not None
 
     @property
     def reports(self) -> list[Report]:
-        return list(self._server.journal.reports)
+        return list(self._archive.reports)
 
     @property
     def events(self) -> list[Event]:
         """Every event of the platform so far, in order, also if no extension has got it."""
-        return list(self._server.journal.events)
+        return list(self._archive.events)
 
     @property
     def logs(self) -> list[LogLine]:
-        return list(self._server.journal.lines)
+        return list(self._archive.lines)
 
     def extension_stdout(self, name: str) -> list[str]:
         """The lines that an extension has printed on stdout so far."""
         return [line.text for line in self.logs if line.source == f"extension:{name}" and line.stream == "stdout"]
 
-    def processes(self) -> dict[str, int]:
-        """Live pids by name: `runtime`, `extension:NAME`."""
-        return {} if self._stopped else self._server.environment.roots()
+    @property
+    def environment_ids(self) -> list[str]:
+        """The environments that have started and do not end, in the order of their start."""
+        return [sandbox.id for sandbox in self._server.fleet.sandboxes]
+
+    def processes(self, environment_id: str | None = None) -> dict[str, int]:
+        """Live pids by name, `runtime` and `extension:NAME`, of this environment, or of the only one."""
+        if self._stopped:
+            return {}
+        sandbox = self._only if environment_id is None else self._server.fleet.sandbox(environment_id)
+        return sandbox.environment.roots()
+
+    # --- the only environment, without scaling ------------------------------------------------------------------------
+
+    @property
+    def _only(self) -> Sandbox:
+        assert self._server.fleet.only is not None, "with scaling there is no only environment"
+        return self._server.fleet.only
 
     @property
     def environment_id(self) -> str:
         """Id of the environment: the end of its first log stream's name. Its cgroups are `truemem-ID`."""
-        return self._server.id
+        return self._only.id
 
     @property
     def hold(self) -> Hold:
@@ -198,15 +238,15 @@ class LocalLambda:
     @property
     def environment(self) -> OnDemandEnvironment:
         """The environment, for scenarios. Not on Managed Instances, which have no scenarios."""
-        assert isinstance(self._server.environment, OnDemandEnvironment)
-        return self._server.environment
+        assert isinstance(self._only.environment, OnDemandEnvironment)
+        return self._only.environment
 
     @property
     def log_stream(self) -> str:
         """The present log stream. It changes with a SnapStart restore, another tenant, or a new managed environment."""
-        return self._server.journal.log_stream
+        return self._only.journal.log_stream
 
     @property
     def environment_dir(self) -> Path:
         """The private working folder. Its `tmp` is the processes' TMPDIR. `stop` removes it."""
-        return self._server.folder
+        return self._only.folder

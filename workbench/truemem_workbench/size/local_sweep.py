@@ -21,13 +21,14 @@ from truemem.verdict import GROWING_FROM
 from ..analysis.finding import Commands
 from ..analysis.sizing import HEADROOM, rounded_size
 from ..check.local_run import Run
-from ..check.measurement import Measurement, error_of, printable
+from ..check.measurement import Measurement, printable
 from ..check.target import TEMPLATES, Target
 from ..local import Invocation, LocalLambda, Settings
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.platform_facts import LEAST_MIB, LONGEST_ANSWER_S, MOST_MIB, NEW_ACCOUNT_MIB
 from ..support.terminal import Progress, counted
+from ..support.untrusted_text import error_of
 from .choice import Trial
 from .tally import Tally
 

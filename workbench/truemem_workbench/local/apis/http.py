@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
+from ...support.bad_input import BadInput
 from .. import errors
 from ..errors import ApiError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+LOOPBACK = "127.0.0.1"
 MAX_READ = 256 * 1024 * 1024
 """The HTTP server's own limit in bytes. It is above the limit of every API, so that each API can refuse as AWS does."""
 
@@ -57,3 +61,29 @@ async def read(request: web.Request, limit: int) -> bytes:
     if len(body) > limit:
         raise errors.too_large(limit)
     return body
+
+
+def bind(port: int) -> socket.socket:
+    """Listen on loopback; port 0 takes a free one. Raises BadInput."""
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((LOOPBACK, port))
+        bound.listen(128)  # binding alone does not find a listener that also set SO_REUSEADDR
+    except OSError as error:
+        bound.close()
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        why = "is in use" if error.errno == errno.EADDRINUSE else "needs more rights than yours"
+        raise BadInput(f"port {port} {why}. Try --port 0 (a free one)") from None
+    return bound
+
+
+async def serve(bound: socket.socket, routes: list[web.RouteDef]) -> web.AppRunner:
+    """Serve these routes at a socket, until the runner's `cleanup`."""
+    app = web.Application(middlewares=[api_errors], client_max_size=MAX_READ)
+    app.add_routes(routes)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+    await runner.setup()
+    await web.SockSite(runner, bound).start()
+    return runner

@@ -6,15 +6,15 @@ import asyncio
 import base64
 import binascii
 import re
+from typing import Protocol
 from urllib.parse import unquote
 
 from aiohttp import web
 
 from ...support.bad_input import BadInput
 from ...support.untrusted_text import loads
-from ..configuration.settings import VERSION, function_arn
-from ..errors import ApiError, Failed
-from ..lifecycle.environment import ExecutionEnvironment
+from ..configuration.settings import VERSION, Settings, function_arn
+from ..errors import ApiError, Failed, Throttled
 from ..lifecycle.invocation import Pending
 from .http import read, reply
 
@@ -25,9 +25,15 @@ LOG_TAIL = 4096
 CALLERS_LIMIT = 6 * 1024 * 1024
 
 
+class Submit(Protocol):
+    def __call__(self, pending: Pending, *, may_wait: bool = False) -> None:
+        """Give a request to an environment. Raises Throttled; with `may_wait` the request waits instead."""
+
+
 class InvokeApi:
-    def __init__(self, environment: ExecutionEnvironment) -> None:
-        self._environment = environment
+    def __init__(self, settings: Settings, submit: Submit) -> None:
+        self._settings = settings
+        self._submit = submit
 
     def routes(self) -> list[web.RouteDef]:
         return [web.post("/2015-03-31/functions/{name}/invocations", self.invoke)]
@@ -44,14 +50,14 @@ class InvokeApi:
             loads(payload or b"{}")
             context = _client_context(request)
             tenant = request.headers.get("X-Amz-Tenant-Id")
-            self._environment.settings.check_tenant(tenant)
+            self._settings.check_tenant(tenant)
         except BadInput as error:
             return fault(400, "InvalidParameterValueException", str(error))
         except ValueError as error:
             return fault(400, "InvalidRequestContentException", f"Could not parse request body into json: {error}")
         pending = Pending(
             payload or b"{}",
-            function_arn(self._environment.settings.name, qualifier),
+            function_arn(self._settings.name, qualifier),
             client_context=context,
             tenant_id=tenant,
         )
@@ -61,7 +67,7 @@ class InvokeApi:
             case "DryRun":
                 return web.Response(status=204, headers=_headers(pending))
             case "Event":
-                self._environment.submit(pending)
+                self._submit(pending, may_wait=True)
                 return web.Response(status=202, headers=_headers(pending))
             case "RequestResponse":
                 return await self._answer(pending, tail=request.headers.get("X-Amz-Log-Type") == "Tail")
@@ -73,7 +79,7 @@ class InvokeApi:
         name = unquote(request.match_info["name"])
         found = NAME.fullmatch(name)
         qualifier = request.query.get("Qualifier") or (found and found[2])
-        own = self._environment.settings.name
+        own = self._settings.name
         if found is None or found[1] not in (own, EMULATOR_NAME) or qualifier not in (None, VERSION):
             missing = function_arn(found[1] if found else name, qualifier)
             fix = f"The local Lambda serves one function. Try FunctionName={own}"
@@ -81,11 +87,13 @@ class InvokeApi:
         return qualifier
 
     async def _answer(self, pending: Pending, *, tail: bool) -> web.Response:
-        self._environment.submit(pending)
         try:
+            self._submit(pending)
             answer = await asyncio.shield(pending.answer)
             if tail:
                 await asyncio.wait([pending.report])  # the tail has the REPORT line: it must be written first
+        except Throttled as throttled:
+            return fault(429, "TooManyRequestsException", "Rate Exceeded.", Reason=str(throttled))
         except Failed as failed:
             return fault(500, "ServiceException", failed.failure.message)
         headers = _headers(pending) | {
@@ -100,9 +108,9 @@ class InvokeApi:
         return web.Response(body=answer.payload, headers=headers)
 
 
-def fault(status: int, error_type: str, message: str) -> web.Response:
+def fault(status: int, error_type: str, message: str, **members: str) -> web.Response:
     """Make an error answer as AWS does: boto3 chooses the exception by the type in the header."""
-    return reply({"Type": "User", "Message": message}, status, {"x-amzn-ErrorType": error_type})
+    return reply({"Type": "User", "Message": message, **members}, status, {"x-amzn-ErrorType": error_type})
 
 
 def _headers(pending: Pending) -> dict[str, str]:

@@ -15,7 +15,7 @@ from ..configuration.settings import CREDENTIALS, CREDENTIALS_PATH, CREDENTIALS_
 from ..errors import ApiError, Failure
 from ..lifecycle.environment import ExecutionEnvironment, OnDemandEnvironment
 from ..lifecycle.generation import PendingNext, Runtime, RuntimeAction, RuntimeState
-from ..lifecycle.invocation import MAX_PAYLOAD, Answer, Pending
+from ..lifecycle.invocation import MAX_PAYLOAD, Pending, Response
 from ..lifecycle.managed_instances import ManagedEnvironment, Request, Worker
 from .http import accepted, read, reply
 
@@ -113,12 +113,12 @@ class RuntimeApi(RuntimeRoutes):
         await self._environment.hold.pass_by("response", runtime, request)
         pending = self._claim(runtime, request, RuntimeAction.ERROR)
         began = time.perf_counter()
-        answer = Answer(await read(request, MAX_PAYLOAD), "Unhandled")
+        answer = Response(await read(request, MAX_PAYLOAD), "Unhandled")
         self._answer(runtime, pending, answer, began, len(answer.payload))
         return accepted()
 
     @staticmethod
-    def _answer(runtime: Runtime, pending: Pending, answer: Answer, began: float, produced_bytes: int) -> None:
+    def _answer(runtime: Runtime, pending: Pending, answer: Response, began: float, produced_bytes: int) -> None:
         pending.reply(answer)
         pending.moments.produced_bytes = produced_bytes
         pending.moments.response_began = began
@@ -146,13 +146,13 @@ def error_type(request: web.Request) -> str:
     return errors.normalised_error_type(request.headers.get("Lambda-Runtime-Function-Error-Type", ""))
 
 
-async def read_response(request: web.Request) -> Answer:
+async def read_response(request: web.Request) -> Response:
     """The response that the runtime posts. Raises ApiError if it is refused."""
     mode = request.headers.get("Lambda-Runtime-Function-Response-Mode", "")
     if mode not in ("", "streaming"):
         raise errors.invalid_response_mode()
     body = await read(request, MAX_STREAM if mode == "streaming" else MAX_PAYLOAD)
-    return Answer(body, None, request.headers.get("Content-Type", "application/json"))
+    return Response(body, None, request.headers.get("Content-Type", "application/json"))
 
 
 def refusal_type(error: ApiError) -> str:
@@ -160,12 +160,12 @@ def refusal_type(error: ApiError) -> str:
     return REFUSED.get(error.error_type, TRUNCATED)
 
 
-def refused(pending: Pending, error: ApiError) -> Answer:
+def refused(pending: Pending, error: ApiError) -> Response:
     """What the caller gets for a response that was refused."""
     message = f"RequestId: {pending.request_id} Error: {error.message}"
     if error.status == 413:
         message = f"Response payload size exceeded maximum allowed payload size ({MAX_PAYLOAD} bytes)."
-    return Answer(_body(refusal_type(error), message), "Unhandled")
+    return Response(_body(refusal_type(error), message), "Unhandled")
 
 
 def _body(error_type: str, message: str) -> bytes:
@@ -200,7 +200,7 @@ class ManagedRuntimeApi(RuntimeRoutes):
     async def error(self, request: web.Request) -> web.Response:
         """Take an exception that the handler raised. Unlike on demand, the report's status is `error`."""
         claimed = self._claim(request)
-        answer = Answer(await read(request, MAX_PAYLOAD), "Unhandled")
+        answer = Response(await read(request, MAX_PAYLOAD), "Unhandled")
         self._answer(claimed, answer, Failure(error_type(request), "the handler raised", "failure"))
         return accepted()
 
@@ -211,7 +211,7 @@ class ManagedRuntimeApi(RuntimeRoutes):
         return claimed
 
     @staticmethod
-    def _answer(claimed: Request, answer: Answer, failure: Failure | None = None) -> None:
+    def _answer(claimed: Request, answer: Response, failure: Failure | None = None) -> None:
         pending = claimed.pending
         pending.reply(answer)
         pending.moments.produced_bytes = len(answer.payload)

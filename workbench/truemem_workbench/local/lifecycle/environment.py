@@ -273,6 +273,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
         await shut_down(self.generation, failure.reason, self.memory)
         self.generation.give_up()
         self.journal.relay = None
+        self.journal.reset(failure)
         self.generation = Generation(list(self._launcher.extensions))
 
     async def _replace(self) -> None:

@@ -17,7 +17,7 @@ MAX_PAYLOAD = 6 * 1024 * 1024 + 100  # limit of event and response, in bytes eac
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     payload: bytes
     function_error: Literal["Unhandled"] | None = None
     content_type: str = "application/json"
@@ -43,12 +43,16 @@ class Pending:
     deadline_ms: int = 0
     """Deadline in epoch milliseconds; 0 until the invocation starts."""
     moments: Moments = field(default_factory=lambda: Moments(time.perf_counter()))
-    answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    answer: asyncio.Future[Response] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     report: asyncio.Future[Report] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     log: list[str] = field(default_factory=list)
     """Lines of this invocation, for X-Amz-Log-Result."""
+    environment: str = ""
+    """Id of the environment; empty until it has one."""
+    is_cold: bool = False
+    """True if it waits for an init."""
 
-    def reply(self, answer: Answer) -> None:
+    def reply(self, answer: Response) -> None:
         """Set the answer. Only the first one counts."""
         if not self.answer.done():
             self.answer.set_result(answer)
@@ -95,12 +99,12 @@ class Pending:
         return headers
 
 
-def error_answer(request_id: str, failure: Failure) -> Answer:
+def error_answer(request_id: str, failure: Failure) -> Response:
     """The caller's answer if the runtime itself gave none."""
     if failure.payload is not None:
-        return Answer(failure.payload, "Unhandled")
+        return Response(failure.payload, "Unhandled")
     body = {
         "errorType": failure.error_type,
         "errorMessage": f"RequestId: {request_id} Error: {failure.message}",
     }
-    return Answer(json.dumps(body).encode(), "Unhandled")
+    return Response(json.dumps(body).encode(), "Unhandled")

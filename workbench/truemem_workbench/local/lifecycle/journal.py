@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -30,21 +31,75 @@ class LogLine:
     """The line without its newline."""
     time: float
     """Time of the line, in epoch seconds."""
+    environment: str = ""
+    """Id of the environment."""
 
 
-class Journal:
-    """The events, lines and reports of one environment. Lists only grow, because other threads read them."""
+@dataclass(frozen=True)
+class EnvironmentChange:
+    """What happened to an environment."""
 
-    def __init__(self, settings: Settings, log_stream: str, on_line: Callable[[LogLine], None] | None) -> None:
+    environment: str
+    """Its id."""
+    kind: Literal["started", "initialised", "reset", "ended"]
+    """`reset`: its processes have ended, and its next invocation repeats the init."""
+    time_s: float
+    """By the event loop's clock, in seconds."""
+    reason: str = ""
+    """Of an end: `idle`, `age`, `tenant` (another one needs the place), `stopped`, or the text of an error. Of a reset:
+    `timeout`, `out of memory`, `tenant`, or the error type."""
+    init_ms: float | None = None
+    """Duration of the init, if it is `initialised`."""
+
+
+class Archive:
+    """What all environments have put out, for other threads: lists only grow. With `keep` false they stay empty."""
+
+    def __init__(
+        self,
+        on_line: Callable[[LogLine], None] | None = None,
+        on_change: Callable[[EnvironmentChange], None] | None = None,
+        *,
+        keep: bool = True,
+    ) -> None:
         self.events: list[Event] = []
         self.lines: list[LogLine] = []
         self.reports: list[Report] = []
+        self._on_line = on_line
+        self._on_change = on_change
+        self._keep = keep
+
+    def event(self, event: Event) -> None:
+        if self._keep:
+            self.events.append(event)
+
+    def line(self, line: LogLine) -> None:
+        if self._keep:
+            self.lines.append(line)
+        if self._on_line is not None:
+            self._on_line(line)
+
+    def report(self, report: Report) -> None:
+        if self._keep:
+            self.reports.append(report)
+
+    def change(self, change: EnvironmentChange) -> None:
+        if self._on_change is not None:
+            self._on_change(change)
+
+
+class Journal:
+    """The output of one environment: events, lines, reports and changes."""
+
+    def __init__(self, settings: Settings, environment: str, archive: Archive) -> None:
+        """`environment` is its id."""
+        self.environment = environment
         self.relay: Relay | None = None
         """Telemetry of the present processes. None between two generations: then no extension gets the events."""
-        self.log_stream = log_stream
+        self.log_stream = time.strftime("%Y/%m/%d/[$LATEST]", time.gmtime()) + environment
         self.current: Pending | None = None
         self._settings = settings
-        self._on_line = on_line
+        self._archive = archive
         self._epoch = time.time() - time.perf_counter()  # perf_counter's zero on the wall clock
 
     def emit(self, kind: str, record: dict[str, Any], line: str | None = None) -> None:
@@ -52,7 +107,7 @@ class Journal:
         self.take(events.event(time.time(), kind, record), line)
 
     def take(self, event: Event, line: str | None = None) -> None:
-        self.events.append(event)
+        self._archive.event(event)
         if self._settings.log_format == "JSON":
             if events.level(event) >= logging.INFO:
                 self.say(json.dumps(event))
@@ -73,21 +128,35 @@ class Journal:
 
     def say(self, line: str) -> None:
         """Log a line of the platform."""
-        self._write(LogLine("platform", "stdout", line, time.time()))
+        self._write(LogLine("platform", "stdout", line, time.time(), self.environment))
 
     def output(self, source: str, stream: str, text: str) -> None:
         """Log a line that a process wrote, and send it to telemetry."""
         now = time.time()
-        self._write(LogLine(source, "stderr" if stream == "stderr" else "stdout", text, now))
+        self._write(LogLine(source, "stderr" if stream == "stderr" else "stdout", text, now, self.environment))
         if self.relay is not None:
             self.relay.offer(events.event(now, source.partition(":")[0], text))
 
     def _write(self, line: LogLine) -> None:
-        self.lines.append(line)
         if self.current is not None:
             self.current.log.append(line.text)
-        if self._on_line is not None:
-            self._on_line(line)
+        self._archive.line(line)
+
+    def changed(
+        self, kind: Literal["started", "initialised", "reset", "ended"], reason: str = "", init_s: float | None = None
+    ) -> None:
+        """Report a change of the environment's life."""
+        now = asyncio.get_running_loop().time()
+        self._archive.change(
+            EnvironmentChange(self.environment, kind, now, reason, None if init_s is None else events.ms(init_s))
+        )
+
+    def reset(self, failure: Failure) -> None:
+        """Report that a failure, or the change to another tenant, has ended the processes."""
+        by_reason = {"timeout": "timeout", "spindown": "tenant"}
+        by_type = {"Runtime.OutOfMemory": "out of memory"}
+        error_type = by_type.get(failure.error_type, failure.error_type)
+        self.changed("reset", by_reason.get(failure.reason, error_type))
 
     # --- what the platform tells, in the order of an environment's life ----------------------------------------------
 
@@ -105,6 +174,8 @@ class Journal:
         reported = failure is not None or self._settings.initialization != "on-demand"
         outcome = events.init_report_line(phase, failure, duration_s) if reported else None
         self.emit("platform.initReport", report, outcome)
+        if failure is None:
+            self.changed("initialised", init_s=duration_s)
 
     def restore_started(self, runtime: str | None) -> None:
         record = events.restore_start(self._settings, self.log_stream, runtime)
@@ -147,7 +218,7 @@ class Journal:
         self.say(f"{events.iso(time.time())} {pending.request_id} {failure.message}")
 
     def invocation_ended(self, pending: Pending, report: Report, spans: Sequence[dict[str, Any]]) -> None:
-        self.reports.append(report)
+        self._archive.report(report)
         if self._settings.log_format == "Text":
             self.say(f"END RequestId: {pending.request_id}")
         self.emit("platform.report", report.record(spans, pending.tracing()) | pending.tenant(), report.line())

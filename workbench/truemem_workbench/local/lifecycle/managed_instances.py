@@ -195,13 +195,15 @@ class ManagedJournal(Journal):
         if failure is not None:
             report["errorType"] = failure.error_type
         self.emit("platform.initReport", report, AS_JSON)
+        if failure is None:
+            self.changed("initialised", init_s=duration_s)
 
     def invocation_started(self, pending: Pending) -> None:
         record = events.start(pending.request_id, pending.tracing()) | {"functionArn": pending.arn}
         self.emit("platform.start", record, AS_JSON)
 
     def invocation_ended(self, pending: Pending, report: Report, spans: Sequence[dict[str, Any]] = ()) -> None:
-        self.reports.append(report)
+        self._archive.report(report)
         record = report.record(spans or pending.moments.spans(self._epoch), pending.tracing())
         self.emit("platform.report", record, AS_JSON)
         pending.report.set_result(report)
@@ -274,6 +276,8 @@ class ManagedEnvironment(ExecutionEnvironment):
         except Failed as failed:
             reason = self._stop_reason if failed.failure is STOPPED else "failure"
             await self._abort(generation, failed.failure)
+            if failed.failure is not STOPPED:
+                self.journal.reset(failed.failure)
         await shut_down(generation, reason, self.memory, flush_first_s=FLUSH_S)
         generation.give_up()
         self.journal.relay = None

@@ -1,0 +1,199 @@
+"""One environment on this machine: its Runtime API, folder, control groups and processes. All of it goes at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import aiohttp
+
+from ..support.environment_ids import local_id
+from .apis.extensions_api import ExtensionsApi
+from .apis.http import LOOPBACK, bind, serve
+from .apis.runtime_api import ManagedRuntimeApi, RuntimeApi, SnapStartApi
+from .apis.telemetry_api import TelemetryApi
+from .configuration.function import WRAPPER, Function
+from .configuration.settings import Place, Settings
+from .lifecycle.environment import ExecutionEnvironment, OnDemandEnvironment
+from .lifecycle.generation import Hold
+from .lifecycle.journal import Archive, Journal
+from .lifecycle.launcher import Launcher
+from .lifecycle.managed_instances import ManagedEnvironment, ManagedJournal
+from .processes.cgroups import Cgroup, CleanupWatchdog
+from .processes.cpu import Cpu, choose_cpu
+from .processes.freezer import CgroupFreezer, Freezer, choose_freezer
+from .processes.memory import CgroupMemory, Memory, choose_memory
+from .processes.process import LONGEST_PATH, User, WorkerOutput, choose_user
+
+Api = RuntimeApi | ManagedRuntimeApi | SnapStartApi | ExtensionsApi | TelemetryApi
+
+
+class Sandbox:
+    """Create it in the event loop: `start`, then use `environment`, then `stop`."""
+
+    def __init__(
+        self, function: Function, settings: Settings, archive: Archive, session: aiohttp.ClientSession, hold: Hold
+    ) -> None:
+        self._function = function
+        self._settings = settings
+        self._session = session
+        self._hold = hold
+        self.id = local_id()
+        self._undo = contextlib.AsyncExitStack()
+        self._watchdog: CleanupWatchdog
+        self._worker_output: WorkerOutput | None = None
+        journal = Journal if settings.managed_instances is None else ManagedJournal
+        self.journal: Journal = journal(settings, self.id, archive)
+        self.notices: list[str] = []
+        self.folder = Path()
+        self.environment: ExecutionEnvironment
+        self.task: asyncio.Task[None]
+        """Ends when the environment has ended."""
+
+    async def start(self) -> None:
+        """Serve the APIs and begin the init phase. Raises BadInput or OSError, and then leaves nothing behind."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._undo.aclose()
+            raise
+        self.journal.changed("started")
+
+    async def _start(self) -> None:
+        runtime_socket = bind(0)
+        self._undo.callback(runtime_socket.close)
+        self._watchdog = CleanupWatchdog()
+        self._undo.callback(self._watchdog.dismiss)
+        self._make_folder()
+        extensions = self._present_extensions()
+        launcher = Launcher(
+            self._function,
+            self._settings,
+            place=self._place(runtime_socket),
+            extensions=extensions,
+            user=self._choose_user(extensions),
+            journal=self.journal,
+        )
+        self.environment, runtime_apis = self._make_environment(launcher)
+        self._equip(self.environment)
+        apis = [*runtime_apis, ExtensionsApi(self.environment), TelemetryApi(self.environment, self._session)]
+        runner = await serve(runtime_socket, [route for api in apis for route in api.routes()])
+        self._undo.push_async_callback(runner.cleanup)
+        self.task = asyncio.create_task(self.environment.run())
+
+    async def stop(self, reason: str, *, abort: bool) -> None:
+        """Shut the environment down. No process, cgroup, folder or socket stays."""
+        try:
+            self.environment.stop(reason, abort=abort)
+            await self.task
+        finally:
+            await self._undo.aclose()
+
+    def _place(self, runtime_socket: socket.socket) -> Place:
+        return Place(
+            runtime_api=f"{LOOPBACK}:{runtime_socket.getsockname()[1]}",
+            log_stream=self.journal.log_stream,
+            path=os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
+            tmp=str(self.folder / "tmp"),
+            log_socket=self._open_worker_output(),
+        )
+
+    def _open_worker_output(self) -> Path | None:
+        path = self.folder / "log"
+        if self._settings.managed_instances is None or len(os.fsencode(path)) > LONGEST_PATH:
+            return None
+        self._worker_output = WorkerOutput(path, lambda stream, text: self.journal.output("function", stream, text))
+        self._undo.callback(self._worker_output.close)
+        return path
+
+    def _make_environment(self, launcher: Launcher) -> tuple[ExecutionEnvironment, list[Api]]:
+        if isinstance(self.journal, ManagedJournal):
+            managed = ManagedEnvironment(
+                self._function, self._settings, launcher=launcher, journal=self.journal, output=self._worker_output
+            )
+            return managed, [ManagedRuntimeApi(managed)]
+        environment = OnDemandEnvironment(
+            self._function, self._settings, launcher=launcher, journal=self.journal, hold=self._hold
+        )
+        if self._settings.initialization == "snap-start":
+            return environment, [RuntimeApi(environment), SnapStartApi(environment)]
+        return environment, [RuntimeApi(environment)]
+
+    def _make_folder(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="truemem-")).resolve()
+        self._undo.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self._watchdog.watch(self.folder)
+        self.folder.chmod(0o755)
+        (self.folder / "tmp").mkdir(mode=0o700)
+        (self.folder / "extensions").mkdir()
+
+    def _present_extensions(self) -> dict[str, Path]:
+        """Link every extension into one folder under its own name, as in /opt/extensions."""
+        presented = {}
+        for name, path in self._settings.extensions_by_name().items():
+            presented[name] = self.folder / "extensions" / name
+            presented[name].symlink_to(path.resolve())
+        return presented
+
+    def _choose_user(self, extensions: dict[str, Path]) -> User | None:
+        needs = [self.folder, *self._function.needs, *extensions.values()]
+        wrapper = Path(self._settings.environment.get(WRAPPER, ""))
+        if self._function.runtime and wrapper.is_file():
+            needs.append(wrapper)
+        chosen, notice = choose_user(self._settings.user, needs)
+        self._notice(notice)
+        if chosen:
+            os.chown(self.folder / "tmp", chosen.uid, chosen.gid)
+        return chosen
+
+    def _equip(self, environment: ExecutionEnvironment) -> None:
+        memory = self._choose_memory(environment.roots)
+        of_memory = memory.group if isinstance(memory, CgroupMemory) else None
+        cpu = self._choose_cpu(_shared(of_memory))
+        freezer = self._choose_freezer(_shared(of_memory, cpu.group), environment.roots)
+        environment.equip(memory, cpu, freezer)
+
+    def _choose_memory(self, roots: Callable[[], dict[str, int]]) -> Memory:
+        settings = self._settings
+        chosen, notice = choose_memory(settings.memory_limit, settings.memory_mib, self._group(), roots)
+        self._undo.callback(chosen.close)
+        self._notice(notice)
+        if isinstance(chosen, CgroupMemory):
+            self._watchdog.watch(chosen.group.path)
+        return chosen
+
+    def _choose_cpu(self, shared: Cgroup | None) -> Cpu:
+        chosen, notice = choose_cpu(self._settings.vcpus, self._group(), shared)
+        self._undo.callback(chosen.close)
+        self._notice(notice)
+        if chosen.group is not None:
+            self._watchdog.watch(chosen.group.path)
+        return chosen
+
+    def _choose_freezer(self, shared: Cgroup | None, roots: Callable[[], dict[str, int]]) -> Freezer:
+        chosen, notice = choose_freezer(self._settings.freeze, self._group(), shared, roots)
+        self._undo.callback(chosen.close)
+        if self._settings.managed_instances is None:  # Managed Instances never freeze: that needs no notice
+            self._notice(notice)
+        if isinstance(chosen, CgroupFreezer):
+            self._watchdog.watch(chosen.group.path)
+        return chosen
+
+    def _group(self) -> str:
+        return f"truemem-{self.id}"
+
+    def _notice(self, notice: str | None) -> None:
+        if notice:
+            self.notices.append(notice)
+
+
+def _shared(*groups: Cgroup | None) -> Cgroup | None:
+    """The group that other controllers must share: of v2 a process can be in one group only."""
+    return next((group for group in groups if group is not None and group.version == 2), None)
