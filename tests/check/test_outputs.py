@@ -12,12 +12,13 @@ from truemem_workbench.check.limits import LimitCheck, Limits, find
 from truemem_workbench.check.measurement import FailedInvocation, Measurement, curve
 from truemem_workbench.check.outputs import (
     add_summary,
-    draw_curve,
     github_annotations,
     github_summary,
+    plain_text,
     print_result,
     write_junit,
 )
+from truemem_workbench.check.picture import draw_curve
 from truemem_workbench.check.result import Result
 from truemem_workbench.support.terminal import console
 
@@ -74,7 +75,7 @@ def test_the_log_of_one_that_failed_is_shown(kept: Result) -> None:
     failing = run_of(LEVEL, failures=[FailedInvocation(1, "no"), FailedInvocation(9, "no", ["one [b]", "```"])])
     result = result_of(failing)
     assert shown(result)[-3:] == ["The log of invocation 9 ends:", "  one [b]", "  ```"]
-    assert result.text().endswith("The log of invocation 9 ends:\n  one [b]\n  ```")
+    assert plain_text(result).endswith("The log of invocation 9 ends:\n  one [b]\n  ```")
     assert github_summary(result).endswith("\n      one [b]\n      ```\n```\n")  # more than three spaces: no end
     assert result.document()["log"] == ["The log of invocation 9 ends:", "  one [b]", "  ```"]
     assert "log" not in kept.document()

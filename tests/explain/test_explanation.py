@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from truemem_workbench.check.limits import Limits, find
-from truemem_workbench.check.outputs import github_annotations, github_summary, junit_document
+from truemem_workbench.check.outputs import github_annotations, github_summary, junit_document, plain_text
 from truemem_workbench.check.result import Result
 from truemem_workbench.explain.attribution import Holder
 from truemem_workbench.explain.explanation import UNKNOWN, Explanation, likely
@@ -36,8 +36,8 @@ def a_result(explanation: Explanation) -> Result:
 def test_every_output_has_the_line() -> None:
     result = a_result(an_explanation())
     place = "tests/explain/functions/order_book.py"
-    assert f"{place}:19" in result.text()
-    assert "self.data[key] = value" in result.text()
+    assert f"{place}:19" in plain_text(result)
+    assert "self.data[key] = value" in plain_text(result)
     assert f"{place}:19" in (junit_document(result).find(".//failure").text or "")  # type: ignore[union-attr]
     assert github_annotations(result)[0].startswith(f"::error file={place},line=19,title=truemem")
     (line,) = result.document()["explanation"]["lines"]  # type: ignore[index]
@@ -88,10 +88,10 @@ def test_every_output_has_what_keeps_it_without_a_line() -> None:
     holders = [Holder("", 0, 6.0, "Array of Object", "kept"), Holder("", 0, 2.0, "Map of Object", "sent")]
     explanation = Explanation(holders, 8.0, 320, 4.0, looks=LOOKS)
     result = a_result(explanation)
-    for text in (result.text(), junit_document(result).find(".//failure").text or "", github_summary(result)):  # type: ignore[union-attr]
+    for text in (plain_text(result), junit_document(result).find(".//failure").text or "", github_summary(result)):  # type: ignore[union-attr]
         for row in ("6.0                 75%    line not seen  Array of Object kept", "Map of Object sent"):
             assert row in text
-    assert "in no object that was seen" not in result.text()
+    assert "in no object that was seen" not in plain_text(result)
     assert not any("what grows" in each for each in github_annotations(result))
     first, _ = result.document()["explanation"]["lines"]  # type: ignore[index]
     assert (first["kind"], first["owner"], first["perInvocationKiB"]) == ("Array of Object", "kept", 6.0)

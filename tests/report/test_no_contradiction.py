@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from truemem_workbench.analysis.finding import TOO_FEW, Commands
 from truemem_workbench.check import limits
 from truemem_workbench.check.measurement import Measurement, Recorded
-from truemem_workbench.check.outputs import github_annotations, github_summary, junit_document
+from truemem_workbench.check.outputs import github_annotations, github_summary, junit_document, plain_text
 from truemem_workbench.check.result import Result
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.cli.local_summary import summarise
@@ -141,7 +141,7 @@ def said_by_the_gate(lines: list[Line]) -> dict[str, str]:
     measured = Measurement("app.py:handler", seen, len(seen), 0, LIMIT, 1.0)
     result = Result(measured, limits.find(measured, limits.Limits()))
     return {
-        "check": result.text(),
+        "check": plain_text(result),
         "GitHub's summary": github_summary(result),
         "JUnit's output": ET.tostring(junit_document(result), encoding="unicode", method="text"),
     } | {f"annotation {at}": each for at, each in enumerate(github_annotations(result)) if causes_in(each)}

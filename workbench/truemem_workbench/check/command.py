@@ -231,7 +231,19 @@ def _check(
             result = replace(result, explanation=explanation(target, payloads, measurement))
         if try_repair and (setting := measurement.finding.setting):
             result = _tried(result, command, target, payloads, plan, limits, setting, probe=not given["no_probe"])
-    return places.write(result, limits, spec)
+    return places.write(result, {".png": partial(_draw, result, limits), ".html": partial(_explain_in, result)})
+
+
+def _draw(result: Result, limits: Limits, path: Path) -> None:
+    from .picture import draw_curve
+
+    draw_curve(result, limits, path)
+
+
+def _explain_in(result: Result, path: Path) -> None:
+    from ..explain.growth_page import page
+
+    path.write_text(page(result.explanation, result.headline), encoding="utf-8")
 
 
 def _commands(command: str, spec: str, *, deployed: bool, probe: bool) -> Commands:

@@ -1,16 +1,17 @@
 """Writes a result to all its places: terminal, GitHub, JUnit, a picture, files.
 
-Each is tried before the run; one that fails does not stop the others.
+Each is tried before the run; one that fails does not stop the others. A result is what has the members of `Reported`.
 """
 
 from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import click
 from rich import box
@@ -18,18 +19,64 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..explain.explanation import Explanation
 from ..support.bad_input import BadInput, need
-from ..support.terminal import CURRENT, MARK, PEAK, QUIET, console, notify
+from ..support.terminal import console, notify
 from ..support.untrusted_text import markdown, visible
 from . import baseline as baselines
-from .limits import Limits
+from .baseline import Baseline
+from .limits import LimitCheck
 from .measurement import Outcome
-from .result import BROKEN, KEPT, UNKNOWN, Result
+from .result import BROKEN, KEPT, UNKNOWN
+
+
+class Reported(Protocol):
+    """A result that can be written: of `truemem check`, or of another command that checks limits."""
+
+    @property
+    def spec(self) -> str:
+        """The function as the user named it."""
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def limits(self) -> Sequence[LimitCheck]: ...
+
+    @property
+    def source(self) -> Path | None:
+        """File of the handler, for annotations; `line` is where it begins."""
+
+    @property
+    def line(self) -> int | None: ...
+
+    @property
+    def explanation(self) -> Explanation | None: ...
+
+    @property
+    def exit_code(self) -> int: ...
+
+    @property
+    def headline(self) -> str: ...
+
+    def curves(self, *, plain: bool = False) -> list[str]: ...
+
+    def sentences(self) -> list[str]: ...
+
+    def notices(self) -> list[str]: ...
+
+    def log(self) -> list[str]: ...
+
+    def document(self) -> dict[str, object]: ...
+
+    def baseline(self) -> Baseline | None:
+        """What a baseline keeps of it. None if there is nothing to compare with."""
+
 
 SUMMARY_MARKS = {"kept": "✅ kept", "broken": "❌ broken", "unknown": "⚠️ unknown"}
 
 
-def github_annotations(result: Result) -> list[str]:
+def github_annotations(result: Reported) -> list[str]:
     """An annotation at the handler for each limit that was not kept, and one at each line that holds what grew."""
     place = f"file={_property(result.source.as_posix())}," if result.source else ""
     place += f"line={result.line}," if result.source and result.line else ""
@@ -44,7 +91,7 @@ def github_annotations(result: Result) -> list[str]:
     ]
 
 
-def github_summary(result: Result) -> str:
+def github_summary(result: Reported) -> str:
     rows = [
         f"| {each.name} | {markdown(each.allowed)} | {markdown(each.measured)} | {SUMMARY_MARKS[each.outcome]} |"
         for each in result.limits
@@ -60,7 +107,7 @@ def github_summary(result: Result) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def add_summary(result: Result, path: Path) -> None:
+def add_summary(result: Reported, path: Path) -> None:
     """Add the summary to the file of the step. Raises OSError."""
     with path.open("a", encoding="utf-8") as file:
         file.write(github_summary(result))
@@ -79,38 +126,49 @@ def _property(value: str) -> str:
     return _data(value).replace(":", "%3A").replace(",", "%2C")
 
 
-def junit_document(result: Result) -> ET.Element:
-    """Make the JUnit document. `visible` escapes control characters, which XML 1.0 cannot have."""
+def junit_document(result: Reported, command: str = "truemem check") -> ET.Element:
+    """Make the JUnit document; the suite has the command's name. `visible` escapes what XML 1.0 cannot have."""
     count = {outcome: sum(each.outcome == outcome for each in result.limits) for outcome in ("broken", "unknown")}
     suite = ET.Element(
         "testsuite",
-        name="truemem check",
+        name=command,
         tests=str(len(result.limits)),
         failures=str(count["broken"]),
         errors=str(count["unknown"]),
         skipped="0",
-        time=f"{result.measurement.seconds:.3f}",
+        time=f"{result.seconds:.3f}",
     )
-    spec = visible(result.measurement.spec)
+    spec, text = visible(result.spec), plain_text(result)
     for each in result.limits:
         case = ET.SubElement(suite, "testcase", classname=spec, name=each.name, time="0")
         if each.outcome == "kept":
             continue
         kind = "failure" if each.outcome == "broken" else "error"
         problem = ET.SubElement(case, kind, message=visible(each.sentence), type=each.name)
-        problem.text = result.text()
-    ET.SubElement(suite, "system-out").text = result.text()
+        problem.text = text
+    ET.SubElement(suite, "system-out").text = text
     whole = ET.Element("testsuites")
     whole.append(suite)
     return whole
 
 
-def write_junit(result: Result, path: Path) -> None:
+def write_junit(result: Reported, path: Path, command: str = "truemem check") -> None:
     """Write the JUnit document. Raises BadInput."""
     try:
-        ET.ElementTree(junit_document(result)).write(path, encoding="utf-8", xml_declaration=True)
+        ET.ElementTree(junit_document(result, command)).write(path, encoding="utf-8", xml_declaration=True)
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}. Try --output FOLDER/report.xml") from None
+
+
+def plain_text(result: Reported) -> str:
+    """The whole result as text, for a failing test."""
+    rows = [(each.name, each.allowed, each.measured, MARKS[each.outcome][0]) for each in result.limits]
+    titles = ("limit", "allowed", "measured", "")
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (titles, *rows)]
+    explained = result.explanation.lines() if result.explanation else []
+    parts = [[result.headline], table, result.curves(), [*result.sentences(), *result.notices()], explained]
+    return "\n\n".join("\n".join(map(visible, part)) for part in [*parts, result.log()] if part)
 
 
 MARKS: dict[Outcome, tuple[str, str]] = {
@@ -121,7 +179,7 @@ MARKS: dict[Outcome, tuple[str, str]] = {
 COLOURS = ("green", "bold red", "yellow")
 
 
-def print_result(result: Result, console: Console) -> None:
+def print_result(result: Reported, console: Console) -> None:
     """Print the result. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
     console.print(result.headline, style=COLOURS[result.exit_code], soft_wrap=True)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
@@ -146,45 +204,10 @@ def print_result(result: Result, console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-LIMIT_SHOWN = 0.5  # a limit is drawn only if the curve reaches this share of it
-
-
-def draw_curve(result: Result, limits: Limits, path: Path) -> None:
-    """Draw peak and current of every invocation, the warm-up, and the limits that are near. Raises BadInput."""
-    import matplotlib as mpl  # a second, and an extra of its own
-    from matplotlib.figure import Figure
-
-    measured = result.measurement
-    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "text.parse_math": False}):
-        figure = Figure(figsize=(10, 4.5), dpi=120, facecolor="white", layout="constrained")
-        axes = figure.subplots()
-        shown = [each for each in measured.seen if each.line.closed_by != "shutdown"]
-        for name, colour in (("peak_rss", PEAK), ("current_rss", CURRENT)):
-            known = [(each.number, value) for each in shown if (value := getattr(each.line, name)) is not None]
-            label = {"peak_rss": "peak of each invocation", "current_rss": "current, left behind"}[name]
-            axes.plot([x for x, _ in known], [y for _, y in known], color=colour, linewidth=1.4, label=label)
-        highest = measured.peak[1] if measured.peak else 0.0
-        for label, limit in (("peak", limits.peak_mib), ("current", limits.current_mib)):
-            if limit is not None and highest > LIMIT_SHOWN * limit:
-                axes.axhline(limit, color=MARK, linewidth=1.2, linestyle="--", label=f"{label} allowed: {limit:g}")
-        if measured.warm_up:
-            axes.axvspan(0.5, measured.warm_up + 0.5, color=QUIET, alpha=0.12, linewidth=0, label="warm-up")
-        axes.set_title(
-            f"{visible(result.headline)}\n{visible(measured.finding.paragraph())}", loc="left", fontsize=10, wrap=True
-        )
-        axes.set_xlabel("invocation", color=QUIET, loc="left")
-        axes.set_ylabel("MiB", color=QUIET)
-        axes.set_ylim(bottom=0)
-        axes.grid(axis="y", color="#e3e3e3", linewidth=0.8)
-        axes.legend(frameon=False, loc="lower right")
-        try:
-            figure.savefig(path, format="png")
-        except OSError as error:
-            raise BadInput(f"cannot write {path}: {error.strerror}. Try --output FOLDER/curve.png") from None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
+    command: str = "truemem check"
+    """Whose result it is."""
     form: str
     """What is printed: `text`, `json` or `github`."""
     files: Sequence[Path]
@@ -210,24 +233,47 @@ class Outputs:
         if self.baseline is not None:
             baselines.check_place(self.baseline)
 
-    def write(self, result: Result, limits: Limits, spec: str) -> int:
-        """Write to all places. Returns the exit code: the result's, or 2 if it passed and a place failed."""
-        writers: list[Callable[[], None]] = [lambda: self._print(result)]
-        writers += [partial(_write, path, result, limits) for path in self.files]
-        if (summary := self.summary) is not None:
-            writers.append(lambda: add_summary(result, summary))
-        if (baseline := self.baseline) is not None:
-            writers.append(lambda: _note(result, spec, baseline))
-        written = [_written(writer) for writer in writers]
+    def write(self, result: Reported, others: Mapping[str, Callable[[Path], object]]) -> int:
+        """Write to all places. Returns the exit code: the result's, or 2 if it passed and a place failed. `others`:
+        what writes a file with an ending that is neither `.xml` nor `.json`."""
+        by_ending: dict[str, Callable[[Path], object]] = {
+            ".xml": partial(write_junit, result, command=self.command),
+            ".json": partial(_write_json, result),
+            **others,
+        }
+        writers: list[Callable[[], object]] = [partial(self._print, result)]
+        writers += [partial(by_ending[path.suffix.lower()], path) for path in self.files]
+        if self.summary is not None:
+            writers.append(partial(add_summary, result, self.summary))
+        if self.baseline is not None:
+            writers.append(partial(self._note, result, self.baseline))
+        written = [self._written(writer) for writer in writers]
         return UNKNOWN if result.exit_code == KEPT and not all(written) else result.exit_code
 
-    def _print(self, result: Result) -> None:
+    def _print(self, result: Reported) -> None:
         if self.form == "json":
             click.echo(_document(result))
             return
         print_result(result, console())
         if self.form == "github":
             click.echo("".join(f"{error}\n" for error in github_annotations(result)), nl=False)
+
+    def _note(self, result: Reported, path: Path) -> None:
+        now = result.baseline()
+        if result.exit_code == KEPT and now is not None:
+            baselines.write_baseline(path, result.spec, now)
+            notify(self.command, f"the baseline of {result.spec} is in {path}")
+            return
+        why = "a limit was broken" if result.exit_code == BROKEN else "it could not be measured"
+        notify(self.command, f"the baseline of {result.spec} was not written to {path}: {why}")
+
+    def _written(self, writer: Callable[[], object]) -> bool:
+        try:
+            writer()
+        except (BadInput, OSError) as problem:
+            notify(self.command, problem)
+            return False
+        return True
 
 
 def try_place(path: Path, fix: str) -> None:
@@ -244,38 +290,9 @@ def try_place(path: Path, fix: str) -> None:
         raise BadInput(f"cannot write {path}: {error.strerror}. Try {fix}") from None
 
 
-def _written(writer: Callable[[], None]) -> bool:
-    try:
-        writer()
-    except (BadInput, OSError) as problem:
-        notify("truemem check", problem)
-        return False
-    return True
+def _write_json(result: Reported, path: Path) -> None:
+    path.write_text(f"{_document(result)}\n", encoding="utf-8")
 
 
-def _write(path: Path, result: Result, limits: Limits) -> None:
-    ending = path.suffix.lower()
-    if ending == ".xml":
-        write_junit(result, path)
-    elif ending == ".json":
-        path.write_text(f"{_document(result)}\n", encoding="utf-8")
-    elif ending == ".html":
-        from ..explain.growth_page import page
-
-        path.write_text(page(result.explanation, result.headline), encoding="utf-8")
-    else:
-        draw_curve(result, limits, path)
-
-
-def _document(result: Result) -> str:
+def _document(result: Reported) -> str:
     return json.dumps(result.document(), indent=2)
-
-
-def _note(result: Result, spec: str, path: Path) -> None:
-    now = baselines.Baseline.of(result.measurement)
-    if result.exit_code == KEPT and now is not None:
-        baselines.write_baseline(path, spec, now)
-        notify("truemem check", f"the baseline of {spec} is in {path}")
-        return
-    why = "a limit was broken" if result.exit_code == BROKEN else "it could not be measured"
-    notify("truemem check", f"the baseline of {spec} was not written to {path}: {why}")

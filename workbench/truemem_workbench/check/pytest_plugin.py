@@ -84,8 +84,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         item.user_properties.append(("truemem_peak_mib", round(result.measurement.peak[1], 2)))
     if result.exit_code:
         from .marker import in_words_of_the_marker
+        from .outputs import plain_text
 
-        pytest.fail(in_words_of_the_marker(result.text()), pytrace=False)
+        pytest.fail(in_words_of_the_marker(plain_text(result)), pytrace=False)
     return outcome
 
 

@@ -7,11 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..explain.explanation import Explanation
-from ..support.untrusted_text import visible
+from .baseline import Baseline
 from .limits import LimitCheck
 from .measurement import Measurement, curve
 
 KEPT, BROKEN, UNKNOWN = 0, 1, 2  # exit codes
+
+
+def exit_code(limits: Sequence[LimitCheck]) -> int:
+    """The exit code of the worst."""
+    outcomes = {each.outcome for each in limits}
+    return BROKEN if "broken" in outcomes else UNKNOWN if "unknown" in outcomes else KEPT
+
+
 LOWER = 0.9  # a repair helps if RSS ends below this part of what it was
 
 
@@ -65,9 +73,16 @@ class Result:
     """A run with the finding's repair, if that was asked for and there is one."""
 
     @property
+    def spec(self) -> str:
+        return self.measurement.spec
+
+    @property
+    def seconds(self) -> float:
+        return self.measurement.seconds
+
+    @property
     def exit_code(self) -> int:
-        outcomes = {each.outcome for each in self.limits}
-        return BROKEN if "broken" in outcomes else UNKNOWN if "unknown" in outcomes else KEPT
+        return exit_code(self.limits)
 
     @property
     def grows(self) -> bool:
@@ -109,17 +124,6 @@ class Result:
             return []
         return [f"The log of invocation {failures[-1].number} ends:", *(f"  {line}" for line in failures[-1].log)]
 
-    def text(self) -> str:
-        """The whole result as text, for a failing test."""
-        marks = {"kept": "kept", "broken": "BROKEN", "unknown": "unknown"}
-        rows = [(each.name, each.allowed, each.measured, marks[each.outcome]) for each in self.limits]
-        titles = ("limit", "allowed", "measured", "")
-        widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-        table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (titles, *rows)]
-        explained = self.explanation.lines() if self.explanation else []
-        parts = [[self.headline], table, self.curves(), [*self.sentences(), *self.notices()], explained, self.log()]
-        return "\n\n".join("\n".join(map(visible, part)) for part in parts if part)
-
     def notices(self) -> list[str]:
         """What makes the measurement less reliable."""
         notices = [*self.measurement.notices, *(each.note for each in self.limits if each.note)]
@@ -141,6 +145,9 @@ class Result:
         if (several := self.measurement.environments) > 1:
             notices.append(f"{several} environments served: drift is that of the one that served most")
         return notices
+
+    def baseline(self) -> Baseline | None:
+        return Baseline.of(self.measurement)
 
     def document(self) -> dict[str, object]:
         """The document for `--json`. Unknown values are left out."""
