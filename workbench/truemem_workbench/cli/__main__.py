@@ -16,6 +16,7 @@ COMMANDS = {
     "check": Lazy(f"{PACKAGE}.check.command:check", "A gate for CI: fail if a function's memory grows.", "check"),
     "explain": Lazy(f"{PACKAGE}.check.explain_command:explain", "Which lines of a function hold what grows.", "check"),
     "size": Lazy(f"{PACKAGE}.size.command:size", "Which memory size: duration, cost and peak of each.", "check"),
+    "soak": Lazy(f"{PACKAGE}.soak.command:soak", "Traffic for minutes or hours: memory, latency, errors.", "check"),
     "events": Lazy(f"{PACKAGE}.check.events:events", "The events that a function has logged, for check."),
     "report": Lazy(f"{PACKAGE}.report.command:report", "What to act on: memory by function and environment.", "report"),
     "lines": Lazy(

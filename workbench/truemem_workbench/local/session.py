@@ -153,9 +153,13 @@ class LocalLambda:
         except Failed as failed:
             raise Stopped(failed.failure.message) from None
 
+    def begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run a coroutine in the server's loop while this thread goes on. `cancel` of what is returned cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the server's loop, and return its result. An interrupt cancels it."""
-        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        running = self.begin(work)
         try:
             return running.result()
         except BaseException:

@@ -1,0 +1,288 @@
+"""The command `truemem soak`."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..analysis.finding import commands_local
+from ..check.command import AMOUNT, GROWS, environment_options, event_options, read_payloads, resolved_here
+from ..check.events import FILE
+from ..support.bad_input import BadInput
+from ..support.exit_codes import exit_with
+from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
+from ..support.terminal import counted, steps
+
+if TYPE_CHECKING:
+    from ..check.target import Target
+    from .result import Result
+    from .run import Plan
+    from .tally import Tally
+
+ENDINGS = (".png", ".xml", ".json")
+ONCE = ("--format", "--json", "--output", "--state")
+"""Options that a command to type next does not repeat."""
+ALIKE = ("--event", "--events", "--memory", "--timeout", "--env", "--python")
+"""Options that `truemem check` has as well."""
+PERCENT = Finite(min=0, max=100)
+RATE = "mixed"
+FOR = "5m"
+LONGEST_S = 14 * 86_400
+ENVIRONMENTS = 10
+"""Most at once, if no number was asked for."""
+SPARE = 0.7
+"""Share of this machine's free memory that all environments together may take."""
+JUDGED_EVERY_S = 20.0
+SHARE = 50
+"""The finding so far is not made anew before so many times the time that it takes."""
+EPILOG = """
+\b
+Examples:
+  truemem soak app.py:handler --events events.jsonl
+  truemem soak app.py:handler --rate 50 --for 6h --environments 8 --state soak.state
+  truemem soak template.yaml:MyFunction --rate 5..200 --max-p99 800 --max-errors 0.1
+  truemem soak app.py:handler --like events.jsonl --speed 10 --output soak.png
+  truemem soak app.py:handler --load locustfile.py --for 10m
+\b
+Exit codes:
+  0  every limit was kept
+  1  a limit was broken, or an environment ran out of memory
+  2  it could not be decided: the input cannot be used, more time is needed, or the result could not be written
+  130, 143  Ctrl-C or SIGTERM: what is known so far is printed
+"""
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, as `90s`, `5m`, `6h`, `1d`."""
+
+    name = "TIME"
+    UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value).strip())
+        seconds = float(found[1]) * self.UNITS[found[2]] if found else 0.0
+        if not 0 < seconds <= LONGEST_S:
+            self.fail(f"{value!r} is no time up to 14 days, as in 90s, 5m or 6h", param, ctx)
+        return seconds
+
+
+traffic_options = option_group(
+    click.option(
+        "--rate",
+        metavar="RATE",
+        help="Requests a second: 50, a ramp 5..200, bursts:LOW,HIGH,EVERY,LENGTH, day:LOW..HIGH, or mixed"
+        " [default: mixed, which tells what grows by invocation from what grows by the clock].",
+    ),
+    click.option("--like", type=FILE, help="Requests when these lines came: REPORT lines, or those of truemem events."),
+    click.option("--speed", type=Finite(min=1, max=10_000), metavar="N", help="Pauses of --like are N times shorter."),
+    click.option("--load", type=FILE, help="A Locust file (.py) or a k6 script (.js) makes the requests."),
+    click.option("--for", "for_s", type=Duration(), default=FOR, show_default=True, help="How long."),
+    click.option("--seed", type=int, default=1, show_default=True, help="Of what is drawn at random."),
+)
+scaling_options = option_group(
+    click.option(
+        "--environments",
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        help="Most environments at once; above it requests are throttled [default: 10, or as memory permits].",
+    ),
+    click.option("--reserved-concurrency", type=click.IntRange(1), metavar="N", help="The function's own limit."),
+    click.option("--idle-end", type=Duration(), default="5m", show_default=True, help="An idle environment ends then."),
+    click.option("--max-age", type=Duration(), help="An environment of this age ends, and another takes its place."),
+    click.option("--managed-instances", type=click.IntRange(1), metavar="N", help="N requests at once in each."),
+)
+limit_options = option_group(
+    click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth allowed per invocation."),
+    click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="Growth allowed per minute."),
+    click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Peak allowed, of any invocation."),
+    click.option("--max-p99", type=Finite(0, min_open=True), metavar="MS", help="Latency allowed, cold starts included."),
+    click.option("--max-errors", type=PERCENT, default=0.0, show_default=True, metavar="%", help="Failures allowed."),
+    click.option("--max-throttles", type=PERCENT, metavar="%", help="Throttled requests allowed [default: any]."),
+    click.option(
+        "--allow", "allowed", multiple=True, type=click.Choice(GROWS), metavar="CAUSE", help="This may grow; repeatable."
+    ),
+)
+
+
+@click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
+@click.argument("target", metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
+@traffic_options
+@scaling_options
+@event_options
+@click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
+@click.option("--cpu", metavar="size|off|VCPUS", help="CPU limit of each environment [default: size].")
+@environment_options
+@click.option("--lines", is_flag=True, help="Ask the function which lines of code keep what grows (TRUEMEM_LINES=on).")
+@click.option("--no-probe", is_flag=True, help="Do not load the heap probe into a function in Python or Node.js.")
+@limit_options
+@click.option("--state", type=FILE, help="Keep the figures there; after a crash the same command goes on from them.")
+@format_options("text", "json", "github")
+@output_option(*ENDINGS)
+@click.pass_context
+def soak(context: click.Context, /, **given: Any) -> None:
+    """Run a function under traffic as production has it, for minutes or hours: rates, bursts, pauses with freezes,
+    several environments, cold starts.
+
+    Requests come when they are due, whatever is under way, and latency counts from then. It says whether memory grows,
+    and whether by invocation, by the minute, at pauses, or where requests overlap; latency and errors beside it.
+    """
+    exit_with(context, "truemem soak", lambda: _soak(context, **given))
+
+
+LIMITS = {
+    "max_drift": "drift_kib",
+    "max_drift_per_minute": "drift_per_minute_kib",
+    "max_peak": "peak_mib",
+    "max_p99": "p99_ms",
+    "max_errors": "errors_percent",
+    "max_throttles": "throttles_percent",
+    "allowed": "allowed",
+}
+"""Options of limits, and the members of `limits.Limits`."""
+
+
+def _soak(
+    context: click.Context,
+    *,
+    target: str,
+    event: str | None,
+    events: Path | None,
+    form: str | None,
+    as_json: bool,
+    outputs: tuple[Path, ...],
+    **given: Any,
+) -> int:
+    check_outputs(outputs, *ENDINGS)
+    payloads = read_payloads(event, events)
+    arrivals = _arrivals(given)
+    limits = {member: given.pop(name) for name, member in LIMITS.items()}
+    with steps() as progress:  # on the terminal before the imports, which take a while
+        progress("starting", 0, 1)
+        from ..check.outputs import Outputs
+        from .judging import judge
+        from .limits import Limits, find
+        from .result import Result
+        from .run import run
+        from .live import live
+        from .saved import Saved
+
+        summary = os.environ.get("GITHUB_STEP_SUMMARY")
+        places = Outputs(
+            command="truemem soak",
+            form=chosen(form, as_json),
+            files=outputs,
+            summary=Path(summary) if summary else None,
+            baseline=None,
+        )
+        places.try_them()
+        resolved = _resolved(target, given)
+        plan, notices = _plan(given, resolved)
+    commands = commands_local(typed(context, "truemem check", only=ALIKE))
+    again = typed(context, "truemem soak", but=ONCE)
+    commands = replace(commands, again=again, longer=again, profile=f"{again} --lines")
+    wanted = Limits(**limits)
+    saved = Saved(given["state"], {"command": again}) if given["state"] else None
+    with closing(saved) if saved else nullcontext(), live(target, plan.for_s) as show:
+        watch = _Watch(show, lambda tally: judge(tally.environments, commands, wanted.allowed).finding.title)
+        ran = run(resolved, arrivals, payloads, plan, saved, watch)
+    judged = judge(ran.tally.environments, commands, wanted.allowed)
+    result = Result(
+        spec=target,
+        tally=ran.tally,
+        judged=judged,
+        limits=find(ran.tally, judged, wanted),
+        told=[*notices, *ran.notices],
+        function_log=ran.log,
+        is_cut=ran.signal > 0,
+        source=resolved.source,
+        line=resolved.line,
+    )
+    code = places.write(result, {".png": partial(_draw, result)})
+    return 128 + ran.signal if ran.signal else code
+
+
+def _draw(result: Result, path: Path) -> None:
+    from .picture import draw
+
+    draw(result, path)
+
+
+def _arrivals(given: dict[str, Any]) -> Iterable[float]:
+    """When requests are due. Takes the options of traffic out of `given`. Raises BadInput."""
+    from .arrivals import like, schedule, times_in
+
+    rate, file, speed = given.pop("rate"), given.pop("like"), given.pop("speed")
+    seed, for_s = given.pop("seed"), given["for_s"]
+    if rate is not None and file is not None:
+        raise BadInput("--rate with --like: leave one out")
+    if speed is not None and file is None:
+        raise BadInput(f"--speed {speed:g} shortens the pauses of --like FILE. Add that, or leave it out")
+    if file is None:
+        return schedule(rate or RATE, for_s, seed)
+    return takewhile(lambda moment: moment < for_s, like(times_in(file), speed or 1.0))
+
+
+def _resolved(target: str, given: dict[str, Any]) -> Target:
+    """The function that the options describe. Raises BadInput."""
+    resolved = resolved_here(target, **{name: given.pop(name) for name in ("python", "timeout_s", "env")})
+    memory, cpu = given.pop("memory_mib"), given.pop("cpu")
+    return replace(resolved, memory_mib=memory or resolved.memory_mib, cpu=cpu or "size")
+
+
+def _plan(given: dict[str, Any], target: Target) -> tuple[Plan, list[str]]:
+    """How it is run, and what this machine does not permit. Raises BadInput."""
+    import psutil
+
+    from ..local.scaling import Scaling
+    from .run import Plan
+
+    most, notices = given.pop("environments"), []
+    fit = max(1, int(SPARE * psutil.virtual_memory().available / (target.memory_mib * 2**20)))
+    if most is None:
+        most = min(ENVIRONMENTS, fit)
+        if most < ENVIRONMENTS:
+            notices.append(f"{counted(most, 'environment')} at most: more of {target.memory_mib} MiB need not fit in here")
+    elif most > fit:
+        notices.append(f"{most} environments of {target.memory_mib} MiB need not fit in here: {fit} do")
+    scaling = Scaling(
+        environments=most,
+        reserved_concurrency=given.pop("reserved_concurrency"),
+        idle_s=given.pop("idle_end"),
+        age_s=given.pop("max_age"),
+        keep=False,
+    )
+    plan = Plan(
+        for_s=given["for_s"],
+        scaling=scaling,
+        managed_instances=given.pop("managed_instances"),
+        is_probed=not given.pop("no_probe"),
+        names_lines=given.pop("lines"),
+    )
+    return plan, notices
+
+
+class _Watch:
+    """Draws the figures every second, and the finding so far now and then: that takes CPU from the requests."""
+
+    def __init__(self, show: Callable[[Tally, str], None], judged: Callable[[Tally], str]) -> None:
+        self._show, self._judged = show, judged
+        self._said, self._next_s = "", JUDGED_EVERY_S
+
+    def __call__(self, tally: Tally) -> None:
+        if tally.seconds >= self._next_s:
+            begun = time.monotonic()
+            self._said = self._judged(tally)
+            self._next_s = tally.seconds + max(JUDGED_EVERY_S, SHARE * (time.monotonic() - begun))
+        self._show(tally, self._said)

@@ -1,0 +1,124 @@
+"""What a soak found: the one answer of all environments, with the clock that growth follows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from truemem.verdict import COUNTED_KIB
+
+from ..analysis.causes import find
+from ..analysis.clocks import Clock, Step, clock_of
+from ..analysis.curves import DESCRIPTORS, PROCESSES, THREADS, curves_of
+from ..analysis.drift import MINUTE_MS, Point
+from ..analysis.finding import Commands, Finding, most_urgent, unmeasured
+from ..analysis.growth_lines import merged, named
+from ..check.limits import Rate
+from .tally import EnvironmentTally
+
+COUNTED = {"descriptors": DESCRIPTORS, "processes": PROCESSES, "threads": THREADS}
+"""Causes whose clock is that of a count."""
+UNCLEAR = ("none", "cache", "undecided", "page-cache")
+"""Causes that do not explain growth by a clock: what looks level by invocation may rise by the minute."""
+PER = {"invocation": "invocation", "minute": "minute", "pause": "pause", "overlap": "invocation beside another"}
+REPAIRS = {
+    "minute": "Look at what runs by the clock: timers, threads, caches with a time to live, connections that are renewed"
+    " by age.",
+    "pause": "Look at what is made anew after a pause: clients, connections, sessions. The old one is still held.",
+    "overlap": "Look at what each request holds while others run: contexts by task or thread, and pools that grow.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    finding: Finding
+    """The one answer."""
+    clock: Clock
+    """Which clock the growth follows; without a name where nothing grows, or several fit."""
+    by_environment: Mapping[str, Finding]
+    per_minute: float | None
+    """Invocations a minute that an environment served while it lived. None: not known."""
+
+    def rate(self, unit: Literal["invocation", "minute"]) -> Rate | None:
+        """KiB per invocation or minute, with the 95 % interval. None: not known."""
+        clock, finding = self.clock, self.finding
+        if clock.name in ("invocation", "minute"):
+            seen, values = clock.name, (clock.rate_kib, clock.low_kib, clock.high_kib)
+        else:
+            seen, values = "invocation", (finding.per_invocation_kib, finding.low_kib, finding.high_kib)
+        value, low, high = values
+        if value is None or low is None or high is None or (seen != unit and not self.per_minute):
+            return None
+        per_minute = self.per_minute or 1.0
+        factor = 1.0 if seen == unit else per_minute if unit == "minute" else 1 / per_minute
+        return Rate(value * factor, low * factor, high * factor)
+
+
+def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed: Collection[str] = ()) -> Judged:
+    """Judge each environment, and all of them together. `allowed`: causes that may grow."""
+    known = [each for each in environments if each.lines]
+    curves = {each.id: curves_of(each.lines) for each in known}
+    found = {name: find(each, commands, allowed=allowed) for name, each in curves.items()}
+    if not found:
+        nothing = unmeasured("No invocation has a record.", commands)
+        return Judged(finding=nothing, clock=clock_of([]), by_environment={}, per_minute=None)
+    first = most_urgent([(finding, curves[name].invocations) for name, finding in found.items()])
+    first = named(first, merged([profile for each in curves.values() for profile in each.profiles]), commands)
+    steps = [each.steps() for each in known]
+    if first.cause in COUNTED:
+        counts = [curves[each.id].others.get(COUNTED[first.cause], ()) for each in known]
+        steps = [_counting(each, count) for each, count in zip(steps, counts, strict=True)]
+    clock = clock_of(steps)
+    return Judged(
+        finding=_with_clock(first, clock, commands, allowed),
+        clock=clock,
+        by_environment=found,
+        per_minute=_per_minute(known),
+    )
+
+
+def _counting(steps: Sequence[Step], counts: Sequence[Point]) -> list[Step]:
+    """The same steps with a count in place of RSS, as large as the verdict takes one for (COUNTED_KIB)."""
+    by_number = {point.invocation: point.current_kib * COUNTED_KIB for point in counts}
+    return [step._replace(current_kib=by_number.get(step.invocation)) for step in steps]
+
+
+def _with_clock(found: Finding, clock: Clock, commands: Commands, allowed: Collection[str]) -> Finding:
+    """The finding, which says by which clock memory grows. A clock that is not the invocation's is an answer of its own
+    where the finding has none: what hardly rises by invocation may rise by the minute."""
+    if not clock.grows or (not found.grows and found.cause not in UNCLEAR) or "leak" in allowed:
+        return found
+    if not clock.name:
+        return replace(found, evidence=[*found.evidence, clock.evidence]) if found.grows else found
+    if clock.name == "invocation":
+        return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")]) if found.grows else found
+    unit = COUNTED_KIB if found.cause in COUNTED else 1.0
+    what = found.cause if found.cause in COUNTED else "RSS"
+    size = f"{(clock.rate_kib or 0.0) / unit:,.3g}{'' if found.cause in COUNTED else ' KiB'}"
+    at_least = f" of {clock.pause_ms / 1000:g} s or longer" if clock.pause_ms else ""
+    title = f"Leak by the clock: {what} {'grow' if found.cause in COUNTED else 'grows'} by {size} in each {PER[clock.name]}{at_least}, however many invocations there are."
+    return replace(
+        found,
+        cause=found.cause if found.grows else "leak",
+        title=title,
+        holder=found.holder or "function",
+        evidence=[clock.evidence.rstrip("."), *found.evidence],
+        repair=REPAIRS[clock.name],
+        next=found.next if found.line else commands.profile or commands.again,
+        invocations_left=None,
+        grows=True,
+        settled=True,
+        pattern="growth-by-a-clock",
+    )
+
+
+def _per_minute(environments: Sequence[EnvironmentTally]) -> float | None:
+    served = sum(each.served for each in environments)
+    spans = [each.lines[-1].time_ms - each.lines[0].time_ms for each in environments if _has_times(each)]
+    minutes = sum(spans) / MINUTE_MS
+    return served / minutes if minutes > 0 else None
+
+
+def _has_times(environment: EnvironmentTally) -> bool:
+    return all(line.time_ms is not None for line in (environment.lines[0], environment.lines[-1]))

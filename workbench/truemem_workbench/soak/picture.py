@@ -1,0 +1,82 @@
+"""Draws a soak over time: memory of each environment, latency, and what failed or was throttled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import wrap
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..support.terminal import CURRENT, MARK, PEAK, QUIET
+from ..support.untrusted_text import visible
+from .result import Result
+
+WIDTH = 110
+"""Characters of a line of the title."""
+LATENCY = "#009E73"
+PALE = 0.35
+"""Opacity of an environment's curve, of which there can be many."""
+
+
+def draw(result: Result, path: Path) -> None:
+    """Write the PNG. Raises OSError."""
+    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "text.parse_math": False}):
+        figure = Figure(figsize=(10, 7), dpi=120, facecolor="white", layout="constrained")
+        memory, latency, rate = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 1.4))
+        _memory(memory, result)
+        _latency(latency, result)
+        _rate(rate, result)
+        title = [line for text in (result.headline, result.sentences()[0]) for line in wrap(visible(text), WIDTH)]
+        memory.set_title("\n".join(title), loc="left", fontsize=10)
+        rate.set_xlabel("seconds since the start", color=QUIET, loc="left")
+        figure.savefig(path, format="png")
+
+
+def _memory(axes: Axes, result: Result) -> None:
+    for place, each in enumerate(result.tally.environments):
+        known = [line for line in each.lines if line.time_ms is not None and line.current_rss is not None]
+        begun_ms = result.tally.begun_ms
+        at = [((line.time_ms or 0.0) - begun_ms) / 1000 for line in known]
+        label = "current RSS, by environment" if not place else None
+        axes.plot(at, [line.current_rss for line in known], color=CURRENT, alpha=PALE, linewidth=1.2, label=label)
+        if each.killed and at:
+            axes.plot(at[-1], known[-1].current_rss, "x", color=MARK, markersize=8, mew=2)
+    buckets = [each for each in result.tally.buckets if each.current_mib is not None]
+    middles = [each.begin_s + each.width_s / 2 for each in buckets]
+    axes.plot(middles, [each.current_mib for each in buckets], color=PEAK, linewidth=1.8, label="mean of what was served")
+    _frame(axes, "MiB")
+
+
+def _latency(axes: Axes, result: Result) -> None:
+    for share, style in ((0.5, "-"), (0.95, "--"), (0.99, ":")):
+        seen = [(each.begin_s + each.width_s / 2, each.latency.percentile(share)) for each in result.tally.buckets]
+        known = [(at, ms) for at, ms in seen if ms is not None]
+        name = f"p{share * 100:g} of the latency"
+        axes.plot([at for at, _ in known], [ms for _, ms in known], style, color=LATENCY, linewidth=1.4, label=name)
+    _frame(axes, "ms")
+
+
+def _rate(axes: Axes, result: Result) -> None:
+    buckets = result.tally.buckets
+    middles = [each.begin_s + each.width_s / 2 for each in buckets]
+    axes.plot(middles, [each.count / each.width_s for each in buckets], color=QUIET, linewidth=1.4, label="served a second")
+    for name, colour, counts in (
+        ("failed", MARK, [each.errors for each in buckets]),
+        ("throttled", PEAK, [each.throttled for each in buckets]),
+    ):
+        if any(counts):
+            at = [count / each.width_s for count, each in zip(counts, buckets, strict=True)]
+            axes.plot(middles, at, color=colour, linewidth=1.4, label=f"{name} a second")
+    _frame(axes, "a second")
+
+
+def _frame(axes: Axes, label: str) -> None:
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(label, color=QUIET)
+    axes.grid(axis="y", color="#e3e3e3", linewidth=0.8)
+    axes.tick_params(colors=QUIET, length=0, labelsize=9)
+    for side in ("top", "left", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(frameon=False, loc="lower right", fontsize=9)

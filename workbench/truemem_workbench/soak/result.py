@@ -1,0 +1,254 @@
+"""The result of a soak: all outputs are made from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..check.baseline import Baseline
+from ..check.limits import LimitCheck
+from ..check.measurement import curve, end_of_log
+from ..support.terminal import counted, mib
+from .judging import Judged
+from .tally import EnvironmentTally, Histogram, Tally
+
+KEPT, BROKEN, UNKNOWN = 0, 1, 2  # exit codes
+LATE_MS = 5.0
+"""The tool's own lateness (p99) from which on it is said."""
+FOLLOWS, MOVES, LEAST_BUCKETS = 0.8, 0.2, 10
+"""Latency follows memory from this rank correlation on, if both move by so much, in so many spans of time."""
+QUANTILES = (0.5, 0.95, 0.99)
+TEXTS = ("environment",)
+FIGURES = ("served", "failed", "init", "first", "last", "peak")
+LAST = ("ended",)
+
+
+@dataclass(frozen=True)
+class Result:
+    spec: str
+    tally: Tally
+    judged: Judged
+    limits: Sequence[LimitCheck]
+    told: Sequence[str] = ()
+    """What this machine does not permit, and what the load's own tool said, in sentences."""
+    function_log: Sequence[str] = ()
+    """The end of what a failing function logged."""
+    is_cut: bool = False
+    """True if Ctrl-C ended it."""
+    source: Path | None = None
+    """File of the handler, for annotations; `line` is where it begins."""
+    line: int | None = None
+    explanation: None = None
+
+    @property
+    def seconds(self) -> float:
+        return self.tally.seconds
+
+    def baseline(self) -> Baseline | None:
+        """What a baseline keeps of it, in MiB and ms. None if nothing was measured."""
+        return None
+
+    @property
+    def exit_code(self) -> int:
+        outcomes = {each.outcome for each in self.limits}
+        return BROKEN if "broken" in outcomes else UNKNOWN if "unknown" in outcomes else KEPT
+
+    @property
+    def headline(self) -> str:
+        """The result in one line."""
+        word = ("passed", "FAILED", "could not be decided")[self.exit_code]
+        served = counted(self.tally.invocations, "invocation")
+        environments = counted(len(self.tally.environments) + self.tally.left_out, "environment")
+        return f"{self.spec} {word}: {served} in {environments}, {clock_time(self.tally.seconds)}"
+
+    def latency_ms(self) -> dict[str, float]:
+        """p50, p95 and p99 from the moment that a request was due, in ms; empty if none was answered."""
+        return percentiles(self.tally.latency)
+
+    def sentences(self) -> list[str]:
+        """The finding, latency beside memory, and a sentence for each other limit that was not kept."""
+        others = [each.sentence for each in self.limits if each.outcome != "kept" and each.name != "growth"]
+        follows = latency_follows_memory(self.tally)
+        return [self.judged.finding.paragraph(), *([follows] if follows else []), *others]
+
+    def notices(self) -> list[str]:
+        """What makes the result less reliable."""
+        tally, said = self.tally, [*self.told]
+        late = tally.late_ms.percentile(0.99)
+        if late is not None and late > LATE_MS:
+            said.append(
+                f"this machine sent requests up to {late:,.0f} ms late (p99): their latency counts from when they were due"
+            )
+        if tally.dropped:
+            said.append(f"{counted(tally.dropped, 'request')} were not sent: too many were under way")
+        if tally.throttled:
+            said.append(
+                f"{counted(tally.throttled, 'request')} throttled (429): each environment was busy. Try more --environments"
+            )
+        for at_s, seconds in tally.interruptions:
+            said.append(f"interrupted after {clock_time(at_s)} for {clock_time(seconds)}: what came later has new environments")
+        if tally.left_out:
+            said.append(f"{counted(tally.left_out, 'environment')} that ended early are only counted")
+        if self.is_cut:
+            said.append("ended before its time")
+        return said
+
+    def curves(self, *, plain: bool = False) -> list[str]:
+        """Memory and latency over time: a line each, with the first and the last value."""
+        lines = []
+        buckets = self.tally.buckets
+        for name, unit, values in (
+            ("current", "MiB", [each.current_mib for each in buckets]),
+            ("p99", "ms", [each.latency.percentile(0.99) for each in buckets]),
+        ):
+            known = [value for value in values if value is not None]
+            if known:
+                drawn = curve(known, plain=plain, highest=name == "p99")
+                lines.append(f"{name:7} {known[0]:7.1f} {drawn} {known[-1]:.1f} {unit}")
+        return lines
+
+    def log(self) -> list[str]:
+        """The end of what a failing function logged, if failures are a finding."""
+        if not self.function_log or all(each.outcome == "kept" for each in self.limits if each.name == "errors"):
+            return []
+        return ["The function's log ends:", *(f"  {line}" for line in end_of_log(self.function_log))]
+
+    def rows(self) -> list[list[str]]:
+        """A row for each environment, with FIGURES in MiB, the init phase in ms."""
+        return [
+            [
+                each.id[:12],
+                f"{each.served:,}",
+                f"{each.failed:,}",
+                "-" if each.init_ms is None else f"{each.init_ms:,.0f}",
+                mib(each.first_mib),
+                mib(each.last_mib),
+                mib(each.peak_mib),
+                each.ended or "-",
+            ]
+            for each in self.tally.environments
+        ]
+
+    def document(self) -> dict[str, object]:
+        """The document for `--json`. What is not known is left out."""
+        tally, judged = self.tally, self.judged
+        finding = {**judged.finding.document(), "clock": clock_document(judged)}
+        document = {
+            "soaked": self.spec,
+            "outcome": ("passed", "failed", "unknown")[self.exit_code],
+            "seconds": round(tally.seconds, 1),
+            "invocations": tally.invocations,
+            "asked": tally.asked,
+            "sent": tally.made,
+            "throttles": tally.throttled,
+            "notSent": tally.dropped,
+            "coldStarts": tally.cold,
+            "errors": {"count": sum(tally.errors.values()), "byType": dict(tally.errors)},
+            "latencyMs": self.latency_ms(),
+            "latencyFollowsMemory": latency_follows_memory(tally) != "",
+            "finding": finding,
+            "environments": [_environment(each, judged) for each in tally.environments],
+            "overTime": [
+                _known(
+                    {
+                        "at": round(each.begin_s, 1),
+                        "invocations": each.count,
+                        "errors": each.errors,
+                        "throttles": each.throttled,
+                        "coldStarts": each.cold,
+                        "environments": each.environments,
+                        "current": _rounded(each.current_mib),
+                        **percentiles(each.latency),
+                    }
+                )
+                for each in tally.buckets
+            ],
+            "limits": [_known({**vars(each), "why": None}) for each in self.limits],
+            "notices": self.notices(),
+        }
+        return _known(document)
+
+
+def percentiles(latency: Histogram) -> dict[str, float]:
+    """`{"p50": ms, ...}`; empty without a value."""
+    known = {f"p{share * 100:g}": latency.percentile(share) for share in QUANTILES}
+    return {name: round(value, 2) for name, value in known.items() if value is not None}
+
+
+def latency_follows_memory(tally: Tally) -> str:
+    """A sentence if latency rises and falls with memory over time; else empty."""
+    seen = [(each.current_mib, each.latency.percentile(0.95), each.count / each.width_s) for each in tally.buckets]
+    known = [(held, ms, rate) for held, ms, rate in seen if held is not None and ms is not None]
+    if len(known) < LEAST_BUCKETS:
+        return ""
+    held, latency, rate = (np.array(each, float) for each in zip(*known, strict=True))
+    if any(np.ptp(each) < MOVES * np.median(each) for each in (held, latency)):
+        return ""
+    with_memory, with_rate = _rank_correlation(latency, held), _rank_correlation(latency, rate)
+    if with_memory < FOLLOWS or with_memory <= abs(with_rate):
+        return ""
+    return (
+        f"Latency follows memory: its p95 rises from {latency[np.argmin(held)]:,.0f} to {latency[np.argmax(held)]:,.0f} ms"
+        f" where memory rises from {mib(held.min())} to {mib(held.max())} MiB."
+    )
+
+
+def clock_document(judged: Judged) -> dict[str, object] | None:
+    clock = judged.clock
+    if not clock.grows:
+        return None
+    return _known(
+        {
+            "name": clock.name or None,
+            "rateKiB": _rounded(clock.rate_kib),
+            "low": _rounded(clock.low_kib),
+            "high": _rounded(clock.high_kib),
+            "pauseMs": clock.pause_ms,
+            "candidates": list(clock.candidates) or None,
+            "evidence": clock.evidence,
+        }
+    )
+
+
+def clock_time(seconds: float) -> str:
+    """`42 s`, `5 min`, `6 h 12 min`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _environment(each: EnvironmentTally, judged: Judged) -> dict[str, object]:
+    finding = judged.by_environment.get(each.id)
+    return _known(
+        {
+            "id": each.id,
+            "began": round(each.began_s, 1),
+            "served": each.served,
+            "failed": each.failed,
+            "initMs": _rounded(each.init_ms),
+            "first": _rounded(each.first_mib),
+            "last": _rounded(each.last_mib),
+            "peak": _rounded(each.peak_mib),
+            "killed": each.killed or None,
+            "ended": each.ended or None,
+            "cause": finding.cause if finding else None,
+            "perInvocationKiB": _rounded(finding.per_invocation_kib) if finding else None,
+        }
+    )
+
+
+def _rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
+    ranks = [np.argsort(np.argsort(each)).astype(float) for each in (one, other)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
+
+
+def _known(members: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in members.items() if value is not None}

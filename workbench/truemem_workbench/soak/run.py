@@ -1,0 +1,149 @@
+"""Runs a soak: the local Lambda with several environments, arrivals on time, and what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..check.target import Target
+from ..lines.line import parse_event
+from ..local import LocalLambda, Settings
+from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
+from ..local.lifecycle.journal import EnvironmentChange, LogLine
+from ..local.scaling import Scaling
+from ..local.session import Stopped
+from ..support.bad_input import BadInput
+from ..support.exit_codes import Ended
+from .driver import drive
+from .saved import Changes, Saved
+from .tally import Tally
+
+LINES, RESOURCES = "TRUEMEM_LINES", "TRUEMEM_RESOURCES"
+LAST_LINES = 20
+"""Lines of the function's log that are kept, for a function that fails."""
+LOOK_S = 1.0
+Watch = Callable[[Tally], None]
+"""Called every LOOK_S in the caller's thread, while it runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How the function is run."""
+
+    for_s: float
+    scaling: Scaling
+    managed_instances: int | None = None
+    is_probed: bool = True
+    names_lines: bool = False
+    """True if the function is asked which lines of code keep what grows."""
+
+
+@dataclass
+class Ran:
+    """What came of it."""
+
+    tally: Tally
+    notices: list[str] = field(default_factory=list)
+    log: Sequence[str] = ()
+    """The end of what functions logged, if one failed."""
+    signal: int = 0
+    """What ended it before its time."""
+
+
+def run(
+    target: Target,
+    arrivals: Iterable[float],
+    payloads: Sequence[object],
+    plan: Plan,
+    saved: Saved | None,
+    watch: Watch,
+) -> Ran:
+    """Send the requests that are due, until all are answered or a signal comes. What was saved before goes on from
+    there. Raises BadInput."""
+    tally = saved.tally() if saved else Tally()
+    logged: deque[str] = deque(maxlen=LAST_LINES)
+
+    def on_log(line: LogLine) -> None:
+        if line.source == "function":
+            logged.append(line.text)
+        elif line.source == f"extension:{SIDECAR}" and line.stream == "stdout":
+            for each in parse_event(line.text):
+                tally.line(each, line.environment)
+
+    local = _local(target, plan, on_log, tally.change)
+    ran = Ran(tally)
+    with local:
+        events = itertools.cycle([json.dumps(each).encode() for each in payloads])
+        driving = local.begin(_drive(local, tally, arrivals, events))
+        try:
+            _wait(driving, lambda: _look(local, tally, saved, watch))
+        except Ended as ended:
+            ran.signal = ended.number
+            driving.cancel()
+        except Stopped as stopped:
+            raise BadInput(f"{target.spec}: {stopped}. Try truemem local run {target.spec} --event '{{}}'") from None
+        with suppress(Stopped):
+            local.stop(abort=ran.signal != 0)
+        ran.notices = [*target.notices, *local.notices]
+    ran.log = [*logged] if tally.errors else []
+    return ran
+
+
+async def _drive(local: LocalLambda, tally: Tally, arrivals: Iterable[float], events: Iterable[bytes]) -> None:
+    done_s = tally.seconds
+    tally.begin(asyncio.get_running_loop().time(), time.time() * 1000)
+    due = itertools.dropwhile(lambda moment: moment < done_s, arrivals)
+    await drive(due, iter(events), local.answer, tally.add, begun_s=tally.zero_s)
+
+
+def _wait(driving: Future[None], look: Callable[[], None]) -> None:
+    """Until all is answered. Raises what it raises."""
+    while True:
+        with suppress(TimeoutError):
+            driving.result(LOOK_S)
+            return
+        if driving.done():  # a TimeoutError of its own
+            driving.result()
+        look()
+
+
+def _look(local: LocalLambda, tally: Tally, saved: Saved | None, watch: Watch) -> None:
+    async def changes() -> Changes | None:  # in the loop, where nothing else changes the tally
+        tally.tick(asyncio.get_running_loop().time())
+        return saved.changes(tally) if saved and saved.is_due() else None
+
+    if (made := local.run(changes())) is not None and saved:
+        saved.write(made)
+    watch(tally)
+
+
+def _local(
+    target: Target, plan: Plan, on_log: Callable[[LogLine], None], on_environment: Callable[[EnvironmentChange], None]
+) -> LocalLambda:
+    launched = beside_sidecar(sidecar(), None)
+    function, environment = target.function, dict(target.environment)
+    if started := in_exact_mode(function, environment, launched[SIDECAR]):
+        function, environment = started[0], dict(started[1])
+    probed = with_probe(function, environment) if plan.is_probed else function
+    if plan.names_lines:
+        if probed is function:
+            raise BadInput("--lines: the probe cannot be loaded, it is for Python and Node.js (docs/heap.md). Leave it out")
+        environment = {LINES: "on", **environment}
+    settings = Settings(
+        name=target.name,
+        memory_mib=target.memory_mib,
+        cpu=target.cpu,
+        timeout_s=target.timeout_s,
+        environment={RESOURCES: "always", **environment},
+        extensions=launched,
+        managed_instances=plan.managed_instances,
+    )
+    return LocalLambda(probed, settings, on_log, scaling=plan.scaling, on_environment=on_environment)
