@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..support.bad_input import BadInput
 from .configuration.function import Function
 from .configuration.settings import Settings
+from .errors import Throttled
 
 if TYPE_CHECKING:
     from .lifecycle.events import Event, Report
@@ -32,6 +33,7 @@ __all__ = [
     "Scaling",
     "Settings",
     "Stopped",
+    "Throttled",
 ]
 
 _LATE = {
