@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,6 +12,7 @@ from aiohttp import web
 from ...support.bad_input import BadInput
 from .. import errors
 from ..errors import ApiError
+from ..lifecycle.events import compact
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 def reply(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     return web.Response(
-        body=json.dumps(body, separators=(",", ":")).encode(),
+        body=compact(body),
         status=status,
         headers={"Content-Type": "application/json", **(headers or {})},
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -144,7 +143,7 @@ class Subscriber:
         kind = event["type"]
         if ("platform" if kind.startswith("platform.") else kind) not in self._types:
             return
-        item = json.dumps(self._shaped(event), separators=(",", ":")).encode()
+        item = events.compact(self._shaped(event))
         if self._batch.size + len(item) > HELD_BATCHES * self._batch.buffering.max_bytes:
             self._dropped_records += 1
             self._dropped_bytes += len(item)

@@ -5,6 +5,7 @@ Fields are those of the Telemetry API's schema reference. As in AWS's code, `err
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -24,9 +25,17 @@ FAILED_STATES = ("Started", "InitError", "ExitError", "LaunchError")
 """States of an extension that has failed by the end of init."""
 
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
+
+
+def compact(document: object) -> bytes:
+    """Make JSON without spaces. `json.dumps` would make an encoder each time."""
+    return _COMPACT.encode(document).encode()
+
+
 def iso(epoch_s: float) -> str:
     """Format a time as ISO 8601, UTC, with milliseconds."""
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    return datetime.fromtimestamp(epoch_s, UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def event(epoch_s: float, kind: str, record: object) -> Event:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..errors import Failed, Failure
-from .events import Moments, Report
+from .events import Moments, Report, compact
 
 MAX_PAYLOAD = 6 * 1024 * 1024 + 100  # limit of event and response, in bytes each (RIE: 6 MiB + 100 B)
 
@@ -81,7 +81,7 @@ class Pending:
             "invokedFunctionArn": self.arn,
             "tracing": self.tracing(),
         }
-        return json.dumps(event, separators=(",", ":")).encode()
+        return compact(event)
 
     def runtime_headers(self) -> dict[str, str]:
         headers = {

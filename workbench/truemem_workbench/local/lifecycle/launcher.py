@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import json
 import os
 import shutil
 import signal
@@ -22,6 +21,7 @@ from ..processes.cpu import Cpu
 from ..processes.freezer import Freezer
 from ..processes.memory import Memory, tree
 from ..processes.process import NOT_PERMITTED, User, spawn
+from .events import compact
 from .generation import Extension, ExtensionAction, ExtensionState, Generation
 from .journal import Journal
 
@@ -52,7 +52,7 @@ async def shut_down(generation: Generation, reason: str, memory: Memory, *, flus
         "deadlineMs": int((time.time() + total) * 1000),
         "shutdownReason": reason,
     }
-    generation.shutdown_event = json.dumps(event, separators=(",", ":")).encode()
+    generation.shutdown_event = compact(event)
 
     await _stop_runtime(generation, total)
     if flush_first_s:

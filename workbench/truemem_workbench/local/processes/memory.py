@@ -17,10 +17,13 @@ from typing import Literal, Protocol
 
 import psutil
 
-from .cgroups import Cgroup, NotPermitted, create
+from .cgroups import Cgroup, NotPermitted, create, read_file
 
 MiB = 1024 * 1024
 WATCH_EVERY_S = 0.02
+PAGE = os.sysconf("SC_PAGE_SIZE")
+FIELDS = {"rss": 1, "shared": 2}
+"""Of proc_pid_statm(5), in pages."""
 
 
 class Memory(Protocol):
@@ -153,9 +156,10 @@ class WatchedMemory:
 def memory_of(pid: int, kind: Literal["rss", "shared"]) -> int:
     """RSS, or its part of mapped files and shared memory, in bytes; 0 if the process is gone."""
     try:
-        return int(getattr(psutil.Process(pid).memory_info(), kind))
-    except psutil.Error:
+        statm = read_file(f"/proc/{pid}/statm")
+    except OSError:
         return 0
+    return int(statm.split()[FIELDS[kind]]) * PAGE
 
 
 def tree(roots: Iterable[int]) -> set[int]:
