@@ -62,17 +62,19 @@ Exit codes:
 """
 
 
+UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
 class Duration(click.ParamType[float]):
     """Seconds, as `90s`, `5m`, `6h`, `1d`."""
 
     name = "TIME"
-    UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
         found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value).strip())
-        seconds = float(found[1]) * self.UNITS[found[2]] if found else 0.0
+        seconds = float(found[1]) * UNITS_S[found[2]] if found else 0.0
         if not 0 < seconds <= LONGEST_S:
             self.fail(f"{value!r} is no time up to 14 days, as in 90s, 5m or 6h", param, ctx)
         return seconds
@@ -107,11 +109,11 @@ limit_options = option_group(
     click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth allowed per invocation."),
     click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="Growth allowed per minute."),
     click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Peak allowed, of any invocation."),
-    click.option("--max-p99", type=Finite(0, min_open=True), metavar="MS", help="Latency allowed, cold starts included."),
+    click.option("--max-p99", type=Finite(0, min_open=True), metavar="MS", help="Latency allowed."),
     click.option("--max-errors", type=PERCENT, default=0.0, show_default=True, metavar="%", help="Failures allowed."),
     click.option("--max-throttles", type=PERCENT, metavar="%", help="Throttled requests allowed [default: any]."),
     click.option(
-        "--allow", "allowed", multiple=True, type=click.Choice(GROWS), metavar="CAUSE", help="This may grow; repeatable."
+        "--allow", "allowed", multiple=True, type=click.Choice(GROWS), metavar="CAUSE", help="It may grow; repeatable."
     ),
 )
 
@@ -253,9 +255,9 @@ def _plan(given: dict[str, Any], target: Target) -> tuple[Plan, list[str]]:
     if most is None:
         most = min(ENVIRONMENTS, fit)
         if most < ENVIRONMENTS:
-            notices.append(f"{counted(most, 'environment')} at most: more of {target.memory_mib} MiB need not fit in here")
+            notices.append(f"{counted(most, 'environment')} at most: more of {target.memory_mib} MiB need not fit here")
     elif most > fit:
-        notices.append(f"{most} environments of {target.memory_mib} MiB need not fit in here: {fit} do")
+        notices.append(f"{most} environments of {target.memory_mib} MiB need not fit here: {fit} do")
     scaling = Scaling(
         environments=most,
         reserved_concurrency=given.pop("reserved_concurrency"),

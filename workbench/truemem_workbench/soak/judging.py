@@ -23,8 +23,7 @@ UNCLEAR = ("none", "cache", "undecided", "page-cache")
 """Causes that do not explain growth by a clock: what looks level by invocation may rise by the minute."""
 PER = {"invocation": "invocation", "minute": "minute", "pause": "pause", "overlap": "invocation beside another"}
 REPAIRS = {
-    "minute": "Look at what runs by the clock: timers, threads, caches with a time to live, connections that are renewed"
-    " by age.",
+    "minute": "Look at what runs by the clock: timers, threads, caches with a time to live, connections that age.",
     "pause": "Look at what is made anew after a pause: clients, connections, sessions. The old one is still held.",
     "overlap": "Look at what each request holds while others run: contexts by task or thread, and pools that grow.",
 }
@@ -97,7 +96,8 @@ def _with_clock(found: Finding, clock: Clock, commands: Commands, allowed: Colle
     what = found.cause if found.cause in COUNTED else "RSS"
     size = f"{(clock.rate_kib or 0.0) / unit:,.3g}{'' if found.cause in COUNTED else ' KiB'}"
     at_least = f" of {clock.pause_ms / 1000:g} s or longer" if clock.pause_ms else ""
-    title = f"Leak by the clock: {what} {'grow' if found.cause in COUNTED else 'grows'} by {size} in each {PER[clock.name]}{at_least}, however many invocations there are."
+    grow = "grow" if found.cause in COUNTED else "grows"
+    title = f"Leak by the clock: {what} {grow} by {size} with each {PER[clock.name]}{at_least}."
     return replace(
         found,
         cause=found.cause if found.grows else "leak",
@@ -115,10 +115,6 @@ def _with_clock(found: Finding, clock: Clock, commands: Commands, allowed: Colle
 
 def _per_minute(environments: Sequence[EnvironmentTally]) -> float | None:
     served = sum(each.served for each in environments)
-    spans = [each.lines[-1].time_ms - each.lines[0].time_ms for each in environments if _has_times(each)]
-    minutes = sum(spans) / MINUTE_MS
+    times = [[step.time_ms for step in each.steps()] for each in environments]
+    minutes = sum(each[-1] - each[0] for each in times if each) / MINUTE_MS
     return served / minutes if minutes > 0 else None
-
-
-def _has_times(environment: EnvironmentTally) -> bool:
-    return all(line.time_ms is not None for line in (environment.lines[0], environment.lines[-1]))

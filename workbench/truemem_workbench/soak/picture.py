@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
 
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 from ..support.terminal import CURRENT, MARK, PEAK, QUIET
 from ..support.untrusted_text import visible
 from .result import Result
+from .tally import Bucket
 
 WIDTH = 110
 """Characters of a line of the title."""
@@ -36,32 +38,32 @@ def draw(result: Result, path: Path) -> None:
 
 def _memory(axes: Axes, result: Result) -> None:
     for place, each in enumerate(result.tally.environments):
-        known = [line for line in each.lines if line.time_ms is not None and line.current_rss is not None]
-        begun_ms = result.tally.begun_ms
-        at = [((line.time_ms or 0.0) - begun_ms) / 1000 for line in known]
+        seen = [(each_step.time_ms, each_step.current_kib) for each_step in each.steps()]
+        known = [(result.tally.at_s(time_ms), kib / 1024) for time_ms, kib in seen if kib is not None]
         label = "current RSS, by environment" if not place else None
-        axes.plot(at, [line.current_rss for line in known], color=CURRENT, alpha=PALE, linewidth=1.2, label=label)
-        if each.killed and at:
-            axes.plot(at[-1], known[-1].current_rss, "x", color=MARK, markersize=8, mew=2)
-    buckets = [each for each in result.tally.buckets if each.current_mib is not None]
-    middles = [each.begin_s + each.width_s / 2 for each in buckets]
-    axes.plot(middles, [each.current_mib for each in buckets], color=PEAK, linewidth=1.8, label="mean of what was served")
+        axes.plot(*_columns(known), color=CURRENT, alpha=PALE, linewidth=1.2, label=label)
+        if each.killed and known:
+            axes.plot(*known[-1], "x", color=MARK, markersize=8, mew=2)
+    means = [(_middle(each), each.current_mib) for each in result.tally.buckets]
+    held = [(at, mib) for at, mib in means if mib is not None]
+    axes.plot(*_columns(held), color=PEAK, linewidth=1.8, label="mean of what was served")
     _frame(axes, "MiB")
 
 
 def _latency(axes: Axes, result: Result) -> None:
     for share, style in ((0.5, "-"), (0.95, "--"), (0.99, ":")):
-        seen = [(each.begin_s + each.width_s / 2, each.latency.percentile(share)) for each in result.tally.buckets]
+        seen = [(_middle(each), each.latency.percentile(share)) for each in result.tally.buckets]
         known = [(at, ms) for at, ms in seen if ms is not None]
         name = f"p{share * 100:g} of the latency"
-        axes.plot([at for at, _ in known], [ms for _, ms in known], style, color=LATENCY, linewidth=1.4, label=name)
+        axes.plot(*_columns(known), style, color=LATENCY, linewidth=1.4, label=name)
     _frame(axes, "ms")
 
 
 def _rate(axes: Axes, result: Result) -> None:
     buckets = result.tally.buckets
-    middles = [each.begin_s + each.width_s / 2 for each in buckets]
-    axes.plot(middles, [each.count / each.width_s for each in buckets], color=QUIET, linewidth=1.4, label="served a second")
+    middles = [_middle(each) for each in buckets]
+    served = [each.count / each.width_s for each in buckets]
+    axes.plot(middles, served, color=QUIET, linewidth=1.4, label="served a second")
     for name, colour, counts in (
         ("failed", MARK, [each.errors for each in buckets]),
         ("throttled", PEAK, [each.throttled for each in buckets]),
@@ -70,6 +72,14 @@ def _rate(axes: Axes, result: Result) -> None:
             at = [count / each.width_s for count, each in zip(counts, buckets, strict=True)]
             axes.plot(middles, at, color=colour, linewidth=1.4, label=f"{name} a second")
     _frame(axes, "a second")
+
+
+def _middle(bucket: Bucket) -> float:
+    return bucket.begin_s + bucket.width_s / 2
+
+
+def _columns(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in pairs], [y for _, y in pairs]
 
 
 def _frame(axes: Axes, label: str) -> None:

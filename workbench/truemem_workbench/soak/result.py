@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..check.baseline import Baseline
 from ..check.limits import LimitCheck
 from ..check.measurement import curve, end_of_log
 from ..support.terminal import counted, mib
+from ..check.result import BROKEN, KEPT, UNKNOWN
 from .judging import Judged
 from .tally import EnvironmentTally, Histogram, Tally
 
-KEPT, BROKEN, UNKNOWN = 0, 1, 2  # exit codes
+Floats = NDArray[np.float64]
 LATE_MS = 5.0
 """The tool's own lateness (p99) from which on it is said."""
 FOLLOWS, MOVES, LEAST_BUCKETS = 0.8, 0.2, 10
@@ -79,17 +81,14 @@ class Result:
         tally, said = self.tally, [*self.told]
         late = tally.late_ms.percentile(0.99)
         if late is not None and late > LATE_MS:
-            said.append(
-                f"this machine sent requests up to {late:,.0f} ms late (p99): their latency counts from when they were due"
-            )
+            said.append(f"requests were sent up to {late:,.0f} ms late (p99): latency counts from when they were due")
         if tally.dropped:
             said.append(f"{counted(tally.dropped, 'request')} were not sent: too many were under way")
         if tally.throttled:
-            said.append(
-                f"{counted(tally.throttled, 'request')} throttled (429): each environment was busy. Try more --environments"
-            )
+            refused = counted(tally.throttled, "request")
+            said.append(f"{refused} throttled (429): all environments were busy. Try more --environments")
         for at_s, seconds in tally.interruptions:
-            said.append(f"interrupted after {clock_time(at_s)} for {clock_time(seconds)}: what came later has new environments")
+            said.append(f"interrupted after {clock_time(at_s)}, for {clock_time(seconds)}: then all was new")
         if tally.left_out:
             said.append(f"{counted(tally.left_out, 'environment')} that ended early are only counted")
         if self.is_cut:
@@ -136,7 +135,7 @@ class Result:
         """The document for `--json`. What is not known is left out."""
         tally, judged = self.tally, self.judged
         finding = {**judged.finding.document(), "clock": clock_document(judged)}
-        document = {
+        document: dict[str, object] = {
             "soaked": self.spec,
             "outcome": ("passed", "failed", "unknown")[self.exit_code],
             "seconds": round(tally.seconds, 1),
@@ -184,15 +183,15 @@ def latency_follows_memory(tally: Tally) -> str:
     known = [(held, ms, rate) for held, ms, rate in seen if held is not None and ms is not None]
     if len(known) < LEAST_BUCKETS:
         return ""
-    held, latency, rate = (np.array(each, float) for each in zip(*known, strict=True))
+    held, latency, rate = (np.array(each, np.float64) for each in zip(*known, strict=True))
     if any(np.ptp(each) < MOVES * np.median(each) for each in (held, latency)):
         return ""
     with_memory, with_rate = _rank_correlation(latency, held), _rank_correlation(latency, rate)
     if with_memory < FOLLOWS or with_memory <= abs(with_rate):
         return ""
     return (
-        f"Latency follows memory: its p95 rises from {latency[np.argmin(held)]:,.0f} to {latency[np.argmax(held)]:,.0f} ms"
-        f" where memory rises from {mib(held.min())} to {mib(held.max())} MiB."
+        f"Latency follows memory: its p95 goes from {latency[np.argmin(held)]:,.0f} to"
+        f" {latency[np.argmax(held)]:,.0f} ms where memory goes from {mib(held.min())} to {mib(held.max())} MiB."
     )
 
 
@@ -241,9 +240,9 @@ def _environment(each: EnvironmentTally, judged: Judged) -> dict[str, object]:
     )
 
 
-def _rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    ranks = [np.argsort(np.argsort(each)).astype(float) for each in (one, other)]
-    return float(np.corrcoef(*ranks)[0, 1])
+def _rank_correlation(one: Floats, other: Floats) -> float:
+    ranks = [np.argsort(np.argsort(each)).astype(np.float64) for each in (one, other)]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 def _rounded(value: float | None) -> float | None:

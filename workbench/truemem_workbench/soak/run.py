@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ..check.target import Target
 from ..lines.line import parse_event
@@ -30,8 +29,9 @@ LINES, RESOURCES = "TRUEMEM_LINES", "TRUEMEM_RESOURCES"
 LAST_LINES = 20
 """Lines of the function's log that are kept, for a function that fails."""
 LOOK_S = 1.0
+SAVED_EVERY_S = 10.0
 Watch = Callable[[Tally], None]
-"""Called every LOOK_S in the caller's thread, while it runs."""
+"""Gets the figures so far every LOOK_S, in the caller's thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def run(
         events = itertools.cycle([json.dumps(each).encode() for each in payloads])
         driving = local.begin(_drive(local, tally, arrivals, events))
         try:
-            _wait(driving, lambda: _look(local, tally, saved, watch))
+            _wait(driving, _Look(local, tally, saved, watch))
         except Ended as ended:
             ran.signal = ended.number
             driving.cancel()
@@ -92,6 +92,8 @@ def run(
             raise BadInput(f"{target.spec}: {stopped}. Try truemem local run {target.spec} --event '{{}}'") from None
         with suppress(Stopped):
             local.stop(abort=ran.signal != 0)
+        if saved is not None:
+            saved.write(saved.changes(tally))
         ran.notices = [*target.notices, *local.notices]
     ran.log = [*logged] if tally.errors else []
     return ran
@@ -115,14 +117,28 @@ def _wait(driving: Future[None], look: Callable[[], None]) -> None:
         look()
 
 
-def _look(local: LocalLambda, tally: Tally, saved: Saved | None, watch: Watch) -> None:
-    async def changes() -> Changes | None:  # in the loop, where nothing else changes the tally
-        tally.tick(asyncio.get_running_loop().time())
-        return saved.changes(tally) if saved and saved.is_due() else None
+class _Look:
+    """Looks at the figures while requests come: saves them now and then, and lets them be watched."""
 
-    if (made := local.run(changes())) is not None and saved:
-        saved.write(made)
-    watch(tally)
+    def __init__(self, local: LocalLambda, tally: Tally, saved: Saved | None, watch: Watch) -> None:
+        self._local, self._tally, self._saved, self._watch = local, tally, saved, watch
+        self._next_s = tally.seconds
+
+    def __call__(self) -> None:
+        seen = self._local.run(self._seen())
+        if self._saved is not None and self._tally.seconds >= self._next_s:
+            self._saved.write(self._local.run(self._changes(self._saved)))
+            self._next_s = self._tally.seconds + SAVED_EVERY_S
+        self._watch(seen)
+
+    # in the loop, where nothing else changes the tally
+
+    async def _seen(self) -> Tally:
+        self._tally.tick(asyncio.get_running_loop().time())
+        return self._tally.snapshot()
+
+    async def _changes(self, saved: Saved) -> Changes:
+        return saved.changes(self._tally)
 
 
 def _local(
@@ -135,7 +151,7 @@ def _local(
     probed = with_probe(function, environment) if plan.is_probed else function
     if plan.names_lines:
         if probed is function:
-            raise BadInput("--lines: the probe cannot be loaded, it is for Python and Node.js (docs/heap.md). Leave it out")
+            raise BadInput("--lines: the probe cannot be loaded, it is for Python and Node.js. Leave it out")
         environment = {LINES: "on", **environment}
     settings = Settings(
         name=target.name,
