@@ -59,30 +59,28 @@ class Sandbox:
 
     async def start(self) -> None:
         """Serve the APIs and begin the init phase. Raises BadInput or OSError, and then leaves nothing behind."""
+        self.journal.changed("started")
         try:
             await self._start()
         except BaseException:
             await self._undo.aclose()
             raise
-        self.journal.changed("started")
 
     async def _start(self) -> None:
         runtime_socket = bind(0)
         self._undo.callback(runtime_socket.close)
-        self._watchdog = CleanupWatchdog()
-        self._undo.callback(self._watchdog.dismiss)
-        self._make_folder()
-        extensions = self._present_extensions()
+        # In a thread: what starts programs takes some milliseconds, and other environments answer meanwhile.
+        extensions, user = await asyncio.to_thread(self._prepare)
         launcher = Launcher(
             self._function,
             self._settings,
             place=self._place(runtime_socket),
             extensions=extensions,
-            user=self._choose_user(extensions),
+            user=user,
             journal=self.journal,
         )
         self.environment, runtime_apis = self._make_environment(launcher)
-        self._equip(self.environment)
+        await asyncio.to_thread(self._equip, self.environment)
         apis = [*runtime_apis, ExtensionsApi(self.environment), TelemetryApi(self.environment, self._session)]
         runner = await serve(runtime_socket, [route for api in apis for route in api.routes()])
         self._undo.push_async_callback(runner.cleanup)
@@ -125,6 +123,14 @@ class Sandbox:
         if self._settings.initialization == "snap-start":
             return environment, [RuntimeApi(environment), SnapStartApi(environment)]
         return environment, [RuntimeApi(environment)]
+
+    def _prepare(self) -> tuple[dict[str, Path], User | None]:
+        """Make the folder. Returns the extensions in it, and the processes' user."""
+        self._watchdog = CleanupWatchdog()
+        self._undo.callback(self._watchdog.dismiss)
+        self._make_folder()
+        extensions = self._present_extensions()
+        return extensions, self._choose_user(extensions)
 
     def _make_folder(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="truemem-")).resolve()

@@ -166,34 +166,34 @@ class Launcher:
     async def start_all(self, generation: Generation) -> None:
         """Start the extensions, then the runtime. Returns when all have asked for their first event. Raises Failed."""
         for name in self.extensions:
-            self.launch_extension(generation, name)
+            await self.launch_extension(generation, name)
         await generation.until(generation.registry.all_registered)
-        self.launch_runtime(generation)
+        await self.launch_runtime(generation)
         await generation.until(generation.runtime_initialised)
         generation.registry.closed = True
         await generation.until(generation.registry.all_ready)
 
-    def launch_extension(self, generation: Generation, name: str) -> None:
+    async def launch_extension(self, generation: Generation, name: str) -> None:
         """Raises Failed."""
         if list(self.extensions).index(name) >= MOST_EXTENSIONS:
             raise Failed(generation.launch_refused(name, "TooManyExtensions", "ErrTooManyExtensions"))
         variables = extension_variables(self._settings, self._place)
         try:
-            self._spawn(generation, f"extension:{name}", [str(self.extensions[name])], variables, Path("/"))
+            await self._spawn(generation, f"extension:{name}", [str(self.extensions[name])], variables, Path("/"))
         except OSError as error:
             kind = "PermissionDenied" if isinstance(error, PermissionError) else "UnknownError"
             raise Failed(generation.launch_refused(name, kind, str(error))) from None
 
-    def launch_runtime(self, generation: Generation) -> None:
+    async def launch_runtime(self, generation: Generation) -> None:
         """Raises Failed."""
         variables = function_variables(self._function, self._settings, self._place)
         try:
             command = self._function.started_with(variables)
-            self._spawn(generation, "runtime", command, variables, self._function.task_root)
+            await self._spawn(generation, "runtime", command, variables, self._function.task_root)
         except OSError as error:
             raise Failed(Failure("Runtime.InvalidEntrypoint", str(error), "failure")) from None
 
-    def _spawn(
+    async def _spawn(
         self, generation: Generation, name: str, command: list[str], variables: dict[str, str], cwd: Path
     ) -> None:
         source = "function" if name == "runtime" else name
@@ -208,7 +208,7 @@ class Launcher:
                     generation.fail(generation.launch_failure(name, code == NOT_PERMITTED, command[0]))
             generation.notify()
 
-        generation.processes[name] = spawn(
+        generation.processes[name] = await spawn(
             command,
             environment=variables,
             cwd=cwd,

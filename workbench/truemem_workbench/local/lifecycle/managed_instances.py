@@ -304,9 +304,9 @@ class ManagedEnvironment(ExecutionEnvironment):
 
     async def _start_everything(self, generation: ManagedGeneration) -> None:
         for name in self._launcher.extensions:
-            self._launcher.launch_extension(generation, name)
+            await self._launcher.launch_extension(generation, name)
         await generation.until(generation.registry.all_registered)
-        self._launcher.launch_runtime(generation)
+        await self._launcher.launch_runtime(generation)
         try:
             await generation.until(generation.runtime_ready)
         except Failed as failed:

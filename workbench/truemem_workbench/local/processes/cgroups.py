@@ -155,7 +155,8 @@ class Cgroup:
 def create(controller: Controller, name: str, *, only_version: Literal[1, 2] | None = None) -> Cgroup:
     """Make a new group for a controller, as near to our own group as possible. Raises NotPermitted.
 
-    It moves a process into the group as a test: permission to make a directory is not permission to move processes.
+    It moves a process into the first group as a test: permission to make a directory is not permission to move
+    processes.
     """
     why = f"no {controller} controller is mounted"
     for version, parent in _parents(controller):
@@ -189,11 +190,17 @@ def _try(controller: Controller, parent: Path, version: Literal[1, 2], name: str
     group = Cgroup(parent / name, version)
     group.path.mkdir()
     try:
-        _prove(group)
+        if parent not in _PROVEN:
+            _prove(group)
+            _PROVEN.add(parent)
     except OSError:
         group.remove()
         raise
     return group
+
+
+_PROVEN: set[Path] = set()
+"""Directories in whose children processes can be moved. Each environment would start a program to find out."""
 
 
 def _prove(group: Cgroup) -> None:

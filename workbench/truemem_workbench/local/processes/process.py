@@ -185,7 +185,7 @@ class LineStream:
             self._take(b"\n")
 
 
-def spawn(
+async def spawn(
     command: Sequence[str],
     *,
     environment: Mapping[str, str],
@@ -200,10 +200,33 @@ def spawn(
 
     `descriptors` is the limit of open files. Raises OSError if the command cannot be started.
     """
+    # In a thread: it takes some milliseconds, and other environments answer meanwhile.
+    starting = asyncio.ensure_future(
+        asyncio.to_thread(_start, command, environment, cwd, user, descriptors=descriptors, admit=admit)
+    )
+    try:
+        popen = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        popen = await starting
+        popen.kill()
+        popen.wait()
+        raise
+    return Process(popen, on_line, on_exit)
+
+
+def _start(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    cwd: Path,
+    user: User | None,
+    *,
+    descriptors: int,
+    admit: Callable[[int], None],
+) -> subprocess.Popen[bytes]:
     env = shutil.which(LAUNCHER) or f"/usr/bin/{LAUNCHER}"
     variables = [f"{key}={value}" for key, value in environment.items()]
     identity = {"user": user.uid, "group": user.gid, "extra_groups": []} if user else {}
-    popen = subprocess.Popen(
+    popen: subprocess.Popen[bytes] = subprocess.Popen(
         ["/bin/sh", "-c", _GATE, str(descriptors), env, "-i", *variables, *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -222,7 +245,7 @@ def spawn(
         popen.kill()
         popen.wait()
         raise
-    return Process(popen, on_line, on_exit)
+    return popen
 
 
 LONGEST_PATH = 107  # longest path of a Unix socket in bytes (unix(7))
