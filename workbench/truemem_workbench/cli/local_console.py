@@ -126,6 +126,7 @@ class Console:
                 f"  aws lambda invoke --endpoint-url {local.endpoint} --region {REGION} --function-name {name} "
                 "--payload '{}' --cli-binary-format raw-in-base64-out /dev/stdout",
                 f"  {client}.invoke(FunctionName='{name}', Payload='{{}}')",
+                f"Any other path is a Function URL, for browsers and load generators: {local.endpoint}/PATH",
                 f"aws and boto3 need credentials, and any will do: {CREDENTIALS}",
             ]
         )

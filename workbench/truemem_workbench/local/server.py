@@ -1,28 +1,47 @@
-"""Serves the Invoke API on loopback, for the environments of one function, and removes everything at the end."""
+"""Serves Invoke API and Function URL on loopback, for all environments, and removes everything at the end."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections.abc import Callable
+from contextvars import ContextVar
 
 import aiohttp
+from aiohttp import web
 
-from .apis.http import bind, serve
+from ..support.untrusted_text import error_of, parsed
+from .apis.function_url import FunctionUrl
+from .apis.http import Handler, bind, serve
 from .apis.invoke_api import InvokeApi
 from .configuration.function import Function
 from .configuration.settings import Settings
 from .lifecycle.generation import Hold
+from .lifecycle.invocation import Pending
 from .lifecycle.journal import Archive
 from .sandbox import Sandbox
-from .scaling import Fleet, Scaling
+from .scaling import Answer, Fleet, Scaling
+
+ASKED: ContextVar[Pending | None] = ContextVar("asked", default=None)
+"""The invocation whose answer the present HTTP request waits for."""
 
 
 class Server:
     """The Invoke API and the environments, in one event loop: `start`, then use `fleet`, then `stop`."""
 
-    def __init__(self, function: Function, settings: Settings, scaling: Scaling | None, archive: Archive) -> None:
+    def __init__(
+        self,
+        function: Function,
+        settings: Settings,
+        scaling: Scaling | None,
+        archive: Archive,
+        on_answer: Callable[[Answer], None] | None = None,
+    ) -> None:
+        """`on_answer` gets what each request over HTTP came to."""
         self._function = function
         self._settings = settings
         self._archive = archive
+        self._on_answer = on_answer
         self._session: aiohttp.ClientSession
         self._undo = contextlib.AsyncExitStack()
         self.hold = Hold()
@@ -46,8 +65,31 @@ class Server:
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), trust_env=False)
         )
         await self.fleet.start()
-        runner = await serve(invoke_socket, InvokeApi(self._settings, self.fleet.submit).routes())
+        routes = [
+            *InvokeApi(self._settings, self._submit).routes(),
+            *FunctionUrl(self._settings, self._submit).routes(),
+        ]
+        runner = await serve(invoke_socket, routes, self._measured)
         self._undo.push_async_callback(runner.cleanup)
+
+    def _submit(self, pending: Pending, *, may_wait: bool = False) -> None:
+        if not may_wait:
+            ASKED.set(pending)
+        self.fleet.submit(pending, may_wait=may_wait)
+
+    @web.middleware
+    async def _measured(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        ASKED.set(None)
+        response = await handler(request)
+        pending = ASKED.get()
+        if pending is not None and self._on_answer is not None:
+            error, payload = outcome(pending, response.status)
+            self._on_answer(
+                Answer(pending.request_id, pending.environment, begun, loop.time(), pending.is_cold, error, payload)
+            )
+        return response
 
     def _make_sandbox(self) -> Sandbox:
         return Sandbox(self._function, self._settings, self._archive, self._session, self.hold)
@@ -58,3 +100,16 @@ class Server:
             await self.fleet.stop(reason, abort=abort)
         finally:
             await self._undo.aclose()
+
+
+def outcome(pending: Pending, status: int) -> tuple[str, bytes]:
+    """Error and payload for an Answer. Also a function that answers with an HTTP status from 400 on has failed."""
+    error, payload = f"HTTP {status}" if status >= 400 else "", b""
+    if not pending.answer.done():
+        error = "throttled"
+    elif pending.answer.exception() is None:
+        response = pending.answer.result()
+        payload = response.payload
+        if response.function_error is not None:
+            error = error_of(parsed(payload), response.function_error)
+    return error, payload

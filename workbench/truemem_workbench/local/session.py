@@ -65,12 +65,13 @@ class LocalLambda:
         on_log: Callable[[LogLine], None] | None = None,
         scaling: Scaling | None = None,
         on_environment: Callable[[EnvironmentChange], None] | None = None,
+        on_answer: Callable[[Answer], None] | None = None,
     ) -> None:
-        """`on_log` gets every log line when it comes, `on_environment` every change of an environment's life. Both are
-        called in the server's thread."""
+        """`on_log` gets every log line when it comes, `on_environment` every change of an environment's life,
+        `on_answer` what each request over HTTP came to. They are called in the server's thread."""
         self._settings = settings
         self._archive = Archive(on_log, on_environment, keep=scaling is None or scaling.keep)
-        self._server = Server(function, settings, scaling, self._archive)
+        self._server = Server(function, settings, scaling, self._archive, on_answer)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="truemem-local", daemon=True)
         self._stopped = False
@@ -180,7 +181,7 @@ class LocalLambda:
 
     @property
     def endpoint(self) -> str:
-        """Address of the Invoke API, for boto3's `endpoint_url`."""
+        """Address of the Invoke API, for boto3's `endpoint_url`, and of the Function URL."""
         return f"http://{LOOPBACK}:{self._server.port}"
 
     @property

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from ...support.bad_input import BadInput
 from .. import errors
@@ -79,11 +80,11 @@ def bind(port: int) -> socket.socket:
     return bound
 
 
-async def serve(bound: socket.socket, routes: list[web.RouteDef]) -> web.AppRunner:
+async def serve(bound: socket.socket, routes: list[web.RouteDef], *middlewares: Middleware) -> web.AppRunner:
     """Serve these routes at a socket, until the runner's `cleanup`."""
-    app = web.Application(middlewares=[api_errors], client_max_size=MAX_READ)
+    app = web.Application(middlewares=[*middlewares, api_errors], client_max_size=MAX_READ)
     app.add_routes(routes)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, auto_decompress=False)
     await runner.setup()
     await web.SockSite(runner, bound).start()
     return runner

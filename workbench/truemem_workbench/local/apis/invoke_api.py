@@ -92,8 +92,8 @@ class InvokeApi:
             answer = await asyncio.shield(pending.answer)
             if tail:
                 await asyncio.wait([pending.report])  # the tail has the REPORT line: it must be written first
-        except Throttled as throttled:
-            return fault(429, "TooManyRequestsException", "Rate Exceeded.", Reason=str(throttled))
+        except Throttled as reason:
+            return throttled(reason)
         except Failed as failed:
             return fault(500, "ServiceException", failed.failure.message)
         headers = _headers(pending) | {
@@ -111,6 +111,10 @@ class InvokeApi:
 def fault(status: int, error_type: str, message: str, **members: str) -> web.Response:
     """Make an error answer as AWS does: boto3 chooses the exception by the type in the header."""
     return reply({"Type": "User", "Message": message, **members}, status, {"x-amzn-ErrorType": error_type})
+
+
+def throttled(reason: Throttled) -> web.Response:
+    return fault(429, "TooManyRequestsException", "Rate Exceeded.", Reason=str(reason))
 
 
 def _headers(pending: Pending) -> dict[str, str]:
