@@ -113,8 +113,15 @@ class Local(LocalLambda):
         super().__enter__()
         return self
 
-    def invoke(self, payload: object = None, *, tenant_id: str | None = None, timeout: float | None = None) -> Reply:
-        return cast(Reply, super().invoke(payload, tenant_id=tenant_id, timeout=timeout))
+    def invoke(
+        self,
+        payload: object = None,
+        *,
+        tenant_id: str | None = None,
+        timeout: float | None = None,
+        may_wait: bool = False,
+    ) -> Reply:
+        return cast(Reply, super().invoke(payload, tenant_id=tenant_id, timeout=timeout, may_wait=may_wait))
 
     def invoke_in_background(self, payload: object = None) -> Future[Reply]:
         return in_background(lambda: self.invoke(payload, timeout=BOUND_S))

@@ -25,6 +25,7 @@ from tests.local.conftest import (
     RECORDER,
     RUN,
     Local,
+    LocalRun,
     cgroups_of,
     function_at,
     has_ended,
@@ -324,6 +325,28 @@ def test_an_environment_that_cannot_start_refuses_its_request(fleet: StartFleet,
     assert local.one().error == ""
 
 
+# --- at a terminal ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_has_a_finding_for_each_environment(local_run: LocalRun) -> None:
+    done = local_run(HANDLER, "--environments", "2", "--event", '{"sleep": 0.1}', "--invocations", "6", "--json")
+    documents = [json.loads(line) for line in done.stdout.splitlines()]
+    ids = {each["log"]["environment"] for each in documents if "log" in each}
+    summary = documents[-1]["summary"]
+    assert (done.returncode, summary["invocations"], len(ids)) == (0, 6, 2)
+    assert {each["environment"] for each in summary["environments"]} == ids
+    assert {row["environment"] for row in summary["last"]} == ids
+    assert {each["cause"] for each in summary["environments"]} == {"undecided"}
+
+
+def test_each_line_has_the_name_of_its_environment(local_run: LocalRun) -> None:
+    event = '{"print": "hello"}'
+    done = local_run(HANDLER, "--environments", "1", "--event", event, "--invocations", "2", "--raw", "--no-sidecar")
+    names = {line.split()[0] for line in done.stdout.splitlines() if " function | hello" in line}
+    assert len(names) == 1
+    assert all(len(name) == 6 for name in names)
+
+
 # --- what is left of them ---------------------------------------------------------------------------------------------
 
 
@@ -353,8 +376,8 @@ def test_the_death_of_the_tool_ends_every_environment(tmp_path: Path) -> None:
         assert tool.stdout is not None
         ids: set[str] = set()
         for line in tool.stdout:
-            document = json.loads(line)
-            ids |= {document["log"]["environment"]} if "log" in document else set()
+            logged = json.loads(line).get("log", {"text": ""})
+            ids |= {logged["environment"]} if logged["text"].startswith("INIT_REPORT") else set()
             if len(ids) == 2:
                 break
         children = psutil.Process(tool.pid).children(recursive=True)

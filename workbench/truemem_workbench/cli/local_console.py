@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import re
 import sys
@@ -20,12 +19,13 @@ from ..local.configuration.function import Function, missing_module
 from ..local.configuration.layer import SIDECAR
 from ..local.configuration.settings import REGION, Settings
 from ..local.lifecycle.journal import LogLine
+from ..local.scaling import EnvironmentChange, Scaling
 from ..local.scenario_context import NotAsDescribed, ScenarioContext
 from ..local.scenarios import SCENARIOS
 from ..local.session import Invocation, LocalLambda
 from ..support.exit_codes import Ended, raise_on_signals
 from ..support.untrusted_text import loads, visible
-from .local_summary import Summary
+from .local_summary import Summary, short
 
 _OF_PLATFORM = re.compile(
     r"(INIT_START|RESTORE_START|START|END|REPORT|INIT_REPORT|RESTORE_REPORT|EXTENSION|TELEMETRY)[ \t]"
@@ -60,12 +60,14 @@ SOURCES = {"function": "green", "platform": "cyan"}
 class Console:
     """Prints text, or with `as_json` one JSON object per line: `notice`, `log`, `response`, `serving`, `summary`."""
 
-    def __init__(self, *, as_json: bool, quiet: bool = False, python: Path | None = None) -> None:
+    def __init__(self, *, as_json: bool, quiet: bool = False, python: Path | None = None, scaled: bool = False) -> None:
         """`quiet` leaves out the ordinary lines of the platform and the sidecar; not from JSON. `python`: the handler's
-        interpreter."""
+        interpreter. `scaled`: each line has the name of its environment."""
         self._as_json = as_json
         self._quiet = quiet and not as_json
         self._python = python
+        self._scaled = scaled
+        self._notices: set[str] = set()
         self._missing: set[str] = set()
         self._lock = threading.Lock()  # log lines come from the server's thread
         self._closed = threading.Event()
@@ -74,11 +76,19 @@ class Console:
     def notice(self, text: str) -> None:
         self._print({"notice": text}, click.style(f"note: {visible(text)}", fg="yellow"), error=True)
 
+    def notices(self, local: LocalLambda) -> None:
+        """Print what the machine does not permit, each once."""
+        for notice in local.notices:
+            if notice not in self._notices:
+                self._notices.add(notice)
+                self.notice(notice)
+
     def log(self, line: LogLine) -> None:
         if self._quiet and is_ordinary(line):
             return
         source = line.source.removeprefix("extension:")
-        shown = click.style(f"{visible(source):>9} | ", fg=SOURCES.get(line.source, "magenta"))
+        name = f"{short(line.environment)} " if self._scaled else ""
+        shown = click.style(f"{name}{visible(source):>9} | ", fg=SOURCES.get(line.source, "magenta"))
         with contextlib.suppress(OSError):  # the environment must not depend on whether its output is read
             self._print({"log": dataclasses.asdict(line)}, shown + _indented(line.text))
             missing = missing_module(line.text, self._python) if line.source == "function" else None
@@ -168,21 +178,29 @@ def run(
     tenant_id: str | None,
     invocations: int | None,
     console: Console,
+    scaling: Scaling | None = None,
     finished: Callable[[LocalLambda, Sequence[Invocation]], None] = lambda *_: None,
 ) -> int:
     """Invoke with `event` so many times; with None serve until Ctrl-C. Returns the exit code. Raises BadInput.
 
     `finished` gets the answers of a finite run, when the environment has ended.
     """
-    local = LocalLambda(function, settings, console.log)
+
+    def changed(change: EnvironmentChange) -> None:
+        """With scaling an environment comes later, and with it what this machine does not permit."""
+        if change.kind == "initialised":
+            with contextlib.suppress(OSError):
+                console.notices(local)
+
+    local = LocalLambda(function, settings, console.log, scaling, changed if scaling else None)
+    at_once = (settings.managed_instances or 1) * (scaling.environments if scaling else 1)
     raise_on_signals()
     try:
         local.start()
-        for notice in local.notices:
-            console.notice(notice)
+        console.notices(local)
         if invocations is not None:
-            if settings.managed_instances is not None:
-                answers = _invoke_at_once(local, event, invocations, settings.managed_instances, console)
+            if settings.managed_instances is not None or scaling is not None:
+                answers = _invoke_at_once(local, event, tenant_id, invocations, at_once, console)
             else:
                 answers = _invoke(local, event, tenant_id, invocations, console)
             finished(local, answers)
@@ -249,12 +267,15 @@ def _invoke(
 
 
 def _invoke_at_once(
-    local: LocalLambda, event: object, invocations: int, at_once: int, console: Console
+    local: LocalLambda, event: object, tenant_id: str | None, invocations: int, at_once: int, console: Console
 ) -> list[Invocation]:
+    def invoke(_: int) -> Invocation:
+        return local.invoke(event, tenant_id=tenant_id, may_wait=True)
+
     answers = []
     callers = ThreadPoolExecutor(at_once)
     try:
-        for invocation in callers.map(local.invoke, itertools.repeat(event, invocations)):
+        for invocation in callers.map(invoke, range(invocations)):
             answers.append(invocation)
             console.response(invocation)
     finally:

@@ -25,6 +25,7 @@ from ..support.terminal import notify
 from .lazy_group import Lazy, LazyGroup
 
 if TYPE_CHECKING:  # aiohttp is for the run itself, not for every `truemem local run --help`
+    from ..local.scaling import Scaling
     from ..local.session import Invocation, LocalLambda
 
 COMMANDS = {"run": Lazy("truemem_workbench.cli.local_run:run", "Run a function, as Lambda does.", "local")}
@@ -39,6 +40,8 @@ DRAWS = {".png": page.draw, ".html": page.write}
 """What draws a file with this ending."""
 ENDINGS = tuple(DRAWS)
 LONGEST_GAP_S = 86_400
+IDLE_S = 300.0
+"""When an idle environment ends, with --environments. Lambda documents no time."""
 LINES = "TRUEMEM_LINES"
 SAME_IN_CHECK = ("--event", "--memory", "--cpu", "--timeout", "--env", "--python", "--no-exact", "--extensions")
 """Options that `truemem check` has as well."""
@@ -50,6 +53,7 @@ Examples:
   truemem local run app.py:handler
   truemem local run app.py:handler --event '{{"n": 1}}' --invocations 20
   truemem local run ./bootstrap --event @event.json --memory 256
+  truemem local run app.py:handler --environments 10 --reserved-concurrency 5
 
 \b
 Scenarios (--scenario):
@@ -119,6 +123,18 @@ Exit codes:
 @click.option(
     "--managed-instances", type=int, metavar="N", help="Run as on Lambda Managed Instances, N requests at once."
 )
+@click.option(
+    "--environments",
+    type=int,
+    metavar="N",
+    help="Scale out to N environments; one more request at once is throttled (429), with --event it waits.",
+)
+@click.option(
+    "--reserved-concurrency",
+    type=int,
+    metavar="N",
+    help="Throttle above N requests at once, as the function's own setting does [environments: N].",
+)
 @click.option("--tenant", "tenant_id", metavar="ID", help="Invoke --event for this tenant (tenant isolation mode).")
 @click.option("--provisioned-concurrency", is_flag=True, help="Init at the start, frozen until the first use.")
 @click.option("--snap-start", is_flag=True, help="Init, a snapshot, and a restore at the first invocation.")
@@ -149,6 +165,8 @@ def run(
     outputs: tuple[Path, ...],
     raw: bool,
     as_json: bool,
+    environments: int | None,
+    reserved_concurrency: int | None,
     tenant_id: str | None,
     provisioned_concurrency: bool,
     snap_start: bool,
@@ -197,7 +215,10 @@ def run(
     _check_outputs(outputs, finite=finite, measured=SIDECAR in launched)
     parsed = None if event is None and scenario is None else read_event(event or "{}")
     times = _times(invocations, with_event=event is not None)
-    printer = local_console.Console(as_json=as_json, quiet=finite and not raw, python=target.python)
+    scaling = _scaling(environments, reserved_concurrency, with_event=event is not None)
+    printer = local_console.Console(
+        as_json=as_json, quiet=finite and not raw, python=target.python, scaled=scaling is not None
+    )
     for notice in notices:
         printer.notice(notice)
     if scenario is not None:
@@ -214,7 +235,14 @@ def run(
                 written = outputs
             finally:  # what was measured is printed also if a file cannot be written
                 if not raw:
-                    summary = summarise(local.reports, answers, printed, commands, measured=SIDECAR in launched)
+                    summary = summarise(
+                        local.reports,
+                        answers,
+                        printed,
+                        commands,
+                        measured=SIDECAR in launched,
+                        scaled=scaling is not None,
+                    )
                     printer.summary(summary, written)
 
         code = local_console.run(
@@ -224,6 +252,7 @@ def run(
             tenant_id=tenant_id,
             invocations=times,
             console=printer,
+            scaling=scaling,
             finished=finished,
         )
     printer.check()
@@ -263,7 +292,7 @@ def _check_lines(*, is_probed: bool) -> None:
 
 
 def _check_scenario() -> None:
-    for name in ("invocations", "managed_instances"):
+    for name in ("invocations", "managed_instances", "environments", "reserved_concurrency"):
         if _given(name):
             option = name.replace("_", "-")
             raise BadInput(f"--scenario with --{option}: a scenario makes its own invocations. Leave one out")
@@ -280,6 +309,21 @@ def _times(invocations: int | None, *, with_event: bool) -> int | None:
     if invocations is not None and invocations < 1:
         raise BadInput(f"--invocations {invocations}: nothing to do. Try --invocations 1")
     return (invocations or 1) if with_event else None
+
+
+def _scaling(environments: int | None, reserved: int | None, *, with_event: bool) -> Scaling | None:
+    """None for one environment, in which requests wait. Raises BadInput."""
+    from ..local.scaling import Scaling
+
+    if environments is None and reserved is None:
+        return None
+    if with_event and reserved == 0:
+        raise BadInput("--reserved-concurrency 0 with --event: all would be throttled. Try --reserved-concurrency 1")
+    return Scaling(
+        environments=max(1, reserved or 1) if environments is None else environments,
+        reserved_concurrency=reserved,
+        idle_s=IDLE_S,
+    )
 
 
 def _check_outputs(paths: Sequence[Path], *, finite: bool, measured: bool) -> None:

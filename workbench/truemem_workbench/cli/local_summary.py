@@ -6,7 +6,7 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,8 @@ class Row:
     mark: int
     duration_ms: float
     status: str
+    environment: str = ""
+    """Id of the environment, where there may be several."""
 
     def document(self) -> dict[str, object]:
         """The row for `--json`, with the names of the sidecar's line. Unknown values are left out."""
@@ -59,12 +61,14 @@ class Row:
             "MaxMemoryUsed": self.mark,
             "durationMs": round(self.duration_ms, 3),
             "status": self.status,
+            "environment": self.environment or None,
         }
         return {name: value for name, value in members.items() if value is not None}
 
     def cells(self) -> list[str]:
         peak = mib(self.peak) + (f" ({mib(self.bounds[0])}-{mib(self.bounds[1])})" if self.bounds else "")
-        return [str(self.number), peak, mib(self.current), whole(self.mark), f"{self.duration_ms:,.0f}", self.status]
+        cells = [str(self.number), peak, mib(self.current), whole(self.mark), f"{self.duration_ms:,.0f}", self.status]
+        return [*cells, short(self.environment)] if self.environment else cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +79,11 @@ class Summary:
     finding: Finding
     sentences: Sequence[str] = ()
     """On the memory size."""
+    findings: Mapping[str, Finding] = field(default_factory=dict)
+    """The finding of each environment by its id, where there may be several."""
 
     def document(self, files: Sequence[Path]) -> dict[str, object]:
+        environments = [{"environment": name, **each.document()} for name, each in self.findings.items()]
         return {
             "invocations": self.invocations,
             "failed": self.failed,
@@ -84,6 +91,7 @@ class Summary:
             "finding": self.finding.document(),
             "sentences": list(self.sentences),
             "files": [str(path) for path in files],
+            **({"environments": environments} if environments else {}),
         }
 
     def show(self, console: Console, files: Sequence[Path]) -> None:
@@ -91,13 +99,15 @@ class Summary:
         from ..support.terminal import table  # rich is for the summary itself, not for every `truemem --help`
 
         some = f"The last {len(self.last)} of " if len(self.last) < self.invocations else ""
-        made = table("", (), ("#", "peak", "current", "mark", "ms"), ("status",))
+        named = ("environment",) if any(row.environment for row in self.last) else ()
+        made = table("", (), ("#", "peak", "current", "mark", "ms"), ("status", *named))
         for row in self.last:
             made.add_row(*row.cells())
         console.print()
         console.print(f"{some}{counted(self.invocations, 'invocation')} (peak, current and mark in MiB):")
         console.print(made)
-        for sentence in (self.finding.paragraph(), *self.sentences):
+        found = [f"{short(name)}: {each.paragraph()}" for name, each in self.findings.items()]
+        for sentence in (*(found or [self.finding.paragraph()]), *self.sentences):
             console.print(f"- {sentence}", soft_wrap=True)
         for path in files:
             console.print(f"Written: {path}", soft_wrap=True)
@@ -110,27 +120,34 @@ def summarise(
     commands: Commands,
     *,
     measured: bool = True,
+    scaled: bool = False,
 ) -> Summary:
-    """Summarise a run that has ended. `printed`: the sidecar's stdout; `measured`: false if it was not attached."""
+    """Summarise a run that has ended. `printed`: the sidecar's stdout; `measured`: false if it was not attached.
+
+    `scaled`: there may be several environments, and each has a finding.
+    """
     lines = {line.request_id: line for text in printed for line in parse_event(text)}
     answered = {answer.request_id: answer for answer in answers}
     rows = [
-        _row(number, report, lines.get(report.request_id), answered.get(report.request_id))
+        _row(number, report, lines.get(report.request_id), answered.get(report.request_id), scaled=scaled)
         for number, report in enumerate(reports, 1)
     ]
-    finding, sentences = (
-        _judged(printed, rows, commands) if lines else (unmeasured(_UNMEASURED[measured], commands), [])
-    )
+    findings = _findings(_by_environment(printed, answered if scaled else None), rows, commands)
+    # Of several the growing one, else the one that was looked at for longest.
+    longest = sorted(findings, key=Counter(row.environment for row in rows).__getitem__, reverse=True)
+    names = sorted(longest, key=lambda name: not findings[name].grows)
+    finding = findings[names[0]] if names else unmeasured(_UNMEASURED[measured], commands)
     return Summary(
         invocations=len(rows),
         failed=sum(row.status != "success" for row in rows),
         last=rows[-SHOWN:],
         finding=finding,
-        sentences=sentences,
+        sentences=_on_size(printed, finding, commands) if names else [],
+        findings=findings if scaled else {},
     )
 
 
-def _row(number: int, report: Report, line: Line | None, answer: Invocation | None) -> Row:
+def _row(number: int, report: Report, line: Line | None, answer: Invocation | None, *, scaled: bool) -> Row:
     return Row(
         number=number,
         peak=line.peak_rss if line else None,
@@ -139,6 +156,7 @@ def _row(number: int, report: Report, line: Line | None, answer: Invocation | No
         mark=report.max_memory_used_mib,
         duration_ms=report.duration_ms,
         status=_status(report, answer),
+        environment=answer.environment if answer and scaled else "",
     )
 
 
@@ -153,17 +171,44 @@ def _status(report: Report, answer: Invocation | None) -> str:
     return f"error, {str(named or answer.function_error)[:LONGEST]}"
 
 
-def _judged(printed: Sequence[str], rows: Sequence[Row], commands: Commands) -> tuple[Finding, list[str]]:
-    """The finding on these lines, and the sentences of `truemem report` on the size."""
-    curves = curves_of(line for text in printed for line in parse_event(text))
-    failed = [row.status.removeprefix("error, ") for row in rows if row.status != "success"]
-    finding = find(replace(curves, failed=Failed.of(Counter(failed))) if failed else curves, commands, is_patient=False)
+def _by_environment(printed: Sequence[str], answered: Mapping[str, Invocation] | None) -> dict[str, list[Line]]:
+    """The lines of each environment by its id. With None there is one, whose name is empty.
+
+    The id is from the answers: a restored environment has another one in its lines.
+    """
+    found: dict[str, list[Line]] = {}
+    names: dict[str, str] = {}
+    for line in (line for text in printed for line in parse_event(text)):
+        answer = answered.get(line.request_id or "") if answered is not None else None
+        if answer is not None:
+            names[line.environment] = answer.environment
+        if answered is None or line.environment in names:
+            found.setdefault(names.get(line.environment, ""), []).append(line)
+    return found
+
+
+def _findings(lines: Mapping[str, Sequence[Line]], rows: Sequence[Row], commands: Commands) -> dict[str, Finding]:
+    """The finding of each environment."""
+    findings = {}
+    for name, own in lines.items():
+        failed = Counter(
+            row.status.removeprefix("error, ") for row in rows if row.environment == name and row.status != "success"
+        )
+        curves = curves_of(own)
+        findings[name] = find(
+            replace(curves, failed=Failed.of(failed)) if failed else curves, commands, is_patient=False
+        )
+    return findings
+
+
+def _on_size(printed: Sequence[str], finding: Finding, commands: Commands) -> list[str]:
+    """The sentences of `truemem report` on the size."""
     if finding.grows or finding.cause in ("failing", "undecided"):
-        return finding, []
+        return []
     try:
         need("report")
     except BadInput:  # `truemem[local]` runs functions without it
-        return finding, []
+        return []
     from ..analysis.sizing import HEADROOM, of_memory
     from ..report.collect import collect  # scipy and duckdb take most of a second
     from ..report.store import Store
@@ -176,4 +221,9 @@ def _judged(printed: Sequence[str], rows: Sequence[Row], commands: Commands) -> 
     if any(each.sizing.can_shrink for each in report.functions):
         # durations here are not those of Lambda: nothing is predicted from them
         said.append(f"Less memory is less CPU. Measure sizes: {commands.sweep}")
-    return finding, said
+    return said
+
+
+def short(environment: str) -> str:
+    """An environment's name for a table."""
+    return environment[:6]

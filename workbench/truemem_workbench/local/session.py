@@ -43,6 +43,8 @@ class Invocation:
     status: int
     """HTTP status: 200, also with a function error."""
     arn: str
+    environment: str = ""
+    """Id of the environment that answered."""
 
 
 class Stopped(Exception):
@@ -124,28 +126,36 @@ class LocalLambda:
     # --- invocations --------------------------------------------------------------------------------------------------
 
     def invoke(
-        self, payload: object = None, *, tenant_id: str | None = None, timeout: float | None = None
+        self,
+        payload: object = None,
+        *,
+        tenant_id: str | None = None,
+        timeout: float | None = None,
+        may_wait: bool = False,
     ) -> Invocation:
         """Invoke the function. Returns when the runtime posts its response or an error, as Lambda's Invoke API does.
 
         The extensions may work for longer: `settle` and `report` wait for them. For a request of another tenant,
         another environment replaces the present one first. Raises TimeoutError after `timeout` seconds, Stopped if the
-        environment is stopped, BadInput for a tenant if Lambda takes none, and with scaling Throttled.
+        environment is stopped, BadInput for a tenant if Lambda takes none. With scaling also Throttled, or with
+        `may_wait` it waits for a place.
         """
         if self._stopped:
             raise Stopped("the environment was stopped")
         self._settings.check_tenant(tenant_id)
-        return self._call(self._invoke(json.dumps(payload).encode(), tenant_id), timeout)
+        return self._call(self._invoke(json.dumps(payload).encode(), tenant_id, may_wait=may_wait), timeout)
 
-    async def _invoke(self, payload: bytes, tenant_id: str | None) -> Invocation:
+    async def _invoke(self, payload: bytes, tenant_id: str | None, *, may_wait: bool) -> Invocation:
         pending = Pending(payload, function_arn(self._settings.name), tenant_id=tenant_id)
         try:
-            self._server.fleet.submit(pending)
+            self._server.fleet.submit(pending, may_wait=may_wait)
             answer = await pending.answer
         except Failed as failed:
             raise Stopped(failed.failure.message) from None
         payload = parsed(answer.payload)
-        return Invocation(pending.request_id, payload, answer.payload, answer.function_error, 200, pending.arn)
+        return Invocation(
+            pending.request_id, payload, answer.payload, answer.function_error, 200, pending.arn, pending.environment
+        )
 
     async def answer(self, payload: bytes) -> Answer:
         """Make one request, in the server's loop (`run`). Raises Stopped if its environment is stopped before."""
