@@ -3,13 +3,14 @@
 import json
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.check.events import event_in, read_events, recorded_events
+from truemem_workbench.check.events import Logged, event_in, read_events, recorded_events
 from truemem_workbench.local import BadInput
 
 from tests.report.conftest import Command, put_events
@@ -60,16 +61,16 @@ def test_any_line_can_be_read(line: str) -> None:
 
 def test_of_each_invocation_it_is_the_first_event() -> None:
     lines = [
-        ("one", START),
-        ("two", START),
-        ("two", '{"n": 2}'),
-        ("one", '{"n": 1}'),
-        ("one", '{"answer": 1}'),
-        ("one", '{"time": "2026-11-24T10:00:00Z", "type": "platform.start", "record": {}}'),
-        ("one", '{"n": 3}'),
+        Logged("one", 1, START),
+        Logged("two", 2, START),
+        Logged("two", 3, '{"n": 2}'),
+        Logged("one", 4, '{"n": 1}'),
+        Logged("one", 5, '{"answer": 1}'),
+        Logged("one", 6, '{"time": "2026-11-24T10:00:00Z", "type": "platform.start", "record": {}}'),
+        Logged("one", 7, '{"n": 3}'),
     ]
-    assert [event["n"] for event in recorded_events(lines)] == [2, 1, 3]
-    assert list(recorded_events(lines, containing="answer")) == [{"answer": 1}]
+    assert [(at, event["n"]) for at, event in recorded_events(lines)] == [(3, 2), (4, 1), (7, 3)]
+    assert list(recorded_events(lines, containing="answer")) == [(5, {"answer": 1})]
 
 
 @pytest.fixture
@@ -90,6 +91,19 @@ def test_the_command_writes_what_check_reads(truemem: Command, logged: str, tmp_
     assert path.stat().st_mode & 0o777 == 0o600  # events may have what only a few should read
     printed = truemem("events", "orders", "--log-group", logged, "--most", "1")
     assert json.loads(printed.out) == EVENT
+
+
+def test_events_with_their_times(truemem: Command, logged: str, tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    truemem("events", "orders", "--times", "--output", path)
+
+    first, second = map(json.loads, path.read_text().splitlines())
+
+    assert first["event"] == EVENT
+    begin, end = (datetime.fromisoformat(each["timestamp"]) for each in (first, second))
+    assert (end - begin).total_seconds() == pytest.approx(0.003)
+    assert abs(begin.timestamp() - time.time()) < 600
+    assert read_events(path) == [EVENT, {"order": 8}]
 
 
 @pytest.mark.parametrize(

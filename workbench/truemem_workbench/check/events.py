@@ -7,10 +7,11 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 import click
 
@@ -45,7 +46,8 @@ def read_event(given: str) -> object:
 
 
 def read_events(path: Path) -> list[object]:
-    """Read a file with a JSON array of events, JSON lines with one event each, or one event. Raises BadInput."""
+    """Read a file with a JSON array of events, JSON lines with one event each, or one event, with times or without
+    (`truemem events --times`). Raises BadInput."""
     text = _text(path, "events", "--events PATH/events.jsonl")
     try:
         whole = loads(text)
@@ -55,7 +57,12 @@ def read_events(path: Path) -> list[object]:
         events, empty = whole if isinstance(whole, list) else [whole], "the array is empty"
     if not events:
         raise BadInput(f"no event in {path}: {empty}. Try --event '{{}}'")
-    return events
+    return [each["event"] if is_timed(each) else each for each in events]
+
+
+def is_timed(document: object) -> TypeGuard[Mapping[str, Any]]:
+    """True for an event with its time, as `truemem events --times` writes it."""
+    return isinstance(document, Mapping) and document.keys() == {"timestamp", "event"}
 
 
 def _of_lines(path: Path, text: str) -> list[object]:
@@ -86,19 +93,28 @@ def text_of(event: object) -> str:
 # --- from a log -------------------------------------------------------------------------------------------------------
 
 
-def recorded_events(lines: Iterable[tuple[str, str]], containing: str = "") -> Iterator[Any]:
-    """The first JSON object that each invocation has logged, of lines with their log stream, oldest first.
+class Logged(NamedTuple):
+    """A line of a log."""
+
+    stream: str
+    time_ms: float
+    """Epoch ms."""
+    text: str
+
+
+def recorded_events(lines: Iterable[Logged], containing: str = "") -> Iterator[tuple[float, Any]]:
+    """The first JSON object that each invocation has logged, and when in epoch ms, of lines oldest first.
 
     A stream is one environment, whose invocations follow each other: one begins at its START line. With `containing`,
     only lines with that text count.
     """
     done: set[str] = set()
-    for stream, text in lines:
+    for stream, time_ms, text in lines:
         if _START.match(text):
             done.discard(stream)
         elif stream not in done and containing in text and (event := event_in(text)) is not None:
             done.add(stream)
-            yield event
+            yield time_ms, event
 
 
 def event_in(text: str) -> Any:
@@ -143,14 +159,18 @@ Exit codes:
 @click.option("--log-group", metavar="NAME", help="Its log group [default: as Lambda says].")
 @click.option("--containing", default="", metavar="TEXT", help="Take only lines of the log with this text.")
 @click.option("--most", type=click.IntRange(1), default=1000, show_default=True, metavar="N", help="Most events.")
+@click.option("--times", is_flag=True, help="With the time of each, for `truemem soak --like`.")
 @click.option("--output", type=FILE, help="Write them there, readable by you alone, and not to standard output.")
-def events(function: str, since: str, log_group: str | None, containing: str, most: int, output: Path | None) -> int:
+def events(
+    function: str, since: str, log_group: str | None, containing: str, most: int, times: bool, output: Path | None
+) -> int:
     """The events that a function has logged, one on each line, for `truemem check --events`.
 
     The function must log its event: of each invocation the first JSON object is taken. Needs logs:FilterLogEvents.
     """
     found, group = events_of(function, since, log_group, containing, most)
-    lines = [f"{json.dumps(each)}\n" for each in found]
+    documents = [{"timestamp": _iso(time_ms), "event": event} if times else event for time_ms, event in found]
+    lines = [f"{json.dumps(each)}\n" for each in documents]
     if output is None:
         click.echo("".join(lines), nl=False)
     else:
@@ -159,16 +179,21 @@ def events(function: str, since: str, log_group: str | None, containing: str, mo
     return 0
 
 
+def _iso(epoch_ms: float) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
 def events_of(
     function: str, since: str = "1h", log_group: str | None = None, containing: str = "", most: int = 1000
-) -> tuple[list[object], str]:
-    """The events in a function's log, and the log group. Raises BadInput if there are none."""
+) -> tuple[list[tuple[float, Any]], str]:
+    """The events in a function's log, each after its time in epoch ms, and the log group. Raises BadInput if there are
+    none."""
     from ..aws.clients import log_group_of
     from ..support.options import since_ms
 
     begin = since_ms(since, time.time() * 1000)
     group = log_group or log_group_of(function)
-    found: list[object] = [*islice(recorded_events(_log_lines(group, begin), containing), most)]
+    found = [*islice(recorded_events(_log_lines(group, begin), containing), most)]
     if not found:
         raise BadInput(
             f"no event in {group} since then. Let the function log its event (Powertools:"
@@ -178,15 +203,15 @@ def events_of(
     return found, group
 
 
-def _log_lines(group: str, begin_ms: float) -> Iterator[tuple[str, str]]:
-    """Log stream and text of each line, in the order of time. Raises BadInput."""
+def _log_lines(group: str, begin_ms: float) -> Iterator[Logged]:
+    """The lines since then, in the order of time. Raises BadInput."""
     from ..aws.clients import client, refused
 
     with refused(f"log group {group}", "logs:FilterLogEvents"):
         pages = client("logs").get_paginator("filter_log_events")
         for page in pages.paginate(logGroupName=group, startTime=int(begin_ms)):
             for event in page["events"]:
-                yield event["logStreamName"], event["message"]
+                yield Logged(event["logStreamName"], event["timestamp"], event["message"])
 
 
 def _write(path: Path, text: str) -> None:

@@ -77,7 +77,7 @@ def run(
     account.check()
     if asked.applied is not None:
         return _apply(account, asked.applied)
-    return _sweep(account, events or events_of(asked.function)[0], sizes, plan)
+    return _sweep(account, events or [event for _, event in events_of(asked.function)[0]], sizes, plan)
 
 
 def _sweep(
