@@ -1,0 +1,219 @@
+"""Runs `truemem soak` on handlers that leak by another clock than the invocation, and on some that do not leak.
+
+Each run is a command of its own, with the usual traffic and another seed. Every leak is also put through `truemem
+check`, which must not see it. A last run measures how near the arrivals are to a rate of 200 a second.
+
+Exit codes: 0 every promise was kept; 1 one was broken; 2 not measured.
+"""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, shown
+
+RESULTS = ROOT / "benchmarks" / "results" / "soak.md"
+FUNCTIONS = ROOT / "benchmarks" / "functions"
+TRUEMEM = Path(sys.executable).with_name("truemem")
+PROMISE = 0.9
+"""Share of the runs with the right cause and the right clock."""
+RATE, RATE_FOR_S, NEAR = 200, 60, 0.01
+AT_ONCE = 4
+"""Requests that one environment of Managed Instances serves at once."""
+HEAD = ("handler", "check", "right", "cause", "clock", "KiB per unit", "p50, p99", "requests")
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A handler of functions/soak.py, or of soak.mjs on Managed Instances."""
+
+    title: str
+    clock: str = ""
+    """Which its growth follows; empty if it does not leak."""
+    causes: Sequence[str] = ("leak",)
+    """Of the finding. More than one where the heap's witness has a word of its own for it."""
+    is_managed: bool = False
+
+
+LEAKS = {
+    "by_time": Plant("gauges that a thread samples", "minute"),
+    "by_refresh": Plant("a cache with a TTL, and its old generations", "minute"),
+    "by_age": Plant("connections that are recycled by age", "minute"),
+    "by_pause": Plant("a client that is made anew after a pause", "pause"),
+    "by_pause_sockets": Plant("a socket that is opened anew after a pause", "pause", ("descriptors",)),
+    "by_trimming": Plant("a pool that drops what was idle", "pause"),
+    "by_overlap": Plant("scopes of requests that overlap", "overlap", is_managed=True),
+}
+OTHERS = {
+    "bounded_pool": Plant("a pool with a bound"),
+    "filled_cache": Plant("a cache that is full after 30 s"),
+    "sawtooth": Plant("garbage in cycles"),
+    "spikes": Plant("spikes of 40 MiB"),
+    "slow_under_load": Plant("latency that follows load"),
+    "hoards": Plant("an allocator that hoards after a burst"),
+}
+HANDLERS = LEAKS | OTHERS
+
+
+@dataclass
+class Soaked:
+    """The documents of a handler's runs."""
+
+    documents: list[dict[str, Any]] = field(default_factory=list)
+    is_seen_by_check: bool = False
+
+    def right(self, plant: Plant) -> int:
+        return sum(is_right(plant, each) for each in self.documents)
+
+
+def is_right(plant: Plant, document: dict[str, Any]) -> bool:
+    if not plant.clock:
+        return bool(document["outcome"] == "passed")
+    return document["finding"]["cause"] in plant.causes and clock(document).get("name") == plant.clock
+
+
+def clock(document: dict[str, Any]) -> dict[str, Any]:
+    return document["finding"].get("clock") or {}
+
+
+def soaked(name: str, options: Sequence[str]) -> dict[str, Any]:
+    """The document of `truemem soak`. Raises OSError if it gives none."""
+    managed = (f"--managed-instances={AT_ONCE}",) if HANDLERS[name].is_managed else ()
+    document: dict[str, Any] = json.loads(_truemem("soak", *_handler(name), *managed, *options, "--json").stdout)
+    return document
+
+
+def is_seen_by_check(name: str, options: Sequence[str]) -> bool:
+    return _truemem("check", *_handler(name), *options, "--no-explain").returncode != 0
+
+
+def _handler(name: str) -> Sequence[str]:
+    if HANDLERS[name].is_managed:
+        # With more workers, which are threads with a heap of their own, requests would hardly meet.
+        return f"{FUNCTIONS / 'soak.mjs'}:handler", "--env=AWS_LAMBDA_NODEJS_WORKER_COUNT=1"
+    return f"{FUNCTIONS / 'soak.py'}:handler", f"--env=WORK={name}"
+
+
+def _truemem(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Raises OSError unless it kept or broke its limits."""
+    done = subprocess.run([TRUEMEM, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1) and not done.stdout:
+        raise OSError(f"truemem {' '.join(arguments)}: {done.stderr.strip()[-500:]}")
+    return done
+
+
+class _Answering(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        for _ in self.rfile:
+            self.wfile.write(b"value\n")
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """A server on loopback, as HOST:PORT, that answers each line with another. It closes no connection by itself."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Answering) as serving:
+        serving.daemon_threads = True
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        try:
+            host, port = serving.server_address[:2]
+            yield f"{host!s}:{port}"
+        finally:
+            serving.shutdown()
+            thread.join()
+
+
+def measure(
+    names: Sequence[str], runs: int, length: str, at_once: int, advance: Callable[[], None]
+) -> dict[str, Soaked]:
+    """The handlers take turns, so that all see the same machine."""
+    found = {name: Soaked() for name in names}
+    with server() as address, ThreadPoolExecutor(at_once) as pool:
+        env = f"--env=SERVER={address}"
+
+        def once(name: str, seed: int) -> None:
+            found[name].documents.append(soaked(name, (env, f"--for={length}", f"--seed={seed}")))
+            advance()
+
+        list(pool.map(once, list(names) * runs, [1 + number for number in range(runs) for _ in names]))
+        for name in names:
+            if name in LEAKS:
+                found[name].is_seen_by_check = is_seen_by_check(name, (env,))
+    return found
+
+
+def row(name: str, found: Soaked) -> list[str]:
+    plant, documents = HANDLERS[name], found.documents
+    rates = [clock(each)["rateKiB"] for each in documents if clock(each).get("rateKiB") is not None]
+    latency = max((each["latencyMs"] for each in documents), key=lambda each: float(each["p99"]))
+    return [
+        plant.title,
+        "" if name in OTHERS else "seen" if found.is_seen_by_check else "passed",
+        f"{found.right(plant)} of {len(documents)}",
+        _counted(each["finding"]["cause"] for each in documents),
+        _counted(clock(each).get("name", "none") for each in documents),
+        f"{min(rates):,.0f} to {max(rates):,.0f}" if rates and plant.clock else "",
+        f"{latency['p50']:,.0f}, {latency['p99']:,.0f} ms",
+        f"{sum(each['invocations'] for each in documents):,}",
+    ]
+
+
+def _counted(words: Iterator[str]) -> str:
+    """`leak`, or `9 leak, 1 none`."""
+    counts = Counter(words)
+    return next(iter(counts)) if len(counts) == 1 else ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+@click.command(help=__doc__)
+@click.option("--runs", default=10, show_default=True, help="Of each handler.")
+@click.option("--for", "length", default="5m", show_default=True, help="Each.")
+@click.option("--at-once", default=3, show_default=True, help="Runs at the same time.")
+@click.option("--handler", "names", multiple=True, type=click.Choice(list(HANDLERS)), help="Only these; no file.")
+def main(runs: int, length: str, at_once: int, names: tuple[str, ...]) -> None:
+    """See the module."""
+    chosen = names or tuple(HANDLERS)
+    with measuring() as bar:
+        found = measure(chosen, runs, length, at_once, bar("soaks", runs * len(chosen)))
+        rated = soaked("filled_cache", (f"--rate={RATE}", f"--for={RATE_FOR_S}s"))
+    rows = [row(name, each) for name, each in found.items()]
+    off = rated["sent"] / (RATE * RATE_FOR_S) - 1
+    arrivals = (
+        f"Asked for {RATE} requests a second over {RATE_FOR_S} s, it sent {rated['sent'] / RATE_FOR_S:.1f}"
+        f" ({off:+.2%}; within {NEAR:.0%} is wanted), and {rated['throttles']:,} were throttled."
+    )
+    note = (
+        f"{runs} runs of {length}, {at_once} at the same time, with the usual traffic. Right: the cause and the clock"
+        " of a leak, and that what does not leak passes. `check`: what `truemem check` says of the same handler."
+        " Latency: of the run with the highest p99."
+    )
+    Console().print(shown("Soaks", HEAD, rows))
+    click.echo(f"{note}\n{arrivals}")
+    if not names:
+        table = markdown(HEAD, rows)
+        RESULTS.write_text(f"# Soaks of planted leaks\n\n{machine()}\n\n{table}\n\n{note}\n\n{arrivals}\n")
+    wrong = [name for name, each in found.items() if each.right(HANDLERS[name]) < PROMISE * runs]
+    seen = [name for name, each in found.items() if each.is_seen_by_check]
+    promises = {
+        f"not right in {PROMISE:.0%}: {', '.join(wrong)}": wrong,
+        f"seen by check: {', '.join(seen)}": seen,
+        f"the rate is off by {off:+.2%}": abs(off) > NEAR,
+    }
+    exit_if_broken([promise for promise, is_broken in promises.items() if is_broken])
+
+
+if __name__ == "__main__":
+    main()
