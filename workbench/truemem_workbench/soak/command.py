@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from contextlib import closing, nullcontext
 from collections.abc import Callable, Iterable
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -65,16 +65,27 @@ Exit codes:
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-class Duration(click.ParamType[float]):
-    """Seconds, as `90s`, `5m`, `6h`, `1d`."""
+class Seconds(float):
+    """A time in seconds, which prints as the user typed it."""
+
+    text = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Duration(click.ParamType[Seconds]):
+    """A time, as `90s`, `5m`, `6h`, `1d`."""
 
     name = "TIME"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Seconds:
+        if isinstance(value, Seconds):
             return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value).strip())
-        seconds = float(found[1]) * UNITS_S[found[2]] if found else 0.0
+        text = str(value).strip()
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
+        seconds = Seconds(float(found[1]) * UNITS_S[found[2]] if found else 0.0)
+        seconds.text = text
         if not 0 < seconds <= LONGEST_S:
             self.fail(f"{value!r} is no time up to 14 days, as in 90s, 5m or 6h", param, ctx)
         return seconds
@@ -84,8 +95,8 @@ traffic_options = option_group(
     click.option(
         "--rate",
         metavar="RATE",
-        help="Requests a second: 50, a ramp 5..200, bursts:LOW,HIGH,EVERY,LENGTH, day:LOW..HIGH, or mixed"
-        " [default: mixed, which tells what grows by invocation from what grows by the clock].",
+        help="Requests: 50/s, 600/m, a ramp 5..200/s, bursts:5..200/s,10s/60s, day:5..200/s,24h, or mixed, which tells"
+        " growth by invocation from growth by the clock [default: mixed].",
     ),
     click.option("--like", type=FILE, help="Requests when these lines came: REPORT lines, or those of truemem events."),
     click.option("--speed", type=Finite(min=1, max=10_000), metavar="N", help="Pauses of --like are N times shorter."),
@@ -175,9 +186,9 @@ def _soak(
         from ..check.outputs import Outputs
         from .judging import judge
         from .limits import Limits, find
+        from .live import live
         from .result import Result
         from .run import run
-        from .live import live
         from .saved import Saved
 
         summary = os.environ.get("GITHUB_STEP_SUMMARY")
@@ -193,7 +204,15 @@ def _soak(
         plan, notices = _plan(given, resolved)
     commands = commands_local(typed(context, "truemem check", only=ALIKE))
     again = typed(context, "truemem soak", but=ONCE)
-    commands = replace(commands, again=again, longer=again, profile=f"{again} --lines")
+    twice = f"{typed(context, 'truemem soak', but=(*ONCE, '--for'))} --for {2 * given['for_s']:.0f}s"
+    commands = replace(
+        commands,
+        again=again,
+        longer=twice,
+        profile=f"{again} --lines",
+        smaller_heap=f"{again} --env",
+        size=commands.sweep,
+    )
     wanted = Limits(**limits)
     saved = Saved(given["state"], {"command": again}) if given["state"] else None
     with closing(saved) if saved else nullcontext(), live(target, plan.for_s) as show:
@@ -223,7 +242,8 @@ def _draw(result: Result, path: Path) -> None:
 
 def _arrivals(given: dict[str, Any]) -> Iterable[float]:
     """When requests are due. Takes the options of traffic out of `given`. Raises BadInput."""
-    from .arrivals import like, schedule, times_in
+    from .arrivals import like, schedule
+    from .recorded_times import times_in
 
     rate, file, speed = given.pop("rate"), given.pop("like"), given.pop("speed")
     seed, for_s = given.pop("seed"), given["for_s"]

@@ -88,10 +88,9 @@ def _with_clock(found: Finding, clock: Clock, commands: Commands, allowed: Colle
     where the finding has none: what hardly rises by invocation may rise by the minute."""
     if not clock.grows or (not found.grows and found.cause not in UNCLEAR) or "leak" in allowed:
         return found
-    if not clock.name:
-        return replace(found, evidence=[*found.evidence, clock.evidence]) if found.grows else found
-    if clock.name == "invocation":
-        return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")]) if found.grows else found
+    said = clock.evidence.rstrip(".")
+    if clock.name in ("", "invocation"):
+        return replace(found, evidence=[*found.evidence, said]) if found.grows else found
     unit = COUNTED_KIB if found.cause in COUNTED else 1.0
     what = found.cause if found.cause in COUNTED else "RSS"
     size = f"{(clock.rate_kib or 0.0) / unit:,.3g}{'' if found.cause in COUNTED else ' KiB'}"
@@ -103,7 +102,7 @@ def _with_clock(found: Finding, clock: Clock, commands: Commands, allowed: Colle
         cause=found.cause if found.grows else "leak",
         title=title,
         holder=found.holder or "function",
-        evidence=[clock.evidence.rstrip("."), *found.evidence],
+        evidence=[said, *found.evidence],
         repair=REPAIRS[clock.name],
         next=found.next if found.line else commands.profile or commands.again,
         invocations_left=None,

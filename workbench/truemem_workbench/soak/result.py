@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ..check.baseline import Baseline
 from ..check.limits import LimitCheck
 from ..check.measurement import curve, end_of_log
-from ..support.terminal import counted, mib
 from ..check.result import BROKEN, KEPT, UNKNOWN
+from ..support.terminal import counted, mib
 from .judging import Judged
 from .tally import EnvironmentTally, Histogram, Tally
 
@@ -241,8 +241,14 @@ def _environment(each: EnvironmentTally, judged: Judged) -> dict[str, object]:
 
 
 def _rank_correlation(one: Floats, other: Floats) -> float:
-    ranks = [np.argsort(np.argsort(each)).astype(np.float64) for each in (one, other)]
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    first, second = _ranks(one), _ranks(other)
+    return float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else 0.0
+
+
+def _ranks(values: Floats) -> Floats:
+    """The rank of each; equal ones have the mean of theirs."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[places], dtype=np.float64)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -1,0 +1,32 @@
+"""Handlers for soaks: one that is well, one that fails at times, one that keeps memory after each pause."""
+
+import time
+
+held = []
+seen = {"count": 0, "at": time.monotonic()}
+
+
+def handler(event, context):
+    return {}
+
+
+def failing(event, context):
+    seen["count"] += 1
+    if seen["count"] % 4 == 0:
+        print("the fourth one")
+        raise ValueError("one of four")
+    return {}
+
+
+def pausing(event, context):
+    """Makes a client anew after a pause, and keeps the old one."""
+    now = time.monotonic()
+    if now - seen["at"] > 0.35:
+        held.append(bytearray(b"x") * 300_000)
+    seen["at"] = now
+    return len(held)
+
+
+def slow(event, context):
+    time.sleep(0.3)
+    return {}

@@ -1,0 +1,130 @@
+"""`truemem soak` as a user types it, with real environments and short runs."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.soak.conftest import FAILING, QUICK, SLOW, Soak
+
+TRUEMEM = Path(sys.executable).with_name("truemem")
+
+
+def document(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--rate", "fast"], "--rate fast is no rate. Try --rate 50/s"),
+        (["--rate", "5/s", "--like", "log.txt"], "--rate with --like: leave one out"),
+        (["--speed", "10"], "--speed 10 shortens the pauses of --like FILE. Add that, or leave it out"),
+        (["--like", "/no/such.log"], "/no/such.log cannot be read: No such file or directory"),
+        (["--output", "soak.svg"], "--output soak.svg: its ending is not .png or .xml or .json. Try"),
+        (["--state", "/no/such/soak.state", "--rate", "1/s"], "--state /no/such/soak.state cannot be used"),
+    ],
+)
+def test_bad_input_is_named_with_what_to_type(invoke_soak: Soak, arguments: list[str], said: str) -> None:
+    done = invoke_soak(QUICK, "--for", "2s", *arguments)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.output
+    assert done.stderr.startswith(f"truemem soak: {said}")
+
+
+def test_a_time_has_a_unit(invoke_soak: Soak) -> None:
+    done = invoke_soak(QUICK, "--for", "5")
+    assert done.exit_code == 2
+    assert "'5' is no time up to 14 days, as in 90s, 5m or 6h" in done.stderr
+
+
+def test_a_quick_function_passes_with_its_figures(invoke_soak: Soak, tmp_path: Path) -> None:
+    picture, report = tmp_path / "soak.png", tmp_path / "report.xml"
+    done = invoke_soak(
+        QUICK, "--rate", "40/s", "--for", "5s", "--environments", 3, "--json", "--output", picture, "--output", report
+    )
+    seen = document(done.stdout)
+    # on a busy machine no environment may serve enough for a verdict
+    assert seen["finding"]["cause"] in ("none", "undecided"), seen["limits"]
+    assert done.exit_code == (0 if seen["finding"]["cause"] == "none" else 2)
+    assert seen["invocations"] + seen["throttles"] == seen["sent"] == seen["asked"] == 200
+    assert seen["coldStarts"] >= 1
+    assert {each["ended"] for each in seen["environments"]} == {"stopped"}
+    assert sum(each["served"] for each in seen["environments"]) == seen["invocations"]
+    assert 0 < seen["latencyMs"]["p50"] <= seen["latencyMs"]["p95"] <= seen["latencyMs"]["p99"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert b'failures="0"' in report.read_bytes()
+
+
+def test_failures_break_the_soak_and_show_the_log(invoke_soak: Soak) -> None:
+    done = invoke_soak(FAILING, "--rate", "20/s", "--for", "3s", "--environments", 1)
+    assert done.exit_code == 1, done.output
+    assert re.search(r"\d+ of \d+ invocations failed \(\d+ %\), most of them with ValueError\.", done.stdout)
+    assert "one of four" in done.stdout
+
+
+def test_requests_that_find_no_place_are_throttled(invoke_soak: Soak) -> None:
+    done = invoke_soak(SLOW, "--rate", "20/s", "--for", "3s", "--environments", 2, "--max-throttles", 10, "--json")
+    seen = document(done.stdout)
+    assert seen["throttles"] > 0
+    assert len(seen["environments"]) == 2
+    assert {each["name"]: each["outcome"] for each in seen["limits"]}["max-throttles"] == "broken"
+
+
+def begun(*arguments: object) -> subprocess.Popen[str]:
+    command = [str(TRUEMEM), "soak", QUICK, "--rate", "20/s", "--json", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_environment(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Wait until it has served for a while. Returns its processes."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        children = psutil.Process(process.pid).children(recursive=True)
+        if len(children) >= 3:  # the watchdog, the sidecar, the runtime
+            time.sleep(3)
+            return children
+        time.sleep(0.1)
+    raise AssertionError("no environment")
+
+
+def test_ctrl_c_ends_it_with_the_report() -> None:
+    process = begun("--for", "1h")
+    children = wait_for_environment(process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    seen = document(out)
+    assert process.returncode == 130, err
+    assert seen["invocations"] > 0
+    assert "ended before its time" in seen["notices"]
+    assert not [each for each in children if each.is_running()]
+
+
+def test_a_killed_soak_goes_on_from_its_state(tmp_path: Path) -> None:
+    state = tmp_path / "soak.state"
+    first = begun("--for", "9s", "--state", state)
+    wait_for_environment(first)
+    first.kill()
+    first.communicate()
+    again = begun("--for", "9s", "--state", state)
+    out, err = again.communicate(timeout=60)
+    seen = document(out)
+    assert again.returncode in (0, 2), err
+    assert any(each.startswith("interrupted after") for each in seen["notices"]), seen["notices"]
+    assert seen["environments"][0]["ended"] == "interrupted"
+    assert 120 <= seen["asked"] <= 180
+
+
+def test_another_command_does_not_go_on_from_a_state(invoke_soak: Soak, tmp_path: Path) -> None:
+    state = tmp_path / "soak.state"
+    assert invoke_soak(QUICK, "--rate", "5/s", "--for", "2s", "--state", state).exit_code == 2  # too few to judge
+    done = invoke_soak(QUICK, "--rate", "6/s", "--for", "2s", "--state", state)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"--state {state} is of a soak with" in done.stderr

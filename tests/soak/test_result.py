@@ -1,0 +1,184 @@
+"""What a soak says of its figures: limits, sentences, the document, and the picture."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem_workbench.analysis.clocks import Clock
+from truemem_workbench.analysis.finding import Commands
+from truemem_workbench.soak import picture
+from truemem_workbench.soak.judging import Judged, judge
+from truemem_workbench.soak.limits import Limits, find
+from truemem_workbench.soak.result import Result, clock_time, latency_follows_memory
+from truemem_workbench.soak.tally import Tally
+
+from tests.soak.seen import BEGUN_MS, arrival, ended, initialised, line, reset, started, throttled
+
+COMMANDS = Commands(again="truemem soak app.py:handler", profile="truemem soak app.py:handler --lines")
+
+
+def soaked(
+    levels: Sequence[float] = (40.0,) * 150, *, latency_ms: float = 10.0, failed: int = 0, refused: int = 0
+) -> Tally:
+    """A request a second, each of which leaves behind so many MiB."""
+    tally = Tally()
+    tally.begin(0.0, BEGUN_MS)
+    tally.change(started())
+    tally.change(initialised())
+    for number, level in enumerate(levels, 1):
+        error = "ValueError: no" if number <= failed else ""
+        tally.add(arrival(float(number), latency_ms, cold=number == 1, error=error))
+        tally.line(line(number, CurrentRSS=level, PeakRSS=level + 1), "a")
+    for number in range(refused):
+        tally.add(throttled(number))
+    tally.change(ended("stopped", at_s=len(levels) + 1.0))
+    return tally
+
+
+def result(tally: Tally, **limits: Any) -> Result:
+    wanted = Limits(**limits)
+    judged = judge(tally.environments, COMMANDS, wanted.allowed)
+    return Result("app.py:handler", tally, judged, find(tally, judged, wanted))
+
+
+def outcomes(made: Result) -> dict[str, str]:
+    return {each.name: each.outcome for each in made.limits}
+
+
+def test_a_level_function_passes() -> None:
+    made = result(soaked())
+    assert (made.exit_code, outcomes(made)) == (0, {"growth": "kept", "errors": "kept"})
+    assert made.headline == "app.py:handler passed: 150 invocations in 1 environment, 3 min"
+    assert made.sentences()[0].startswith("No leak: memory does not grow.")
+
+
+@pytest.mark.parametrize(
+    ("seen", "limits", "name", "outcome", "sentence"),
+    [
+        ({"failed": 1}, {}, "errors", "broken", "1 of 150 invocations failed (0.67 %), most of them with ValueError."),
+        ({"failed": 1}, {"errors_percent": 0.7}, "errors", "kept", "1 of 150 invocations failed (0.67 %), most"),
+        (
+            {},
+            {"p99_ms": 9.0},
+            "max-p99",
+            "broken",
+            "The p99 of the latency was 10 ms, cold starts included, and 9 ms are",
+        ),
+        ({}, {"p99_ms": 11.0}, "max-p99", "kept", "The p99 of the latency was 10 ms"),
+        ({}, {"peak_mib": 40.5}, "max-peak", "broken", "The highest peak was 41.0 MiB, and 40.5 MiB are allowed."),
+        ({}, {"peak_mib": 41.0}, "max-peak", "kept", "The highest peak was 41.0 MiB"),
+        ({"refused": 6}, {"throttles_percent": 3.8}, "max-throttles", "broken", "6 of 156 requests were throttled"),
+        ({"refused": 6}, {"throttles_percent": 3.9}, "max-throttles", "kept", "6 of 156 requests were throttled"),
+    ],
+)
+def test_a_limit_is_kept_or_broken(
+    seen: dict[str, Any], limits: dict[str, float], name: str, outcome: str, sentence: str
+) -> None:
+    made = result(soaked(**seen), **limits)
+    (check,) = (each for each in made.limits if each.name == name)
+    assert (check.outcome, check.sentence[: len(sentence)]) == (outcome, sentence)
+    assert made.exit_code == (1 if outcome == "broken" else 0)
+
+
+def test_out_of_memory_breaks_the_soak() -> None:
+    tally = soaked()
+    tally.change(reset("out of memory"))
+    made = result(tally)
+    assert outcomes(made)["out-of-memory"] == "broken"
+    assert made.exit_code == 1
+
+
+def test_nothing_served_decides_nothing() -> None:
+    made = result(soaked(()))
+    assert (made.exit_code, outcomes(made)) == (2, {"growth": "unknown", "errors": "unknown"})
+
+
+def clocked(name: Any, rate: float, *, found: Judged, pause_ms: float | None = None) -> Judged:
+    clock = Clock(
+        name=name, grows=True, rate_kib=rate, low_kib=rate - 1, high_kib=rate + 1, pause_ms=pause_ms, evidence="So."
+    )
+    return replace(found, clock=clock)
+
+
+@pytest.mark.parametrize(
+    ("clock", "unit", "rate"),
+    [
+        ("minute", "minute", 90),
+        ("minute", "invocation", 1.5),
+        ("invocation", "minute", 5400),
+        ("pause", "minute", None),
+    ],
+)
+def test_a_rate_is_of_the_clock_that_was_found(clock: str, unit: Any, rate: float | None) -> None:
+    found = judge(soaked().environments, COMMANDS)
+    assert found.per_minute == pytest.approx(60 * 150 / 149)
+    bare = replace(found, per_minute=60.0, finding=replace(found.finding, per_invocation_kib=None))
+    seen = clocked(clock, 90.0, found=bare).rate(unit)
+    assert (seen and seen.value) == (rate and pytest.approx(rate))
+
+
+@pytest.mark.parametrize(("limit", "outcome"), [(88.0, "broken"), (90.0, "unknown"), (92.0, "kept")])
+def test_drift_by_the_minute_has_a_limit(limit: float, outcome: str) -> None:
+    tally = soaked()
+    judged = clocked("minute", 90.5, found=judge(tally.environments, COMMANDS))
+    (check, _) = find(tally, judged, Limits(drift_per_minute_kib=limit))
+    assert (check.name, check.outcome) == ("max-drift-per-minute", outcome)
+
+
+def test_latency_that_follows_memory_is_said() -> None:
+    tally = Tally()
+    tally.begin(0.0, BEGUN_MS)
+    tally.change(started())
+    for second in range(1, 121):
+        tally.add(arrival(float(second), 10.0 + second))
+        tally.line(line(second, CurrentRSS=40.0 + second), "a")
+    said = "Latency follows memory: its p95 goes from 11 to 129 ms where memory goes from 41.0 to 160.0 MiB."
+    assert latency_follows_memory(tally) == said
+    assert latency_follows_memory(soaked([40.0 + n for n in range(120)])) == ""
+
+
+def test_what_weakens_a_soak_is_noted() -> None:
+    tally = soaked(refused=2)
+    tally.interruptions.append((30.0, 7200.0))
+    tally.dropped = 3
+    made = replace(result(tally), is_cut=True, told=("no cgroup here",))
+    assert made.notices() == [
+        "no cgroup here",
+        "3 requests were not sent: too many were under way",
+        "2 requests throttled (429): all environments were busy. Try more --environments",
+        "interrupted after 30 s, for 2 h 0 min: then all was new",
+        "ended before its time",
+    ]
+
+
+def test_the_document_has_the_figures_and_one_finding() -> None:
+    document = result(soaked(failed=3)).document()
+    assert (document["invocations"], document["throttles"], document["coldStarts"]) == (150, 0, 1)
+    assert document["errors"] == {"count": 3, "byType": {"ValueError": 3}}
+    assert set(document["latencyMs"]) == {"p50", "p95", "p99"}  # type: ignore[call-overload]
+    assert document["finding"]["cause"] == "none"  # type: ignore[index]
+    (environment,) = document["environments"]  # type: ignore[misc]
+    assert (environment["served"], environment["last"], environment["ended"]) == (150, 40.0, "stopped")
+    assert sum(each["invocations"] for each in document["overTime"]) == 150  # type: ignore[attr-defined]
+
+
+def test_a_failing_function_shows_its_log() -> None:
+    made = replace(result(soaked(failed=3)), function_log=["Traceback", "ValueError: no"])
+    assert made.log() == ["The function's log ends:", "  Traceback", "  ValueError: no"]
+    assert replace(made, limits=()).log() == []
+
+
+def test_the_picture_is_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "soak.png"
+    picture.draw(result(soaked(failed=3, refused=2)), path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@given(st.floats(0, 1e6))
+def test_a_time_is_short_and_has_a_unit(seconds: float) -> None:
+    assert len(clock_time(seconds)) <= len("277 h 47 min")
+    assert clock_time(seconds).endswith((" s", " min"))
