@@ -214,10 +214,21 @@ def test_managed_instances_have_several_places_in_each(fleet: StartFleet) -> Non
     assert sorted(answer.environment for answer in answers[:4]) == sorted(local.environment_ids * 2)
 
 
+def test_a_managed_environment_that_fails_starts_again(fleet: StartFleet) -> None:
+    local = fleet(environments=1, managed_instances=2)
+    first = local.one()
+    os.kill(local.processes(first.environment)["runtime"], signal.SIGKILL)
+    until(lambda: local.of_kind("reset"))
+    until(lambda: not local.processes(first.environment))
+
+    again = local.one()
+    assert (again.environment, again.is_cold, again.error) == (first.environment, True, "")
+
+
 def test_provisioned_environments_start_at_once_and_stay(fleet: StartFleet) -> None:
     local = fleet(environments=2, initialization="provisioned-concurrency", idle_s=0.1)
-    until(lambda: len(local.of_kind("initialised")) == 2)
     local.settle()
+    assert len(local.of_kind("initialised")) == 2
     assert [answer.is_cold for answer in local.answers(None, None)] == [False, False]
     time.sleep(0.3)
     assert not local.ends()

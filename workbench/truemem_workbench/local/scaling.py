@@ -95,7 +95,7 @@ class Member:
     def submit(self, pending: Pending) -> None:
         """Give it a request. It waits for the start and the init."""
         pending.environment = self.sandbox.id
-        pending.is_cold = not self.ready.done() or not self.sandbox.environment.generation.initialised
+        pending.is_cold = not self.ready.done() or not self.sandbox.environment.is_initialised
         if self.ready.done():
             self.sandbox.environment.submit(pending)
         else:
@@ -207,8 +207,10 @@ class Fleet:
     async def settle(self) -> None:
         """Wait until no request runs or waits, and no environment is in its first init."""
         await self._settled.wait()
-        for sandbox in self.sandboxes:
-            await sandbox.environment.settle()
+        for member in list(self._members):
+            await asyncio.wait([member.ready])
+            if member.ready.exception() is None:
+                await member.sandbox.environment.settle()
 
     def _route(self, pending: Pending) -> None:
         """Give a request to an environment. Raises Throttled."""

@@ -57,6 +57,11 @@ class ExecutionEnvironment(ABC):
         self.cpu = self._launcher.cpu = cpu
         self.freezer = self._launcher.freezer = freezer
 
+    @property
+    def is_initialised(self) -> bool:
+        """True if the next request waits for no init."""
+        return self.generation.initialised and self.generation.shutdown_event is None
+
     def roots(self) -> dict[str, int]:
         """Live processes by name: `runtime`, `extension:NAME`."""
         return self.generation.roots()
