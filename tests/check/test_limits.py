@@ -158,7 +158,7 @@ FAILING = run_of(LEAK[:20], failures=[FailedInvocation(3, "KeyError")])
         (replace(run_of([]), invocations=100), {}, ""),
         (run_of([], failures=[FailedInvocation(5, "KeyError")]), {}, ""),
         (FAILING, {}, ""),
-        (FAILING, {"errors": True}, "too few to judge"),  # allowed errors do not end it
+        (FAILING, {"errors_percent": 100}, "too few to judge"),  # allowed errors do not end it
         (run_of(LEAK[:20]), {"peak_mib": 1}, ""),
     ],
     ids=["late records", "no records", "all fail", "failing", "failing as it may", "broken already"],
@@ -271,7 +271,7 @@ def test_a_failure_leaves_it_unmeasured_unless_allowed() -> None:
     assert finding.outcome == "unknown"
     assert finding.sentence.startswith("1 of 200 invocations failed, the last of them number 7: KeyError: 'id'.")
     assert "try --allow-errors" in finding.sentence
-    assert outcomes(failing, errors=True) == {"growth": "kept"}
+    assert outcomes(failing, errors_percent=100) == {"growth": "kept"}
     for levels in (LEVEL[:5], []):  # that there is too little to judge as well is no news
         assert outcomes(run_of(levels, failures=[FailedInvocation(5, "KeyError")])) == {"errors": "unknown"}
 

@@ -4,13 +4,17 @@ import io
 import json
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from truemem_workbench.check.baseline import Baseline, read_baseline
+from truemem_workbench.check.latency import Figure
 from truemem_workbench.check.limits import LimitCheck, Limits, find
 from truemem_workbench.check.measurement import FailedInvocation, Measurement, curve
 from truemem_workbench.check.outputs import (
+    Outputs,
     add_summary,
     github_annotations,
     github_summary,
@@ -98,7 +102,9 @@ def test_a_curve_goes_from_its_lowest_to_its_highest() -> None:
 def test_a_curve_ends_before_the_processes_do() -> None:
     ending = recorded(201, 1, 2, closedBy="shutdown")
     result = Result(replace(run_of(LEVEL), seen=[*run_of(LEVEL).seen, ending]), [])
-    assert all(line.endswith(end) for line, end in zip(result.curves(), ("50.0 MiB", "55.0 MiB"), strict=True))
+    assert all(
+        line.endswith(end) for line, end in zip(result.curves(), ("50.0 MiB", "55.0 MiB", "99.5 ms"), strict=True)
+    )
     document = result.document()
     assert document["currents"] == LEVEL
     assert document["peaks"] == [level + 5 for level in LEVEL]
@@ -146,6 +152,61 @@ def test_junit_calls_what_could_not_be_measured_an_error(tmp_path: Path) -> None
     assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
     (error,) = suite.iter("error")
     assert "number 1: ValueError: \\x1b[31m<&>\\ud800." in (error.get("message") or "")
+
+
+@dataclass(frozen=True)
+class Soaked:
+    """A result of another command."""
+
+    spec: str = "app.py:handler"
+    seconds: float = 60.0
+    exit_code: int = 0
+    limits: Sequence[LimitCheck] = ()
+    figures: Sequence[Figure] = (Figure("throttles", "", "3"),)
+    source: Path | None = None
+    line: int | None = None
+    explanation: None = None
+    headline: str = "app.py:handler passed: 3,000 invocations, 60 s"
+
+    def curves(self, *, plain: bool = False) -> list[str]:
+        return []
+
+    def sentences(self) -> list[str]:
+        return ["No leak."]
+
+    def notices(self) -> list[str]:
+        return ["the pauses were shortened"]
+
+    def log(self) -> list[str]:
+        return []
+
+    def document(self) -> dict[str, object]:
+        return {"checked": self.spec}
+
+    def baseline(self) -> Baseline:
+        return Baseline(60, 50)
+
+
+def test_another_command_writes_its_result_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / name for name in ("report.xml", "report.json", "curve.png")]
+    places = Outputs(
+        command="truemem soak",
+        form="github",
+        files=files,
+        summary=tmp_path / "summary.md",
+        baseline=tmp_path / "memory.json",
+    )
+    places.try_them()
+    assert places.write(Soaked(), {".png": lambda path: path.write_bytes(b"picture")}) == 0
+    suite = ET.parse(files[0]).getroot()[0]
+    assert (suite.get("name"), suite.get("time"), suite.get("tests")) == ("truemem soak", "60.000", "0")
+    assert json.loads(files[1].read_text()) == {"checked": "app.py:handler"}
+    assert files[2].read_bytes() == b"picture"
+    assert "| throttles |  | 3 | note |" in (tmp_path / "summary.md").read_text()
+    assert read_baseline(tmp_path / "memory.json", "app.py:handler") == Baseline(60, 50)
+    printed = capsys.readouterr()
+    assert "throttles" in printed.out
+    assert printed.err.startswith("truemem soak: the baseline of app.py:handler is in ")
 
 
 # --- for GitHub -------------------------------------------------------------------------------------------------------

@@ -65,15 +65,18 @@ def test_a_steady_function_passes_and_the_test_may_look(project: pytest.Pytester
         project,
         """
         @memory("steady.py:handler", invocations=130, max_peak_mib=200, env={"A": "B"}, memory_mib=300,
-                events=[{"mib": 1}, {"mib": 2}], warm_up=0)
+                max_p99_ms=60_000, max_errors_percent=0, events=[{"mib": 1}, {"mib": 2}], warm_up=0)
         def test_memory(truemem):
             assert truemem.measurement.memory_mib == 300
             assert truemem.measurement.verdict.name == "stable"
+            assert [each.name for each in truemem.limits] == ["max-errors", "growth", "max-peak", "max-p99"]
         """,
         "--junitxml=report.xml",
     )
     done.assert_outcomes(passed=1)
-    assert 'name="truemem_peak_mib"' in (project.path / "report.xml").read_text()
+    report = (project.path / "report.xml").read_text()
+    assert 'name="truemem_peak_mib"' in report
+    assert 'name="truemem_p99_ms"' in report
 
 
 def test_a_test_may_invoke_by_itself(project: pytest.Pytester) -> None:
@@ -187,6 +190,8 @@ WRONG = [
     ("warm_up=-1", "warm_up=-1 is not a whole number, 0 or more. Try warm_up=80"),
     ("max_drift_kib='4'", "max_drift_kib='4' is not a number, 0 or more. Try max_drift_kib=4"),
     ("max_peak_mib=float('nan')", "max_peak_mib=nan is not a number, 0 or more. Try max_peak_mib=256"),
+    ("max_p99_ms='1'", "max_p99_ms='1' is not a number, 0 or more. Try max_p99_ms=500"),
+    ("allow_errors=True, max_errors_percent=5", "allow_errors with max_errors_percent=5: leave one out"),
     ("env={'A': 1}", "env={'A': 1} is not names and values, all of them text. Try env={'NAME': 'VALUE'}"),
     ("event=object", "event: <class 'object'> is not JSON (*). Try event={'key': 1}"),
     ("events=[{1, 2}]", "events: {1, 2} is not JSON (*). Try events={'key': 1}"),

@@ -57,6 +57,7 @@ def test_the_log_tails_of_a_deployed_function_are_read(check_deployed: Check) ->
     assert document["records"] >= 138
     assert "40 invocations did not decide it: 100 more were made" in document["notices"]
     assert document["finding"]["cause"] == "none"
+    assert document["latencyMs"]["p50"] >= 40
 
 
 def test_one_that_fails_shows_the_end_of_its_log_tail(check_deployed: Check) -> None:

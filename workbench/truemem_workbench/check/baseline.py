@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..support.bad_input import BadInput
 from ..support.untrusted_text import loads, read_text
+from .latency import PERCENTS, Latency, Percentile
 
 if TYPE_CHECKING:
     from .measurement import Measurement
@@ -50,13 +51,19 @@ class Baseline:
     """Median of what the invocations after the warm-up left behind."""
     about: Mapping[str, object] = field(default_factory=dict)
     """Conditions of the run. With other events, another memory size or runtime, figures cannot be compared."""
+    latency: Latency | None = None
+    """None if it was not known, or in a file of an earlier version."""
+    errors: float | None = None
+    """Share of invocations that failed."""
 
     @classmethod
     def of(cls, measurement: Measurement) -> Baseline | None:
         """Make the entry of a measurement. None if nothing was measured."""
         if measurement.peak is None or measurement.usual_current is None:
             return None
-        return cls(round(measurement.peak[1], 2), round(measurement.usual_current, 2), measurement.about)
+        peak, current = round(measurement.peak[1], 2), round(measurement.usual_current, 2)
+        failed = len(measurement.failures) / measurement.invocations
+        return cls(peak, current, measurement.about, measurement.latency, round(failed, 4))
 
     def differs(self, about: Mapping[str, object]) -> list[str]:
         """Describe each condition that is not the same as in the baseline."""
@@ -71,9 +78,17 @@ def read_baseline(path: Path, spec: str) -> Baseline:
     if entry is None:
         raise BadInput(f"no baseline of {spec} in {path}. {fix}")
     try:
-        return Baseline(_size(entry["peak"]), _size(entry["current"]), dict(entry.get("about", {})))
+        return Baseline(
+            peak=_figure(entry["peak"]),
+            current=_figure(entry["current"]),
+            about=dict(entry.get("about", {})),
+            latency=_latency(entry["latency"]) if "latency" in entry else None,
+            errors=_figure(entry["errors"]) if "errors" in entry else None,
+        )
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise BadInput(f"the baseline of {spec} in {path} has no peak and current, in MiB. {fix}") from None
+        raise BadInput(
+            f"the baseline of {spec} in {path} has no peak and current, in MiB, or another figure is none. {fix}"
+        ) from None
 
 
 def check_place(path: Path) -> None:
@@ -85,7 +100,7 @@ def check_place(path: Path) -> None:
 def write_baseline(path: Path, spec: str, baseline: Baseline) -> None:
     """Add or replace the entry of a function; the others stay. Raises BadInput."""
     functions = dict(_functions(path, "Try another name")) if path.exists() else {}
-    functions[spec] = asdict(baseline)
+    functions[spec] = {name: value for name, value in asdict(baseline).items() if value is not None}
     document = {"schema": SCHEMA, "functions": dict(sorted(functions.items()))}
     try:
         path.write_text(json.dumps(document, indent=2) + "\n")
@@ -93,12 +108,18 @@ def write_baseline(path: Path, spec: str, baseline: Baseline) -> None:
         raise BadInput(f"cannot write {path}: {error.strerror}. Try --write-baseline PATH") from None
 
 
-def _size(value: Any) -> float:
-    """Parse a size in MiB. Raises ValueError or TypeError, also for NaN."""
-    size = float(value)
-    if not 0 <= size < math.inf:
+def _figure(value: Any) -> float:
+    """Parse a figure. Raises ValueError or TypeError, also for NaN."""
+    figure = float(value)
+    if not 0 <= figure < math.inf:
         raise ValueError(value)
-    return size
+    return figure
+
+
+def _latency(entry: Any) -> Latency:
+    percentiles = [entry[f"p{percent}"] for percent in PERCENTS]
+    figures = [[_figure(each[name]) for name in ("value", "low", "high")] for each in percentiles]
+    return Latency(int(entry["invocations"]), *(Percentile(*each) for each in figures))
 
 
 def _functions(path: Path, fix: str) -> dict[str, Any]:

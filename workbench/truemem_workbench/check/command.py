@@ -123,6 +123,7 @@ function_options = option_group(
 @click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="Growth allowed per minute.")
 @click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Peak allowed, of any invocation or the init phase.")
 @click.option("--max-current", type=AMOUNT, metavar="MiB", help="Current RSS allowed after a judged invocation.")
+@click.option("--max-p99", type=AMOUNT, metavar="MS", help="Duration allowed of 99 in 100 judged invocations.")
 @click.option("--max-tmp", type=AMOUNT, metavar="MiB", help="Most that may be in /tmp after an invocation.")
 @click.option(
     "--max-descriptors-drift", type=AMOUNT, metavar="N", help="Growth of open descriptors allowed per invocation."
@@ -139,7 +140,13 @@ function_options = option_group(
     default=None,
     help="Run it again under a tracer: which lines hold what grew? [default: if it grows, or a limit is broken]",
 )
-@click.option("--allow-errors", is_flag=True, help="Invocations may fail; otherwise the result is undecided.")
+@click.option(
+    "--max-errors",
+    type=Finite(min=0, max=100),
+    metavar="PERCENT",
+    help="Failed invocations allowed [default: none, and the result is undecided if one fails].",
+)
+@click.option("--allow-errors", is_flag=True, help="Short for --max-errors 100.")
 @function_options
 @click.option(
     "--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER as extensions."
@@ -168,6 +175,8 @@ def _check(
     baseline: Path | None,
     write_baseline: Path | None,
     max_growth: AllowedGrowth | None,
+    max_errors: float | None,
+    allow_errors: bool,
     form: str | None,
     as_json: bool,
     outputs: tuple[Path, ...],
@@ -182,6 +191,8 @@ def _check(
 
     if max_growth is not None and baseline is None:
         raise BadInput(f"--max-growth {max_growth}: over what? Try --baseline FILE")
+    if allow_errors and max_errors is not None:
+        raise BadInput(f"--allow-errors with --max-errors {max_errors:g}: leave one out")
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     check_outputs(outputs, *ENDINGS)
     places = Outputs(
@@ -195,10 +206,11 @@ def _check(
         drift_per_minute_kib=given.pop("max_drift_per_minute"),
         peak_mib=given.pop("max_peak"),
         current_mib=given.pop("max_current"),
+        p99_ms=given.pop("max_p99"),
         tmp_mib=given.pop("max_tmp"),
         descriptors_drift=given.pop("max_descriptors_drift"),
         growth=max_growth,
-        errors=given.pop("allow_errors"),
+        errors_percent=100.0 if allow_errors else max_errors,
         allowed=given.pop("allowed"),
     )
     spec = _spec(given["target"], given["function_name"])
@@ -224,7 +236,7 @@ def _check(
     measurement = replace(measurement, commands=commands)
     if was is not None:
         measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
-    result = Result(measurement, find(measurement, limits, was))
+    result = Result(measurement, find(measurement, limits, was), was=was)
     if target is not None:
         result = replace(result, source=target.source, line=target.line)
         if explain or (explain is None and can_explain and result.grows):

@@ -15,6 +15,7 @@ from ..analysis.drift import Point, judge, lives, trusted_of
 from ..analysis.finding import COUNTED, Cause, Finding
 from .baseline import AllowedGrowth, Baseline
 from .invocations import Plan
+from .latency import Latency, failed_share, ms
 from .measurement import Measurement, Outcome, printable, undecided_peak, worst_peak
 
 HOPELESS = 100  # number of invocations without any record after which the run does not wait for records any more
@@ -24,6 +25,10 @@ UNTOLD = (
     "The lines do not tell it. For a deployed function set TRUEMEM_RESOURCES=always (truemem attach NAME --set"
     " resources=always)."
 )
+
+
+ERRORS = ("errors", "max-errors")
+"""Names of the check of errors: without a limit, and with one."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,10 @@ class Limits:
     """Growth of open descriptors allowed per invocation."""
     growth: AllowedGrowth | None = None
     """Growth allowed over a baseline."""
-    errors: bool = False
-    """True if invocations may fail."""
+    p99_ms: float | None = None
+    """Highest p99 allowed of the durations."""
+    errors_percent: float | None = None
+    """How many of 100 invocations may fail. None: if one does, the result is unknown. 100: as many as want to."""
     allowed: Collection[str] = ()
     """Causes that do not break the gate."""
 
@@ -82,11 +89,12 @@ class Rate:
 
 def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = None) -> list[LimitCheck]:
     """Check all limits that are set."""
-    made = [_errors(measurement)] if measurement.failures and not limits.errors else []
+    made = _errors(measurement, limits)
+    is_failing = any(each.outcome != "kept" for each in made)
     if not measurement.seen:
-        return made or [_nothing(measurement)]
+        return made if is_failing else [_nothing(measurement)]
     drift = _drift(measurement, limits)
-    if made:  # that drift is unknown as well is no news
+    if is_failing:  # that drift is unknown as well is no news
         drift = [each for each in drift if each.outcome != "unknown"]
     made += [_out_of_memory(measurement)] if measurement.out_of_memory else []
     made += [_ended(measurement)] if measurement.ended and "extension" not in limits.allowed else []
@@ -95,6 +103,8 @@ def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = N
         made.append(_peak(measurement, limits.peak_mib))
     if limits.current_mib is not None:
         made.append(_current(measurement, limits.current_mib))
+    if limits.p99_ms is not None:
+        made.append(check_p99(measurement.latency, limits.p99_ms, unknown=measurement.untimed))
     if limits.tmp_mib is not None:
         made.append(check_tmp(measurement.in_tmp, len(measurement.seen), limits.tmp_mib))
     if limits.descriptors_drift is not None:
@@ -106,7 +116,7 @@ def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = N
 
 def undecided(measurement: Measurement, limits: Limits) -> str:
     """Why more invocations are needed, in a few words. Empty if they are not needed, or would not help."""
-    if measurement.failures and not limits.errors:
+    if any(each.outcome != "kept" for each in _errors(measurement, limits)):
         return ""
     if not measurement.seen:  # a line comes an invocation late, and later where nothing waits for it
         return "no record yet" if measurement.invocations < HOPELESS else ""
@@ -174,7 +184,9 @@ def _drift(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
             check = LimitCheck(name, f"{limit:g} KiB", str(scaled), "kept", sentence, scaled.value)
             doubt = "undecided" if finding.cause == "undecided" else None
             count = measurement.in_a_row
-            found.append(_against_interval(check, scaled, limit, count=count, doubt=doubt, near="near the limit"))
+            found.append(
+                against_interval(check, scaled.low, scaled.high, limit, count=count, doubt=doubt, near="near the limit")
+            )
     return found
 
 
@@ -225,33 +237,70 @@ def _too_few(name: str, count: int) -> LimitCheck:
     return LimitCheck(name, "", "too few", "unknown", sentence, why="too few to judge")
 
 
-def _against_interval(
-    check: LimitCheck, rate: Rate, limit: float, *, count: int, doubt: str | None, near: str
+def against_interval(
+    check: LimitCheck, low: float, high: float, limit: float, *, count: int, near: str, doubt: str | None = None
 ) -> LimitCheck:
-    """The check with its outcome: broken if even the lower end of the interval is above the limit.
+    """The check with its outcome: broken if even the lower end of the interval is above the limit. `check.value` is in
+    the interval.
 
     `why` asks for more invocations: `doubt` if a broken limit may be one, `near` if the limit is in the interval. The
     outcome is that of a run that may not make any more.
     """
     within = f"after {count} invocations the interval still has the limit in it"
-    if rate.low > limit:
+    value = check.value or 0.0
+    if low > limit:
         return replace(check, outcome="broken", why=doubt)
-    if rate.high <= limit or (rate.low <= 0 and rate.value <= limit):
+    if high <= limit or (low <= 0 and value <= limit):
         return check
-    if rate.value > limit:
+    if value > limit:
         said = f"{check.sentence} Undecided: {within}. Try more --invocations."
         return replace(check, outcome="unknown", sentence=said, why=near)
     return replace(check, note=f"{check.name}: {within}", why=near)
 
 
-def _errors(measurement: Measurement) -> LimitCheck:
+def _errors(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
+    """Check how many invocations failed. Without a limit, one that did leaves the result unknown."""
+    if limits.errors_percent is None:
+        return [_failures(measurement)] if measurement.failures else []
+    if limits.errors_percent >= 100:
+        return []
+    last = printable(measurement.failures[-1].error) if measurement.failures else ""
+    return [check_errors(len(measurement.failures), measurement.invocations, limits.errors_percent, last)]
+
+
+def check_errors(failed: int, of: int, percent: float, last: str) -> LimitCheck:
+    """Check the share of invocations that failed in this run. `last`: what the last one of them said."""
+    share = 100 * failed / of if of else 0.0
+    measured = failed_share(failed, of)
+    sentence = f"{measured} invocations failed, and {percent:g} % are allowed."
+    sentence += f" The last one said: {last}." if last else ""
+    return LimitCheck(ERRORS[1], f"{percent:g} %", measured, _over(share, percent), sentence, share)
+
+
+def check_p99(latency: Latency | None, limit: float, *, unknown: int = 0) -> LimitCheck:
+    """Check p99 of the durations, by its interval. `unknown`: invocations whose duration is not known. If they are
+    more than 1 %, so is p99."""
+    name, allowed = "max-p99", f"{limit:g} ms"
+    if latency is None or 99 * unknown > latency.invocations:
+        known = latency.invocations if latency else 0
+        sentence = f"p99 is unknown: the duration of {unknown} of {known + unknown} invocations is."
+        return LimitCheck(name, allowed, "unknown", "unknown", sentence)
+    p99, count = latency.p99, latency.invocations
+    measured = f"{ms(p99.value)} ms ({ms(p99.low)} to {ms(p99.high)})"
+    sentence = f"p99 of {count} invocations is {measured}, and {allowed} are allowed."
+    check = LimitCheck(name, allowed, measured, "kept", sentence, p99.value)
+    return against_interval(check, p99.low, p99.high, limit, count=count, near="p99 near the limit")
+
+
+def _failures(measurement: Measurement) -> LimitCheck:
     """That invocations failed: a function that does not work was not measured."""
     first, last = measurement.failures[0], measurement.failures[-1]
     sentence = f"{len(measurement.failures)} of {measurement.invocations} invocations failed,"
     sentence += f" the first of them number {first.number}," if first is not last else ""
     sentence += f" the last of them number {last.number}: {printable(last.error)}."
     sentence += " Fix that, or try --allow-errors if it is meant to fail."
-    return LimitCheck("errors", "none", f"{len(measurement.failures)}", "unknown", sentence)
+    measured = failed_share(len(measurement.failures), measurement.invocations)
+    return LimitCheck(ERRORS[0], "none", measured, "unknown", sentence)
 
 
 def _nothing(measurement: Measurement) -> LimitCheck:
@@ -327,7 +376,8 @@ def descriptors_drift(points: Sequence[Point], limit: float) -> LimitCheck:
     sentence = f"Open descriptors grow by {measured} per invocation, and {limit:g} are allowed."
     check = LimitCheck(name, allowed, measured, "kept", sentence, rate.value)
     doubt = "descriptors still warming" if found.name == "warming" else None
-    return _against_interval(check, rate, limit, count=count, doubt=doubt, near="descriptors near the limit")
+    near = "descriptors near the limit"
+    return against_interval(check, rate.low, rate.high, limit, count=count, doubt=doubt, near=near)
 
 
 def _growth_over(measurement: Measurement, baseline: Baseline, allowed: AllowedGrowth) -> list[LimitCheck]:

@@ -190,12 +190,13 @@ class Run:
             seen=self._seen(),
             events=self._events,
             left_in_tmp=self._in_tmp,
+            reported_ms=self._durations(),
             asked=asked,
             invocations=len(self._invocations),
             warm_up=warm_up,
             collected=self.collected,
             children=self._children,
-            errors_allowed=self._limits.errors,
+            errors_percent=self._limits.errors_percent or 0.0,
             allowed=self._limits.allowed,
             memory_mib=self._target.memory_mib,
             seconds=time.monotonic() - self._started,
@@ -208,6 +209,11 @@ class Run:
                 "events": hashlib.sha256("\n".join(sorted(set(self._events))).encode()).hexdigest()[:16],
             },
         )
+
+    def _durations(self) -> dict[int, float]:
+        reported = {report.request_id: report.duration_ms for report in self._local.reports}
+        numbered = enumerate(self._invocations, 1)
+        return {number: reported[each.request_id] for number, each in numbered if each.request_id in reported}
 
     def _failures(self) -> list[FailedInvocation]:
         failed = [number for number, each in enumerate(self._invocations, 1) if each.function_error is not None]

@@ -39,6 +39,7 @@ class MemoryMarker:
         max_drift_per_minute_kib: float | None = None,
         max_peak_mib: float | None = None,
         max_current_mib: float | None = None,
+        max_p99_ms: float | None = None,
         max_tmp_mib: float | None = None,
         max_descriptors_drift: float | None = None,
         max_growth: str | float | None = None,
@@ -50,6 +51,7 @@ class MemoryMarker:
         probe: bool = True,
         extensions: str | Path | None = None,
         allow: Sequence[str] = (),
+        max_errors_percent: float | None = None,
         allow_errors: bool = False,
         explain: bool | None = None,
     ) -> None:
@@ -59,6 +61,8 @@ class MemoryMarker:
             raise BadInput("event with events: leave one out")
         if max_growth is not None and baseline is None:
             raise BadInput(f"max_growth={max_growth!r}: over what? Try baseline='memory.json'")
+        if max_errors_percent is not None and allow_errors:
+            raise BadInput(f"allow_errors with max_errors_percent={max_errors_percent!r}: leave one out")
         self.handler = handler
         self.warm_up = None if warm_up is None else _whole("warm_up", warm_up, 0, WARM_UP)
         self.plan = Plan(
@@ -74,10 +78,13 @@ class MemoryMarker:
             drift_per_minute_kib=_amount("max_drift_per_minute_kib", max_drift_per_minute_kib, 400),
             peak_mib=_amount("max_peak_mib", max_peak_mib, 256),
             current_mib=_amount("max_current_mib", max_current_mib, 128),
+            p99_ms=_amount("max_p99_ms", max_p99_ms, 500),
             tmp_mib=_amount("max_tmp_mib", max_tmp_mib, 64),
             descriptors_drift=_amount("max_descriptors_drift", max_descriptors_drift, 0),
             growth=_growth(max_growth),
-            errors=_flag("allow_errors", allow_errors),
+            errors_percent=100.0
+            if _flag("allow_errors", allow_errors)
+            else _amount("max_errors_percent", max_errors_percent, 1),
             allowed=_causes(allow),
         )
         self._extensions = _path("extensions", extensions, "extensions", kind="folder")
@@ -124,6 +131,7 @@ _NAMES = {
     "--invocations": "invocations=",
     "--most": "most=",
     "--max-drift": "max_drift_kib=",
+    "--max-p99": "max_p99_ms=",
     "--max-tmp": "max_tmp_mib=",
     "--max-descriptors-drift": "max_descriptors_drift=",
     "--allow-errors": "allow_errors=True",
@@ -139,7 +147,7 @@ _NAMES = {
     "--event": "event=",
     "--env": "env=",
 }
-_OPTION = re.compile(rf"({'|'.join(_NAMES)})(?![\w-])(?: (?=KiB\b|MiB\b|SECONDS\b|[A-Z]+=|PATH\b|['\"{{\d]))?")
+_OPTION = re.compile(rf"({'|'.join(_NAMES)})(?![\w-])(?: (?=KiB\b|MiB\b|MS\b|SECONDS\b|[A-Z]+=|PATH\b|['\"{{\d]))?")
 
 
 def in_words_of_the_marker(text: str) -> str:

@@ -38,6 +38,7 @@ from ..analysis.witnesses import Witnesses
 from ..lines.line import Line
 from ..support.untrusted_text import visible
 from .invocations import BLOCK
+from .latency import Latency
 
 Outcome = Literal["kept", "broken", "unknown"]  # result of a limit
 
@@ -191,8 +192,8 @@ class Measurement:
     """Causes that may grow."""
     judged_until: int | None = None
     """Number of the last invocation that is judged: at the look that decided. None: all are."""
-    errors_allowed: bool = False
-    """True if invocations may fail: they are measured as all others."""
+    errors_percent: float = 0.0
+    """How many of 100 invocations may fail: they are measured as all others."""
     notices: Sequence[str] = ()
     """Differences from Lambda, and what could not be done, as sentences."""
     last_words: str = "nothing"
@@ -203,6 +204,9 @@ class Measurement:
     """Number of invocations that were to be judged, if the user set it. If they did not decide it, there are more."""
     left_in_tmp: Mapping[int, float] = field(default_factory=dict)
     """MiB in /tmp after an invocation, by its number, where something else tells it than the lines."""
+    reported_ms: Mapping[int, float] = field(default_factory=dict)
+    """Duration of an invocation as its REPORT has it, by its number. Without it the line tells it, if it came in time.
+    """
     about: dict[str, object] = field(default_factory=dict)
     """Conditions of the run, for a baseline."""
     commands: Commands = field(default_factory=lambda: Commands(again="truemem check"))
@@ -305,6 +309,7 @@ class Measurement:
                 if number > self.warm_up
             ]
             resources = [each for each in resources if each.name != TMP] + [_disk(others[TMP])]
+        is_failing = 100 * len(self.failures) > self.errors_percent * self.invocations
         return replace(
             made,
             invocations=self.invocations,
@@ -313,7 +318,7 @@ class Measurement:
             readings=readings,
             reported=resources,
             limit_mib=self.memory_mib,
-            failed=Failed() if self.errors_allowed else self._failed if self.failures else made.failed,
+            failed=self._failed if is_failing else Failed() if self.errors_percent else made.failed,
             freed=self.freed,
             children=self.children,
             is_collected=self.is_collected,
@@ -387,6 +392,32 @@ class Measurement:
     def usual_current(self) -> float | None:
         """Median of what judged invocations left behind."""
         return statistics.median(self.levels) if self.levels else None
+
+    @cached_property
+    def took(self) -> Mapping[int, float]:
+        """Duration of each invocation of which it is known, ms, by its number: as in REPORT, so with the sidecar's part
+        in it."""
+        lines = {each.number: each.line.duration_ms for each in self.seen if each.line.duration_ms is not None}
+        return dict(sorted({**lines, **self.reported_ms}.items()))
+
+    @cached_property
+    def durations(self) -> list[float]:
+        """Of the invocations after the warm-up, those that failed too, but not those in which garbage was collected."""
+        return [duration for number, duration in self.took.items() if self.warm_up < number <= self._last_timed]
+
+    @cached_property
+    def latency(self) -> Latency | None:
+        """Percentiles of the durations. None if none is known."""
+        return Latency.of(self.durations)
+
+    @property
+    def untimed(self) -> int:
+        """Number of invocations whose duration should be known, and is not."""
+        return self._last_timed - self.warm_up - len(self.durations)
+
+    @property
+    def _last_timed(self) -> int:
+        return self.collected or self.invocations
 
     @property
     def out_of_memory(self) -> list[int]:

@@ -25,8 +25,8 @@ from ..support.terminal import console, notify
 from ..support.untrusted_text import markdown, visible
 from . import baseline as baselines
 from .baseline import Baseline
+from .latency import Figure
 from .limits import LimitCheck
-from .measurement import Outcome
 from .result import BROKEN, KEPT, UNKNOWN
 
 
@@ -42,6 +42,10 @@ class Reported(Protocol):
 
     @property
     def limits(self) -> Sequence[LimitCheck]: ...
+
+    @property
+    def figures(self) -> Sequence[Figure]:
+        """Rows below the limits."""
 
     @property
     def source(self) -> Path | None:
@@ -76,6 +80,11 @@ class Reported(Protocol):
 SUMMARY_MARKS = {"kept": "✅ kept", "broken": "❌ broken", "unknown": "⚠️ unknown"}
 
 
+def rows(result: Reported) -> list[tuple[str, str, str, str]]:
+    """The table: name, what is allowed or what the baseline has, what was measured, and the outcome."""
+    return [(each.name, each.allowed, each.measured, each.outcome) for each in result.limits] + [*result.figures]
+
+
 def github_annotations(result: Reported) -> list[str]:
     """An annotation at the handler for each limit that was not kept, and one at each line that holds what grew."""
     place = f"file={_property(result.source.as_posix())}," if result.source else ""
@@ -92,13 +101,13 @@ def github_annotations(result: Reported) -> list[str]:
 
 
 def github_summary(result: Reported) -> str:
-    rows = [
-        f"| {each.name} | {markdown(each.allowed)} | {markdown(each.measured)} | {SUMMARY_MARKS[each.outcome]} |"
-        for each in result.limits
+    table = [
+        f"| {name} | {markdown(allowed)} | {markdown(measured)} | {SUMMARY_MARKS.get(outcome, outcome)} |"
+        for name, allowed, measured, outcome in rows(result)
     ]
     parts = [
         f"### {markdown(result.headline)}",
-        "\n".join(["| limit | allowed | measured | |", "|---|---|---|---|", *rows]),
+        "\n".join(["| limit | allowed | measured | |", "|---|---|---|---|", *table]),
         _block(result.curves()),
         "\n".join(f"- {markdown(sentence)}" for sentence in [*result.sentences(), *result.notices()]),
         _block([f"    {visible(line)}" for line in result.explanation.lines()] if result.explanation else []),
@@ -162,20 +171,25 @@ def write_junit(result: Reported, path: Path, command: str = "truemem check") ->
 
 def plain_text(result: Reported) -> str:
     """The whole result as text, for a failing test."""
-    rows = [(each.name, each.allowed, each.measured, MARKS[each.outcome][0]) for each in result.limits]
-    titles = ("limit", "allowed", "measured", "")
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (titles, *rows)]
+    cells = [("limit", "allowed", "measured", ""), *((*row, _mark(outcome).plain) for *row, outcome in rows(result))]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
     explained = result.explanation.lines() if result.explanation else []
     parts = [[result.headline], table, result.curves(), [*result.sentences(), *result.notices()], explained]
     return "\n\n".join("\n".join(map(visible, part)) for part in [*parts, result.log()] if part)
 
 
-MARKS: dict[Outcome, tuple[str, str]] = {
+MARKS: dict[str, tuple[str, str]] = {
     "kept": ("kept", "green"),
     "broken": ("BROKEN", "bold red"),
     "unknown": ("unknown", "yellow"),
 }
+
+
+def _mark(outcome: str) -> Text:
+    return Text(*MARKS.get(outcome, (outcome, "yellow" if outcome == "slower" else "dim")))
+
+
 COLOURS = ("green", "bold red", "yellow")
 
 
@@ -186,8 +200,8 @@ def print_result(result: Reported, console: Console) -> None:
     for name in ("limit", "allowed", "measured"):
         grid.add_column(name, overflow="fold")
     grid.add_column("", no_wrap=True, min_width=len("unknown"))
-    for each in result.limits:
-        grid.add_row(each.name, each.allowed, each.measured, Text(*MARKS[each.outcome]))
+    for *cells, outcome in rows(result):
+        grid.add_row(*cells, _mark(outcome))
     console.print(grid)
     for line in result.curves(plain=not console.encoding.startswith("utf")):
         console.print(line, soft_wrap=True)

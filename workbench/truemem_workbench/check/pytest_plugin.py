@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 MARKER = (
     "memory(handler, invocations=200, most=None, event={}, events=None, warm_up=80, max_drift_kib=None,"
-    " max_drift_per_minute_kib=None, max_peak_mib=None, max_current_mib=None, max_tmp_mib=None,"
+    " max_drift_per_minute_kib=None, max_peak_mib=None, max_current_mib=None, max_p99_ms=None, max_tmp_mib=None,"
     " max_descriptors_drift=None, baseline=None, max_growth=None, memory_mib=None, timeout_s=None, env={},"
-    " exact=True, probe=True, extensions=None, allow=(), allow_errors=False, explain=None): run the function under"
-    " truemem's local Lambda, and fail the test where its memory breaks a limit. Without a limit on drift it must not"
-    " grow, and while that is undecided more invocations are made, for two minutes or up to `most`."
-    " `events` is a list, or a file's path from the root folder. With the fixture `lambda_environment`, the test itself"
-    " invokes."
+    " exact=True, probe=True, extensions=None, allow=(), max_errors_percent=None, allow_errors=False, explain=None):"
+    " run the function under truemem's local Lambda, and fail the test where its memory, p99 or errors break a limit."
+    " Without a limit on drift it must not grow, and while that is undecided more invocations are made, for two"
+    " minutes or up to `most`. `events` is a list, or a file's path from the root folder. With the fixture"
+    " `lambda_environment`, the test itself invokes."
 )
 
 
@@ -82,6 +82,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         result = item.stash[RESULT] if RESULT in item.stash else _run(item, marker)
     if result.measurement.peak is not None:
         item.user_properties.append(("truemem_peak_mib", round(result.measurement.peak[1], 2)))
+    if (latency := result.measurement.latency) is not None:
+        item.user_properties.append(("truemem_p99_ms", latency.p99.value))
     if result.exit_code:
         from .marker import in_words_of_the_marker
         from .outputs import plain_text
@@ -170,7 +172,7 @@ def _result(measurement: Measurement, marker: MemoryMarker, was: Baseline | None
     checks = find(measurement, marker.limits, was)
     if invoked_by_test:  # a test of three invocations did not ask whether they grow
         checks = [each for each in checks if (each.name, each.outcome) != ("growth", "unknown")]
-    return Result(measurement, checks)
+    return Result(measurement, checks, was=was)
 
 
 def _folders(item: pytest.Item) -> list[Path]:

@@ -32,7 +32,7 @@ LOOK_S = 5.0  # pause between two reads of CloudWatch Logs, in seconds
 ENOUGH = 0.95
 """Share of the records that is enough. The last one of an environment comes at its shutdown, perhaps minutes from now.
 
-With a limit on peaks all records are needed, because each may break it.
+With a limit on peaks or p99 all records are needed, because each may break it.
 """
 FLUSHING = 5
 """Most extra invocations that make earlier lines come: a line comes with its report, 25 ms into the next one."""
@@ -66,9 +66,11 @@ class Remote:
     events: list[str] = field(default_factory=list)
     """The event of each request, as JSON."""
     failures: list[FailedInvocation] = field(default_factory=list)
+    reported_ms: dict[int, float] = field(default_factory=dict)
+    """Durations by number of the request, as far as log tails have them."""
     lines: dict[str, Line] = field(default_factory=dict)
     """Lines by request id."""
-    errors_allowed: bool = False
+    errors_percent: float = 0.0
     allowed: Collection[str] = ()
     needed: float = ENOUGH
     """Share of the records to wait for."""
@@ -92,6 +94,8 @@ class Remote:
         """Take the answer, with the lines in its log tail: that has the line of the invocation before."""
         self.requests.append(answer.request)
         self.events.append(text_of(event))
+        if (report := answer.report) is not None:
+            self.reported_ms[len(self.requests)] = report.duration_ms
         if answer.error:
             log = end_of_log(text for text in answer.tail if not parse_event(text))
             self.failures.append(FailedInvocation(len(self.requests), answer.error, log))
@@ -116,11 +120,12 @@ class Remote:
             spec=f"remote:{self.function}",
             seen=lines,
             events=self.events,
+            reported_ms={number: took for number, took in self.reported_ms.items() if number <= counted},
             invocations=counted,
             warm_up=warm_up,
             memory_mib=next((int(seen.line.memory_limit) for seen in lines if seen.line.memory_limit), None),
             seconds=time.time() - self.started,
-            errors_allowed=self.errors_allowed,
+            errors_percent=self.errors_percent,
             allowed=self.allowed,
             failures=[failure for failure in self.failures if failure.number <= counted],
             last_words=f"nothing that could be read. Does {self.function} have truemem's layer?",
@@ -163,9 +168,12 @@ def _measure(
     function: str, events: Sequence[object], plan: Plan, limits: Limits, log_group: str | None, progress: Progress
 ) -> Measurement:
     run = Remote(
-        function, client("lambda", read_timeout=LONGEST_ANSWER_S), errors_allowed=limits.errors, allowed=limits.allowed
+        function,
+        client("lambda", read_timeout=LONGEST_ANSWER_S),
+        errors_percent=limits.errors_percent or 0.0,
+        allowed=limits.allowed,
     )
-    if limits.peak_mib is not None or limits.growth is not None:
+    if limits.peak_mib is not None or limits.p99_ms is not None or limits.growth is not None:
         run.needed = 1.0
     decision = Decision(limits)
     taken = invoke_until_decided(run, events, plan, lambda taken: decision.why(run.so_far(taken)), progress)

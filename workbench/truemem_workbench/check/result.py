@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ..explain.explanation import Explanation
 from .baseline import Baseline
-from .limits import LimitCheck
+from .latency import Figure, errors_figure
+from .limits import ERRORS, LimitCheck
 from .measurement import Measurement, curve
 
 KEPT, BROKEN, UNKNOWN = 0, 1, 2  # exit codes
@@ -69,6 +70,8 @@ class Result:
     line: int | None = None
     explanation: Explanation | None = None
     """Which lines hold what grew, if that was asked for and something grew."""
+    was: Baseline | None = None
+    """What it is compared with."""
     tried: Tried | None = None
     """A run with the finding's repair, if that was asked for and there is one."""
 
@@ -96,17 +99,27 @@ class Result:
         counted = f"{len(self.measurement.judged)} invocations after {self.measurement.warm_up} to warm up"
         return f"{self.measurement.spec} {word}: {counted}, {self.measurement.seconds:.0f} s"
 
+    @property
+    def figures(self) -> list[Figure]:
+        """Latency and errors. A limit replaces the figure of its name."""
+        measured, was = self.measurement, self.was
+        found = measured.latency.figures(was.latency if was else None) if measured.latency else []
+        found.append(errors_figure(len(measured.failures), measured.invocations, was.errors if was else None))
+        limited = {each.name.removeprefix("max-") for each in self.limits}
+        return [each for each in found if each.name not in limited]
+
     def curves(self, *, plain: bool = False) -> list[str]:
-        """Curves of current and peak over the judged invocations: a line each, with first and last value."""
+        """Curves of current, peak and duration over the judged invocations: a line each, with first and last value."""
         measured = self.measurement.drawn
         lines = []
-        for name, values in (
-            ("current", [line.current_rss for line in measured if line.current_rss is not None]),
-            ("peak", [line.peak_rss for line in measured if line.peak_rss is not None]),
+        for name, unit, values in (
+            ("current", "MiB", [line.current_rss for line in measured if line.current_rss is not None]),
+            ("peak", "MiB", [line.peak_rss for line in measured if line.peak_rss is not None]),
+            ("duration", "ms", self.measurement.durations),
         ):
             if values:
                 drawn = curve(values, plain=plain, highest=name == "peak")
-                lines.append(f"{name:7} {values[0]:7.1f} {drawn} {values[-1]:.1f} MiB")
+                lines.append(f"{name:8} {values[0]:7.1f} {drawn} {values[-1]:.1f} {unit}")
         return lines
 
     def sentences(self) -> list[str]:
@@ -120,13 +133,18 @@ class Result:
     def log(self) -> list[str]:
         """The end of the log of the last failed invocation, if failures are a finding."""
         failures = self.measurement.failures
-        if not any(each.name == "errors" for each in self.limits) or not failures[-1].log:
+        if not any(each.name in ERRORS and each.outcome != "kept" for each in self.limits) or not failures[-1].log:
             return []
         return [f"The log of invocation {failures[-1].number} ends:", *(f"  {line}" for line in failures[-1].log)]
 
     def notices(self) -> list[str]:
         """What makes the measurement less reliable."""
         notices = [*self.measurement.notices, *(each.note for each in self.limits if each.note)]
+        if slower := [each.name for each in self.figures if each.outcome == "slower"]:
+            notices.append(
+                f"{', '.join(slower)}: slower than in the baseline, by more than chance in both runs. On another"
+                " machine, or a busy one, that says little; --max-p99 MS is a limit"
+            )
         if self.measurement.finding.cause == "failing":
             notices.append("--allow-errors measures invocations that are meant to fail")
         if self.measurement.collected:
@@ -166,6 +184,11 @@ class Result:
             "peakIn": measured.peak[0] if measured.peak else None,
             "current": measured.usual_current,
             "highestCurrent": measured.highest_current,
+            "latencyMs": measured.latency.document() if measured.latency else None,
+            "errors": {
+                "count": len(measured.failures),
+                "share": round(len(measured.failures) / max(1, measured.invocations), 4),
+            },
             "finding": measured.finding.document() if measured.seen else None,
             "tried": self.tried.document() if self.tried else None,
             "limits": [_known({**vars(each), "why": None}) for each in self.limits],
