@@ -16,6 +16,7 @@ MODULES = {
     "demo": (*_LOCAL, *_PAGE, "aws_lambda_powertools", "onnxruntime"),
     "explain": ("memray", "plotly"),
     "local": _LOCAL,
+    "locust": ("locust",),
     "page": _PAGE,
     "report": ("duckdb", "numpy", "scipy"),
     "spark": ("duckdb", "numpy", "pyspark", "scipy"),
