@@ -1,16 +1,17 @@
 """Handlers for soaks: one that is well, one that fails at times, one that keeps memory after each pause."""
 
 import time
+from typing import Any
 
-held = []
+held: list[bytearray] = []
 seen = {"count": 0, "at": time.monotonic()}
 
 
-def handler(event, context):
+def handler(event: Any, context: Any) -> Any:
     return {}
 
 
-def failing(event, context):
+def failing(event: Any, context: Any) -> Any:
     seen["count"] += 1
     if seen["count"] % 4 == 0:
         print("the fourth one")
@@ -18,7 +19,7 @@ def failing(event, context):
     return {}
 
 
-def pausing(event, context):
+def pausing(event: Any, context: Any) -> Any:
     """Makes a client anew after a pause, and keeps the old one."""
     now = time.monotonic()
     if now - seen["at"] > 0.35:
@@ -27,6 +28,6 @@ def pausing(event, context):
     return len(held)
 
 
-def slow(event, context):
+def slow(event: Any, context: Any) -> Any:
     time.sleep(0.3)
     return {}

@@ -387,18 +387,25 @@ def _growth_over(measurement: Measurement, baseline: Baseline, allowed: AllowedG
         return [LimitCheck("max-growth", str(allowed), "unknown", "unknown", sentence)]
     found = []
     for name, value, was in (("peak", now.peak, baseline.peak), ("current", now.current, baseline.current)):
-        grown = value - was
-        sentence = (
-            f"{name.capitalize()} RSS is {value:.1f} MiB, in the baseline it was {was:.1f}:"
-            f" {grown:+.1f} MiB, and {allowed} are allowed."
-        )
-        outcome = _over(grown, allowed.mib(was))
-        if name == "peak" and outcome == "kept":
+        check = check_growth(name, value, was, allowed)
+        if name == "peak" and check.outcome == "kept":
             limit = was + allowed.mib(was)
             outcome, peak = worst_peak(measurement.peaks, limit)
-            sentence = undecided_peak(peak, limit) if outcome == "unknown" else sentence
-        found.append(LimitCheck(f"max-growth ({name})", str(allowed), f"{grown:+.1f} MiB", outcome, sentence, grown))
+            sentence = undecided_peak(peak, limit) if outcome == "unknown" else check.sentence
+            check = replace(check, outcome=outcome, sentence=sentence)
+        found.append(check)
     return found
+
+
+def check_growth(name: str, value: float, was: float, allowed: AllowedGrowth) -> LimitCheck:
+    """Check what is more than in the baseline, MiB. `name`: peak or current."""
+    grown = value - was
+    sentence = (
+        f"{name.capitalize()} RSS is {value:.1f} MiB, in the baseline it was {was:.1f}:"
+        f" {grown:+.1f} MiB, and {allowed} are allowed."
+    )
+    outcome = _over(grown, allowed.mib(was))
+    return LimitCheck(f"max-growth ({name})", str(allowed), f"{grown:+.1f} MiB", outcome, sentence, grown)
 
 
 def _over(value: float, limit: float) -> Outcome:

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ..analysis.finding import commands_local
-from ..check.command import AMOUNT, GROWS, environment_options, event_options, read_payloads, resolved_here
+from ..check.baseline import read_baseline
+from ..check.command import AMOUNT, GROWS, GROWTH, environment_options, event_options, read_payloads, resolved_here
 from ..check.events import FILE
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
@@ -25,6 +27,7 @@ from ..support.terminal import counted, steps
 
 if TYPE_CHECKING:
     from ..check.target import Target
+    from .load import LoadScript
     from .result import Result
     from .run import Plan
     from .tally import Tally
@@ -101,6 +104,8 @@ traffic_options = option_group(
     click.option("--like", type=FILE, help="Requests when these lines came: REPORT lines, or those of truemem events."),
     click.option("--speed", type=Finite(min=1, max=10_000), metavar="N", help="Pauses of --like are N times shorter."),
     click.option("--load", type=FILE, help="A Locust file (.py) or a k6 script (.js) makes the requests."),
+    click.option("--users", type=click.IntRange(1), metavar="N", help="Of --load: users at once."),
+    click.option("--spawn-rate", type=Finite(0, min_open=True), metavar="N", help="Of --load: new users a second."),
     click.option("--for", "for_s", type=Duration(), default=FOR, show_default=True, help="How long."),
     click.option("--seed", type=int, default=1, show_default=True, help="Of what is drawn at random."),
 )
@@ -123,6 +128,11 @@ limit_options = option_group(
     click.option("--max-p99", type=Finite(0, min_open=True), metavar="MS", help="Latency allowed."),
     click.option("--max-errors", type=PERCENT, default=0.0, show_default=True, metavar="%", help="Failures allowed."),
     click.option("--max-throttles", type=PERCENT, metavar="%", help="Throttled requests allowed [default: any]."),
+    click.option(
+        "--max-growth", type=GROWTH, help="Growth of peak and current allowed over --baseline [default: 10%]."
+    ),
+    click.option("--baseline", type=FILE, help="Compare with this file, which truemem soak has written."),
+    click.option("--write-baseline", type=FILE, help="Write the figures there if all limits are kept."),
     click.option(
         "--allow", "allowed", multiple=True, type=click.Choice(GROWS), metavar="CAUSE", help="It may grow; repeatable."
     ),
@@ -161,6 +171,7 @@ LIMITS = {
     "max_p99": "p99_ms",
     "max_errors": "errors_percent",
     "max_throttles": "throttles_percent",
+    "max_growth": "growth",
     "allowed": "allowed",
 }
 """Options of limits, and the members of `limits.Limits`."""
@@ -175,11 +186,17 @@ def _soak(
     form: str | None,
     as_json: bool,
     outputs: tuple[Path, ...],
+    baseline: Path | None,
+    write_baseline: Path | None,
     **given: Any,
 ) -> int:
     check_outputs(outputs, *ENDINGS)
+    if given["max_growth"] is not None and baseline is None:
+        raise BadInput(f"--max-growth {given['max_growth']}: over what? Try --baseline FILE")
+    was = read_baseline(baseline, target) if baseline else None
     payloads = read_payloads(event, events)
-    arrivals = _arrivals(given)
+    load = _load(context, given)
+    traffic = load or _arrivals(given)
     limits = {member: given.pop(name) for name, member in LIMITS.items()}
     with steps() as progress:  # on the terminal before the imports, which take a while
         progress("starting", 0, 1)
@@ -197,7 +214,7 @@ def _soak(
             form=chosen(form, as_json),
             files=outputs,
             summary=Path(summary) if summary else None,
-            baseline=None,
+            baseline=write_baseline,
         )
         places.try_them()
         resolved = _resolved(target, given)
@@ -217,13 +234,14 @@ def _soak(
     saved = Saved(given["state"], {"command": again}) if given["state"] else None
     with closing(saved) if saved else nullcontext(), live(target, plan.for_s) as show:
         watch = _Watch(show, lambda tally: judge(tally.environments, commands, wanted.allowed).finding.title)
-        ran = run(resolved, arrivals, payloads, plan, saved, watch)
+        ran = run(resolved, traffic, payloads, plan, saved, watch)
     judged = judge(ran.tally.environments, commands, wanted.allowed)
     result = Result(
         spec=target,
         tally=ran.tally,
         judged=judged,
-        limits=find(ran.tally, judged, wanted),
+        limits=[*find(ran.tally, judged, wanted, was), *ran.limits],
+        was=was,
         told=[*notices, *ran.notices],
         function_log=ran.log,
         is_cut=ran.signal > 0,
@@ -238,6 +256,23 @@ def _draw(result: Result, path: Path) -> None:
     from .picture import draw
 
     draw(result, path)
+
+
+def _load(context: click.Context, given: dict[str, Any]) -> LoadScript | None:
+    """The script that makes the requests, if there is one. Takes its options out of `given`. Raises BadInput."""
+    path, users, spawn_rate = (given.pop(name) for name in ("load", "users", "spawn_rate"))
+    if path is None:
+        if users is not None or spawn_rate is not None:
+            raise BadInput("--users and --spawn-rate are for --load FILE. Leave them out")
+        return None
+    from .load import LoadScript
+
+    for name in ("rate", "like", "speed", "event", "events", "state"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise BadInput(f"--load with --{name}: the script makes the requests. Leave one out")
+    is_given = context.get_parameter_source("for_s") is ParameterSource.COMMANDLINE
+    for_s = given["for_s"] if is_given or path.suffix == ".py" else None  # a k6 script has a length of its own
+    return LoadScript(path=path, users=users, spawn_rate=spawn_rate, for_s=for_s)
 
 
 def _arrivals(given: dict[str, Any]) -> Iterable[float]:

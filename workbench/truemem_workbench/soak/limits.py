@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..check.limits import LimitCheck, Rate
-from ..check.measurement import Outcome
+from ..check.baseline import AllowedGrowth, Baseline
+from ..check.latency import Latency
+from ..check.limits import LimitCheck, Rate, check_errors, check_growth, check_p99
+from ..check.measurement import Outcome, printable
 from ..support.terminal import counted, some
 from .judging import Judged
 from .tally import Tally
@@ -25,20 +28,49 @@ class Limits:
     """Share of failed invocations that is allowed."""
     throttles_percent: float | None = None
     """Share of throttled requests that is allowed. None: any."""
+    growth: AllowedGrowth | None = None
+    """Growth allowed over a baseline."""
     allowed: Collection[str] = ()
     """Causes that may grow."""
 
 
-def find(tally: Tally, judged: Judged, limits: Limits) -> list[LimitCheck]:
-    """Check all limits that are set, and those that always are: growth, errors, out of memory."""
+def find(tally: Tally, judged: Judged, limits: Limits, was: Baseline | None = None) -> list[LimitCheck]:
+    """Check all limits that are set, and those that always are: growth, errors, out of memory. `was`: the baseline."""
     made = [*_out_of_memory(tally), *_growth(judged, limits), _errors(tally, limits.errors_percent)]
     if limits.peak_mib is not None:
         made.append(_peak(tally, limits.peak_mib))
     if limits.p99_ms is not None:
-        made.append(_p99(tally, limits.p99_ms))
+        made.append(check_p99(latency_of(tally), limits.p99_ms))
     if limits.throttles_percent is not None:
         made.append(_throttles(tally, limits.throttles_percent))
+    if was is not None:
+        made += _over_baseline(baseline_of(tally), was, limits.growth or AllowedGrowth())
     return made
+
+
+def latency_of(tally: Tally) -> Latency | None:
+    """Of all invocations, from when they were due, in ms. None if there were none."""
+    count = tally.latency.count
+    return Latency.by_rank(count, lambda rank: tally.latency.percentile((rank - 0.5) / count) or 0.0) if count else None
+
+
+def baseline_of(tally: Tally) -> Baseline | None:
+    """What a baseline keeps of a soak. None if nothing was measured."""
+    peaks = [each.peak_mib for each in tally.environments if each.peak_mib is not None]
+    levels = [each.last_mib for each in tally.environments if each.last_mib is not None]
+    if not peaks or not levels:
+        return None
+    failed = sum(tally.errors.values()) / max(1, tally.invocations)
+    current = statistics.median(levels)
+    return Baseline(round(max(peaks), 2), round(current, 2), {}, latency_of(tally), round(failed, 4))
+
+
+def _over_baseline(now: Baseline | None, was: Baseline, allowed: AllowedGrowth) -> list[LimitCheck]:
+    if now is None:
+        sentence = "There is no record to compare with the baseline."
+        return [LimitCheck("max-growth", str(allowed), "unknown", "unknown", sentence)]
+    figures = (("peak", now.peak, was.peak), ("current", now.current, was.current))
+    return [check_growth(name, value, before, allowed) for name, value, before in figures]
 
 
 def _growth(judged: Judged, limits: Limits) -> list[LimitCheck]:
@@ -80,16 +112,10 @@ def _out_of_memory(tally: Tally) -> list[LimitCheck]:
 
 
 def _errors(tally: Tally, limit: float) -> LimitCheck:
-    failed = sum(tally.errors.values())
-    share = 100 * failed / tally.invocations if tally.invocations else 0.0
     if not tally.invocations:
-        return LimitCheck("errors", f"{limit:g} %", "none served", "unknown", "No invocation was served.")
-    sentence = f"{failed:,} of {counted(tally.invocations, 'invocation')} failed ({share:.2g} %)"
-    if failed:
-        most = max(tally.errors, key=tally.errors.__getitem__)
-        sentence += f", most of them with {most}"
-    outcome: Outcome = "broken" if share > limit else "kept"
-    return LimitCheck("errors", f"{limit:g} %", f"{failed:,}, {share:.2g} %", outcome, f"{sentence}.", share)
+        return LimitCheck("max-errors", f"{limit:g} %", "none served", "unknown", "No invocation was served.")
+    most = max(tally.errors, key=tally.errors.__getitem__, default="")
+    return check_errors(sum(tally.errors.values()), tally.invocations, limit, printable(tally.examples.get(most, "")))
 
 
 def _peak(tally: Tally, limit: float) -> LimitCheck:
@@ -99,15 +125,6 @@ def _peak(tally: Tally, limit: float) -> LimitCheck:
     outcome: Outcome = "broken" if max(peaks) > limit else "kept"
     sentence = f"The highest peak was {max(peaks):,.1f} MiB, and {limit:g} MiB are allowed."
     return LimitCheck("max-peak", f"{limit:g} MiB", f"{max(peaks):,.1f} MiB", outcome, sentence, max(peaks))
-
-
-def _p99(tally: Tally, limit: float) -> LimitCheck:
-    p99 = tally.latency.percentile(0.99)
-    if p99 is None:
-        return LimitCheck("max-p99", f"{limit:g} ms", "unknown", "unknown", "No invocation was answered.")
-    outcome: Outcome = "broken" if p99 > limit else "kept"
-    sentence = f"The p99 of the latency was {p99:,.0f} ms, cold starts included, and {limit:g} ms are allowed."
-    return LimitCheck("max-p99", f"{limit:g} ms", f"{p99:,.0f} ms", outcome, sentence, p99)
 
 
 def _throttles(tally: Tally, limit: float) -> LimitCheck:

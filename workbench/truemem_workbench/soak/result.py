@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..check.baseline import Baseline
+from ..check.latency import Figure, failed_share
 from ..check.limits import LimitCheck
 from ..check.measurement import curve, end_of_log
 from ..check.result import BROKEN, KEPT, UNKNOWN
+from ..explain.explanation import Explanation
 from ..support.terminal import counted, mib
 from .judging import Judged
+from .limits import baseline_of, latency_of
 from .tally import EnvironmentTally, Histogram, Tally
 
 Floats = NDArray[np.float64]
@@ -43,15 +46,31 @@ class Result:
     source: Path | None = None
     """File of the handler, for annotations; `line` is where it begins."""
     line: int | None = None
-    explanation: None = None
+    was: Baseline | None = None
+    """What it is compared with."""
 
     @property
     def seconds(self) -> float:
         return self.tally.seconds
 
-    def baseline(self) -> Baseline | None:
-        """What a baseline keeps of it, in MiB and ms. None if nothing was measured."""
+    @property
+    def explanation(self) -> Explanation | None:
+        """None: a soak does not run under a tracer."""
         return None
+
+    @property
+    def figures(self) -> list[Figure]:
+        """Latency, throttles and cold starts. A limit replaces the figure of its name."""
+        tally, latency, was = self.tally, latency_of(self.tally), self.was
+        found = latency.figures(was.latency if was else None) if latency else []
+        found.append(Figure("throttles", "", failed_share(tally.throttled, tally.made)))
+        found.append(Figure("cold starts", "", f"{tally.cold:,}"))
+        limited = {each.name.removeprefix("max-") for each in self.limits}
+        return [each for each in found if each.name not in limited]
+
+    def baseline(self) -> Baseline | None:
+        """What a baseline keeps of it. None if nothing was measured."""
+        return baseline_of(self.tally)
 
     @property
     def exit_code(self) -> int:
@@ -65,10 +84,6 @@ class Result:
         served = counted(self.tally.invocations, "invocation")
         environments = counted(len(self.tally.environments) + self.tally.left_out, "environment")
         return f"{self.spec} {word}: {served} in {environments}, {clock_time(self.tally.seconds)}"
-
-    def latency_ms(self) -> dict[str, float]:
-        """p50, p95 and p99 from the moment that a request was due, in ms; empty if none was answered."""
-        return percentiles(self.tally.latency)
 
     def sentences(self) -> list[str]:
         """The finding, latency beside memory, and a sentence for each other limit that was not kept."""
@@ -111,7 +126,7 @@ class Result:
 
     def log(self) -> list[str]:
         """The end of what a failing function logged, if failures are a finding."""
-        if not self.function_log or all(each.outcome == "kept" for each in self.limits if each.name == "errors"):
+        if not self.function_log or all(each.outcome == "kept" for each in self.limits if each.name == "max-errors"):
             return []
         return ["The function's log ends:", *(f"  {line}" for line in end_of_log(self.function_log))]
 
@@ -146,7 +161,7 @@ class Result:
             "notSent": tally.dropped,
             "coldStarts": tally.cold,
             "errors": {"count": sum(tally.errors.values()), "byType": dict(tally.errors)},
-            "latencyMs": self.latency_ms(),
+            "latencyMs": percentiles(tally.latency),
             "latencyFollowsMemory": latency_follows_memory(tally) != "",
             "finding": finding,
             "environments": [_environment(each, judged) for each in tally.environments],

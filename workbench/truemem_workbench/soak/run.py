@@ -8,20 +8,23 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ..check.limits import LimitCheck
 from ..check.target import Target
 from ..lines.line import parse_event
 from ..local import LocalLambda, Settings
 from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
 from ..local.lifecycle.journal import EnvironmentChange, LogLine
-from ..local.scaling import Scaling
+from ..local.scaling import Answer, Scaling
 from ..local.session import Stopped
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
+from ..support.terminal import counted
 from .driver import drive
+from .load import END_S, LoadProcess, LoadScript, arrived
 from .saved import Changes, Saved
 from .tally import Tally
 
@@ -54,20 +57,22 @@ class Ran:
     notices: list[str] = field(default_factory=list)
     log: Sequence[str] = ()
     """The end of what functions logged, if one failed."""
+    limits: Sequence[LimitCheck] = ()
+    """What the script has checked itself."""
     signal: int = 0
     """What ended it before its time."""
 
 
 def run(
     target: Target,
-    arrivals: Iterable[float],
+    traffic: Iterable[float] | LoadScript,
     payloads: Sequence[object],
     plan: Plan,
     saved: Saved | None,
     watch: Watch,
 ) -> Ran:
-    """Send the requests that are due, until all are answered or a signal comes. What was saved before goes on from
-    there. Raises BadInput."""
+    """Send the requests that are due, or let the script send them, until all are answered or a signal comes. What was
+    saved before goes on from there. Raises BadInput."""
     tally = saved.tally() if saved else Tally()
     logged: deque[str] = deque(maxlen=LAST_LINES)
 
@@ -78,43 +83,70 @@ def run(
             for each in parse_event(line.text):
                 tally.line(each, line.environment)
 
-    local = _local(target, plan, on_log, tally.change)
+    def on_answer(answer: Answer) -> None:
+        tally.add(arrived(answer, tally.zero_s))
+
     ran = Ran(tally)
-    with local:
-        events = itertools.cycle([json.dumps(each).encode() for each in payloads])
-        driving = local.begin(_drive(local, tally, arrivals, events))
+    with _local(target, plan, on_log, tally.change, on_answer) as local:
+        look = _Look(local, tally, saved, watch)
         try:
-            _wait(driving, _Look(local, tally, saved, watch))
+            if isinstance(traffic, LoadScript):
+                local.run(_begin(tally))
+                _load(traffic, local, look, ran)
+            else:
+                events = itertools.cycle([json.dumps(each).encode() for each in payloads])
+                _wait(local.begin(_drive(local, tally, traffic, events)), look)
         except Ended as ended:
             ran.signal = ended.number
-            driving.cancel()
         except Stopped as stopped:
             raise BadInput(f"{target.spec}: {stopped}. Try truemem local run {target.spec} --event '{{}}'") from None
         with suppress(Stopped):
             local.stop(abort=ran.signal != 0)
         if saved is not None:
             saved.write(saved.changes(tally))
-        ran.notices = [*target.notices, *local.notices]
+        ran.notices = [*target.notices, *local.notices, *ran.notices]
     ran.log = [*logged] if tally.errors else []
     return ran
 
 
+async def _begin(tally: Tally) -> None:
+    tally.begin(asyncio.get_running_loop().time(), time.time() * 1000)
+
+
 async def _drive(local: LocalLambda, tally: Tally, arrivals: Iterable[float], events: Iterable[bytes]) -> None:
     done_s = tally.seconds
-    tally.begin(asyncio.get_running_loop().time(), time.time() * 1000)
+    await _begin(tally)
     due = itertools.dropwhile(lambda moment: moment < done_s, arrivals)
     await drive(due, iter(events), local.answer, tally.add, begun_s=tally.zero_s)
 
 
 def _wait(driving: Future[None], look: Callable[[], None]) -> None:
     """Until all is answered. Raises what it raises."""
-    while True:
-        with suppress(TimeoutError):
-            driving.result(LOOK_S)
-            return
-        if driving.done():  # a TimeoutError of its own
-            driving.result()
-        look()
+    try:
+        while not wait([driving], LOOK_S).done:
+            look()
+        driving.result()
+    finally:
+        driving.cancel()
+
+
+def _load(script: LoadScript, local: LocalLambda, look: Callable[[], None], ran: Ran) -> None:
+    """Until the script has ended; a signal ends it. Raises BadInput."""
+    with LoadProcess(script, local.endpoint) as process:
+        try:
+            while not process.wait(LOOK_S):
+                look()
+        except Ended as ended:
+            ran.signal = ended.number
+            process.interrupt()
+            process.wait(END_S)
+        stats = process.stats()
+    times = ", ".join(f"p{percent} {ms:,.0f} ms" for percent, ms in stats.percentiles_ms.items())
+    failed = counted(stats.failures, "failed request", "failed requests")
+    ran.notices.append(f"{stats.tool} saw {counted(stats.requests, 'request')}, {failed}{', ' * bool(times)}{times}")
+    if stats.exit_code:
+        sentence = f"{stats.tool} ended with code {stats.exit_code}: a limit of {script.path} is not kept."
+        ran.limits = [LimitCheck("load", "exit code 0", str(stats.exit_code), "broken", sentence)]
 
 
 class _Look:
@@ -142,7 +174,11 @@ class _Look:
 
 
 def _local(
-    target: Target, plan: Plan, on_log: Callable[[LogLine], None], on_environment: Callable[[EnvironmentChange], None]
+    target: Target,
+    plan: Plan,
+    on_log: Callable[[LogLine], None],
+    on_environment: Callable[[EnvironmentChange], None],
+    on_answer: Callable[[Answer], None],
 ) -> LocalLambda:
     launched = beside_sidecar(sidecar(), None)
     function, environment = target.function, dict(target.environment)
@@ -162,4 +198,6 @@ def _local(
         extensions=launched,
         managed_instances=plan.managed_instances,
     )
-    return LocalLambda(probed, settings, on_log, scaling=plan.scaling, on_environment=on_environment)
+    return LocalLambda(
+        probed, settings, on_log, scaling=plan.scaling, on_environment=on_environment, on_answer=on_answer
+    )
