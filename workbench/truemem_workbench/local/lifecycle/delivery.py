@@ -148,10 +148,12 @@ class Subscriber:
             self._dropped_records += 1
             self._dropped_bytes += len(item)
             return
-        self._batch.add(item, time.monotonic())
+        due, now = self._batch.due, time.monotonic()
+        self._batch.add(item, now)
         self._delivered.clear()
-        self._open = flow
-        self._wake.set()
+        if due is None or flow is not self._open or self._batch.wait(now) == 0:  # else the task waits for `due` already
+            self._open = flow
+            self._wake.set()
 
     def _shaped(self, event: Event) -> Event:
         """Convert a log line into an object, with the log format JSON and a schema from 2022-12-13 on."""

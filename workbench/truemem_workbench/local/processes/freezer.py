@@ -15,8 +15,7 @@ import psutil
 from .cgroups import Cgroup, NotPermitted, create
 from .memory import tree
 
-LAPS = 3
-"""Turns of the event loop in which most processes have stopped. What takes longer waits for a timer, without CPU."""
+SPIN_S = 0.0002  # most processes have stopped by then. For those that take longer a timer waits, which takes no CPU.
 LOOK_S = 0.001
 SETTLE_S = 2.0  # time for a process to stop. One that takes longer (an uninterruptible wait) keeps running.
 
@@ -58,14 +57,13 @@ class CgroupFreezer:
         return self.group.field("cgroup.events", "frozen") == int(frozen)
 
     async def freeze(self) -> bool:
-        end = time.monotonic() + SETTLE_S
+        begun = time.monotonic()
         self._set(True)
-        laps = 0
         while not self._is(True):
-            if time.monotonic() > end:
+            taken = time.monotonic() - begun
+            if taken > SETTLE_S:
                 return False
-            await asyncio.sleep(0 if laps < LAPS else LOOK_S)
-            laps += 1
+            await asyncio.sleep(0 if taken < SPIN_S else LOOK_S)
             self._set(True)  # v1 looks again at a task that could not stop only when asked again
         return True
 
