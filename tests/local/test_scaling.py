@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import os
+import resource
 import signal
 import subprocess
 import tempfile
@@ -18,6 +19,7 @@ import pytest
 from botocore.config import Config
 from mypy_boto3_lambda import LambdaClient
 from truemem_workbench.local import Answer, BadInput, EnvironmentChange, Scaling, Settings, Throttled
+from truemem_workbench.local.scaling import permit_files
 
 from tests.local.conftest import (
     BOUND_S,
@@ -398,6 +400,17 @@ def test_the_death_of_the_tool_ends_every_environment(tmp_path: Path) -> None:
     until(lambda: all(map(has_ended, children)))
     until(lambda: not any(map(cgroups_of, ids)))
     until(lambda: not list(place.glob("truemem-*")))
+
+
+def test_more_environments_than_open_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    permitted: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: permitted.append(limits))
+    with pytest.raises(BadInput, match=r"50 environments need 1200 open files.* 1024\. Try --environments 41"):
+        permit_files(50)
+    permit_files(41)
+    permit_files(1)
+    assert permitted == [(1020, 1024)]
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,24 @@ class Answer:
     error: str
     """Empty, `throttled`, or error type and message of a function error."""
     payload: bytes
+
+
+FILES, OWN_FILES = 20, 200
+"""Open files of this process for each environment, at most, and for all else."""
+
+
+def permit_files(environments: int) -> None:
+    """Permit this process the open files that so many environments need. Raises BadInput."""
+    needed = OWN_FILES + FILES * environments
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        most = max(1, (hard - OWN_FILES) // FILES)
+        raise BadInput(
+            f"{environments} environments need {needed} open files, and this process may have {hard}. "
+            f"Try --environments {most}, or ulimit -Hn {needed}"
+        )
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 class End(NamedTuple):
@@ -159,7 +178,9 @@ class Fleet:
             member = self._add(None)
             self.only = member.sandbox
             await asyncio.shield(member.ready)
-        elif self._is_provisioned:
+            return
+        permit_files(self._scaling.environments)
+        if self._is_provisioned:
             for _ in range(self._scaling.environments):
                 self._add(None)
 
