@@ -1,6 +1,7 @@
 """Counts what a soak sees, in bounded memory: a day at 200 requests a second takes no more than an hour. Pure.
 
 Latencies are in histograms by time. Of each environment some lines are kept, and cumulative counts with each of them.
+One thread counts; others may read meanwhile.
 """
 
 from __future__ import annotations
@@ -134,7 +135,8 @@ class KeptLines:
     pinned: int = 0
     kept: dict[int, Kept] = field(default_factory=dict)
     """By place among all lines."""
-    latest: tuple[Line, Step | None] | None = None
+    latest: tuple[int, Line, Step | None] | None = None
+    """Its place, and the newest line."""
     invocation: int = 0
     pauses: tuple[int, ...] = (0,) * len(PAUSES_MS)
     overlapped: int = 0
@@ -147,7 +149,7 @@ class KeptLines:
         self.seen += 1
         self.begins |= line.begins
         step = self._step(line)
-        self.latest = line, step
+        self.latest = place, line, step
         is_special = not place or line.begins or line.out_of_memory or line.environment_kills > 0
         is_pinned = is_special and self.pinned < MOST_PINNED
         if is_pinned or place % self.stride == 0:
@@ -176,12 +178,13 @@ class KeptLines:
             self.kept = {place: each for place, each in self.kept.items() if each.is_pinned or place % self.stride == 0}
 
     def all(self) -> dict[int, Kept]:
-        """What is kept, by place, and the newest line."""
-        place = self.seen - 1
-        if self.latest is None or place in self.kept:
-            return self.kept
-        line, step = self.latest
-        return {**self.kept, place: Kept(_text(line), step, is_pinned=False)}
+        """A copy of what is kept, by place, and the newest line."""
+        kept = dict(self.kept)
+        if self.latest is not None:
+            place, line, step = self.latest
+            if place not in kept:
+                kept[place] = Kept(_text(line), step, is_pinned=False)
+        return kept
 
     def end(self) -> None:
         """No more lines are expected."""
@@ -344,10 +347,11 @@ class Tally:
             return
         self.invocations += 1
         self.cold += answer.is_cold
-        self.latency.add(arrival.latency_ms)
+        latency_ms = arrival.latency_ms
+        self.latency.add(latency_ms)
         bucket.count += 1
         bucket.cold += answer.is_cold
-        bucket.latency.add(arrival.latency_ms)
+        bucket.latency.add(latency_ms)
         environment = self.by_id.get(answer.environment)
         if environment is not None:
             environment.served += 1
@@ -412,7 +416,7 @@ class Tally:
     @property
     def buckets(self) -> Sequence[Bucket]:
         """In the order of time. There is none for a part in which nothing happened."""
-        return [self.by_number[number] for number in sorted(self.by_number)]
+        return [bucket for _, bucket in sorted(self.by_number.items())]
 
     @property
     def environments(self) -> Sequence[EnvironmentTally]:
