@@ -146,6 +146,20 @@ def test_nothing_of_a_request_is_lost(
     assert json.loads(json.dumps(found)) == found
 
 
+@given(
+    target=st.text(),
+    headers=st.lists(st.tuples(st.text(), st.text()), max_size=4),
+    known=st.lists(st.tuples(st.sampled_from(["cookie", "content-type", "host"]), st.text()), max_size=3),
+    body=st.binary(max_size=20),
+)
+def test_any_request_is_an_event(
+    target: str, headers: list[tuple[str, str]], known: list[tuple[str, str]], body: bytes
+) -> None:
+    found = event(target=target, headers=[*headers, *known], body=body)
+    assert found["rawPath"] + ("?" if "?" in target else "") + found["rawQueryString"] == target
+    assert json.loads(json.dumps(found)) == found
+
+
 def test_answer_with_a_status_is_the_response() -> None:
     answer = {
         "statusCode": 201,
