@@ -157,17 +157,16 @@ class _Look:
         self._next_s = tally.seconds
 
     def __call__(self) -> None:
-        seen = self._local.run(self._seen())
+        self._local.run(self._tick())
         if self._saved is not None and self._tally.seconds >= self._next_s:
             self._saved.write(self._local.run(self._changes(self._saved)))
             self._next_s = self._tally.seconds + SAVED_EVERY_S
-        self._watch(seen)
+        self._watch(self._tally)
 
     # in the loop, where nothing else changes the tally
 
-    async def _seen(self) -> Tally:
+    async def _tick(self) -> None:
         self._tally.tick(asyncio.get_running_loop().time())
-        return self._tally.snapshot()
 
     async def _changes(self, saved: Saved) -> Changes:
         return saved.changes(self._tally)

@@ -10,7 +10,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..analysis.clocks import PAUSES_MS, Step
@@ -52,9 +52,6 @@ class Histogram:
 
     def add(self, ms: float) -> None:
         self.counts[int(math.log(min(max(ms, LEAST_MS), MOST_MS) / LEAST_MS) / _LOG_RATIO)] += 1
-
-    def copy(self) -> Histogram:
-        return Histogram(Counter(self.counts))
 
     def join(self, other: Histogram) -> None:
         self.counts.update(other.counts)
@@ -393,23 +390,6 @@ class Tally:
                 self.killed += environment.killed - before
             case "ended":
                 self._end(environment, change.reason or "by itself", at_s)
-
-    def snapshot(self) -> Tally:
-        """A copy that does not change when this one does."""
-        environments = {
-            each.id: replace(each, kept_lines=replace(each.kept_lines, kept=dict(each.kept_lines.kept)))
-            for each in self.by_id.values()
-        }
-        buckets = {number: replace(each, latency=each.latency.copy()) for number, each in self.by_number.items()}
-        return replace(
-            self,
-            by_id=environments,
-            by_number=buckets,
-            latency=self.latency.copy(),
-            late_ms=self.late_ms.copy(),
-            errors=Counter(self.errors),
-            interruptions=list(self.interruptions),
-        )
 
     # --- what is kept -------------------------------------------------------------------------------------------------
 
