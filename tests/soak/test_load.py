@@ -10,9 +10,11 @@ from typing import Any
 
 import psutil
 import pytest
+from truemem_workbench.check.command import resolved_here
 from truemem_workbench.local import Answer, Function, LocalLambda, Scaling, Settings
 from truemem_workbench.soak import load
 from truemem_workbench.soak.load import ClientStats, LoadProcess, LoadScript, arrived
+from truemem_workbench.soak.run import Plan, Ran, run
 from truemem_workbench.soak.tally import Tally
 from truemem_workbench.support.bad_input import BadInput
 
@@ -155,6 +157,29 @@ def test_locust_and_the_function_count_the_same(tmp_path: Path) -> None:
     assert sorted(stats.percentiles_ms) == [50, 95, 99]
     assert 0 <= stats.percentiles_ms[50] <= stats.percentiles_ms[95] <= stats.percentiles_ms[99]
     assert stats.exit_code == 3  # the file's own limit
+
+
+def soaked(folder: Path, script: Path) -> Ran:
+    target = resolved_here(f"{written(folder, FUNCTION, 'app.py')}:handler", python=None, timeout_s=None, env=())
+    plan = Plan(for_s=60, scaling=Scaling(environments=8, keep=False))
+    return run(target, LoadScript(path=script), [], plan, None, lambda _: None)
+
+
+def test_soak_is_driven_by_a_script(tmp_path: Path) -> None:
+    ran = soaked(tmp_path, written(tmp_path, FINITE))
+    assert (ran.tally.asked, ran.tally.errors, ran.signal) == (20, {"ValueError": 10}, 0)
+    assert sum(len(each.lines) for each in ran.tally.environments) == 20
+    assert any(notice.startswith("Locust saw 20 requests, 10 failed requests, p50 ") for notice in ran.notices)
+    assert [(limit.measured, limit.outcome) for limit in ran.limits] == [("3", "broken")]
+
+
+def test_soak_outlives_figures_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load.Locust, "stats", lambda *_: [].pop())
+    ran = soaked(tmp_path, written(tmp_path, FINITE))
+    assert ran.tally.asked == 20
+    assert any("Locust ended with code 3" in notice for notice in ran.notices)
+    with pytest.raises(BadInput, match="No module named 'absent'"):
+        soaked(tmp_path, written(tmp_path, "import absent", "broken.py"))
 
 
 # At the end Locust kills its users: a request that is under way then counts on one side alone.

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..check.limits import LimitCheck
 from ..check.target import Target
@@ -132,6 +132,8 @@ def _wait(driving: Future[None], look: Callable[[], None]) -> None:
 
 def _load(script: LoadScript, local: LocalLambda, look: Callable[[], None], ran: Ran) -> None:
     """Until the script has ended; a signal ends it. Raises BadInput."""
+    if script.for_s is not None:
+        script = replace(script, for_s=max(1.0, script.for_s - ran.tally.seconds))
     with LoadProcess(script, local.endpoint) as process:
         try:
             while not process.wait(LOOK_S):
@@ -140,7 +142,13 @@ def _load(script: LoadScript, local: LocalLambda, look: Callable[[], None], ran:
             ran.signal = ended.number
             process.interrupt()
             process.wait(END_S)
-        stats = process.stats()
+        try:
+            stats = process.stats()
+        except BadInput as unread:
+            if not ran.tally.asked:
+                raise
+            ran.notices.append(str(unread))  # what was measured here still counts
+            return
     times = ", ".join(f"p{percent} {ms:,.0f} ms" for percent, ms in stats.percentiles_ms.items())
     failed = counted(stats.failures, "failed request", "failed requests")
     ran.notices.append(f"{stats.tool} saw {counted(stats.requests, 'request')}, {failed}{', ' * bool(times)}{times}")
