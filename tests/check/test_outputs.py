@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 from truemem_workbench.check.baseline import Baseline, read_baseline
 from truemem_workbench.check.latency import Figure
 from truemem_workbench.check.limits import LimitCheck, Limits, find
@@ -167,6 +168,9 @@ class Soaked:
     line: int | None = None
     explanation: None = None
     headline: str = "app.py:handler passed: 3,000 invocations, 60 s"
+
+    def tables(self) -> Sequence[Table]:
+        return ()
 
     def curves(self, *, plain: bool = False) -> list[str]:
         return []

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from ..explain.explanation import Explanation
 from ..support.bad_input import BadInput, need
-from ..support.terminal import console, notify
+from ..support.terminal import console, fitted, notify
 from ..support.untrusted_text import markdown, visible
 from . import baseline as baselines
 from .baseline import Baseline
@@ -62,6 +62,9 @@ class Reported(Protocol):
 
     @property
     def headline(self) -> str: ...
+
+    def tables(self) -> Sequence[Table]:
+        """Tables at a terminal, below that of the limits."""
 
     def curves(self, *, plain: bool = False) -> list[str]: ...
 
@@ -203,6 +206,8 @@ def print_result(result: Reported, console: Console) -> None:
     for *cells, outcome in rows(result):
         grid.add_row(*cells, _mark(outcome))
     console.print(grid)
+    for each in result.tables():
+        console.print(fitted(each, console))
     for line in result.curves(plain=not console.encoding.startswith("utf")):
         console.print(line, soft_wrap=True)
     console.print()

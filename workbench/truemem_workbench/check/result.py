@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.table import Table
+
 from ..explain.explanation import Explanation
 from .baseline import Baseline
 from .latency import Figure, errors_figure
@@ -107,6 +109,10 @@ class Result:
         found.append(errors_figure(len(measured.failures), measured.invocations, was.errors if was else None))
         limited = {each.name.removeprefix("max-") for each in self.limits}
         return [each for each in found if each.name not in limited]
+
+    def tables(self) -> Sequence[Table]:
+        """None: one environment serves."""
+        return ()
 
     def curves(self, *, plain: bool = False) -> list[str]:
         """Curves of current, peak and duration over the judged invocations: a line each, with first and last value."""

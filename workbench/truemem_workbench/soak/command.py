@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .run import Plan
     from .tally import Tally
 
-ENDINGS = (".png", ".xml", ".json")
+ENDINGS = (".png", ".html", ".xml", ".json")
 ONCE = ("--format", "--json", "--output", "--state")
 """Options that a command to type next does not repeat."""
 ALIKE = ("--event", "--events", "--memory", "--timeout", "--env", "--python")
@@ -248,14 +248,14 @@ def _soak(
         source=resolved.source,
         line=resolved.line,
     )
-    code = places.write(result, {".png": partial(_draw, result)})
+    code = places.write(result, dict.fromkeys((".png", ".html"), partial(_draw, result)))
     return 128 + ran.signal if ran.signal else code
 
 
 def _draw(result: Result, path: Path) -> None:
-    from .picture import draw
+    from .picture import draw, write_page
 
-    draw(result, path)
+    (draw if path.suffix.lower() == ".png" else write_page)(result, path)
 
 
 def _load(context: click.Context, given: dict[str, Any]) -> LoadScript | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.table import Table
 
 from ..check.baseline import Baseline
 from ..check.latency import Figure, failed_share
@@ -15,7 +16,7 @@ from ..check.limits import LimitCheck
 from ..check.measurement import curve, end_of_log
 from ..check.result import BROKEN, KEPT, UNKNOWN
 from ..explain.explanation import Explanation
-from ..support.terminal import counted, mib
+from ..support.terminal import counted, mib, table
 from .judging import Judged
 from .limits import baseline_of, latency_of
 from .tally import EnvironmentTally, Histogram, Tally
@@ -26,9 +27,9 @@ LATE_MS = 5.0
 FOLLOWS, MOVES, LEAST_BUCKETS = 0.8, 0.2, 10
 """Latency follows memory from this rank correlation on, if both move by so much, in so many spans of time."""
 QUANTILES = (0.5, 0.95, 0.99)
-TEXTS = ("environment",)
-FIGURES = ("served", "failed", "init", "first", "last", "peak")
-LAST = ("ended",)
+FIGURES = ("served", "failed", "init ms", "first MiB", "last", "peak")
+LAST = ("finding", "end")
+MOST_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -130,21 +131,17 @@ class Result:
             return []
         return ["The function's log ends:", *(f"  {line}" for line in end_of_log(self.function_log))]
 
-    def rows(self) -> list[list[str]]:
-        """A row for each environment, with FIGURES in MiB, the init phase in ms."""
-        return [
-            [
-                each.id[:12],
-                f"{each.served:,}",
-                f"{each.failed:,}",
-                "-" if each.init_ms is None else f"{each.init_ms:,.0f}",
-                mib(each.first_mib),
-                mib(each.last_mib),
-                mib(each.peak_mib),
-                each.ended or "-",
-            ]
-            for each in self.tally.environments
-        ]
+    def tables(self) -> Sequence[Table]:
+        """A row for each environment; of many, the first ones."""
+        made = table("", ("environment",), FIGURES, LAST)
+        for each in self.tally.environments[:MOST_ROWS]:
+            finding = self.judged.by_environment.get(each.id)
+            init = "-" if each.init_ms is None else f"{each.init_ms:,.0f}"
+            held = (mib(each.first_mib), mib(each.last_mib), mib(each.peak_mib))
+            ended = f"{each.ended}, {counted(each.killed, 'kill')}" if each.killed else each.ended
+            cause = finding.cause if finding else "-"
+            made.add_row(each.id[:12], f"{each.served:,}", f"{each.failed:,}", init, *held, cause, ended)
+        return [made]
 
     def document(self) -> dict[str, object]:
         """The document for `--json`. What is not known is left out."""
