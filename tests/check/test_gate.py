@@ -135,7 +135,7 @@ def test_one_that_always_fails_is_not_measured(invoke_check: Check) -> None:
 def test_the_result_stands_whichever_output_fails(
     invoke_check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("truemem_workbench.check.outputs.write_junit", fail)

@@ -96,7 +96,7 @@ def test_a_page_names_only_options_that_there_are(page: str, commands: list[str]
         for name in words.split():
             command = command.get_command(click.Context(command), name)
         options |= {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (DOCS / f"{page}.md").read_text()))
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", (DOCS / f"{page}.md").read_text()))
     assert named - OF_OTHERS <= options
 
 

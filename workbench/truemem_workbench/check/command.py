@@ -138,7 +138,7 @@ function_options = option_group(
 @click.option(
     "--explain/--no-explain",
     default=None,
-    help="Run it again under a tracer: which lines hold what grew? [default: if it grows, or a limit is broken]",
+    help="Run it again under a tracer: which lines hold what grew? [default: if memory grows, or breaks a limit]",
 )
 @click.option(
     "--max-errors",

@@ -87,7 +87,7 @@ class Latency:
         if was is None:
             return Figure(name, "", measured)
         before: Percentile = getattr(was, name)
-        change = f" ({now.value / before.value - 1:+.0%})" if before.value else ""
+        change = f" ({100 * (now.value / before.value - 1):+,.0f} %)" if before.value else ""
         return Figure(name, f"was {ms(before.value)} ms", measured + change, now.change(before))
 
 
@@ -98,7 +98,7 @@ def ms(value: float) -> str:
 
 def failed_share(failed: int, of: int) -> str:
     """Format how many invocations failed: `3 of 240 (1.2 %)`."""
-    return f"{failed:,} of {of:,}" + (f" ({100 * failed / of:.2g} %)" if failed else "")
+    return f"{failed:,} of {of:,}" + (f" ({100 * failed / max(1, of):.2g} %)" if failed else "")
 
 
 def errors_figure(failed: int, of: int, was: float | None) -> Figure:

@@ -15,7 +15,7 @@ from ..analysis.drift import Point, judge, lives, trusted_of
 from ..analysis.finding import COUNTED, Cause, Finding
 from .baseline import AllowedGrowth, Baseline
 from .invocations import Plan
-from .latency import Latency, failed_share, ms
+from .latency import Latency, failed_share, ms, rank
 from .measurement import Measurement, Outcome, printable, undecided_peak, worst_peak
 
 HOPELESS = 100  # number of invocations without any record after which the run does not wait for records any more
@@ -29,6 +29,7 @@ UNTOLD = (
 
 ERRORS = ("errors", "max-errors")
 """Names of the check of errors: without a limit, and with one."""
+P99 = "max-p99"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Limits:
     p99_ms: float | None = None
     """Highest p99 allowed of the durations."""
     errors_percent: float | None = None
-    """How many of 100 invocations may fail. None: if one does, the result is unknown. 100: as many as want to."""
+    """How many of 100 invocations may fail. None: if one does, the result is unknown. 100: any number."""
     allowed: Collection[str] = ()
     """Causes that do not break the gate."""
 
@@ -270,7 +271,7 @@ def _errors(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
 
 def check_errors(failed: int, of: int, percent: float, last: str) -> LimitCheck:
     """Check the share of invocations that failed in this run. `last`: what the last one of them said."""
-    share = 100 * failed / of if of else 0.0
+    share = 100 * failed / max(1, of)
     measured = failed_share(failed, of)
     sentence = f"{measured} invocations failed, and {percent:g} % are allowed."
     sentence += f" The last one said: {last}." if last else ""
@@ -280,14 +281,15 @@ def check_errors(failed: int, of: int, percent: float, last: str) -> LimitCheck:
 def check_p99(latency: Latency | None, limit: float, *, unknown: int = 0) -> LimitCheck:
     """Check p99 of the durations, by its interval. `unknown`: invocations whose duration is not known. If they are
     more than 1 %, so is p99."""
-    name, allowed = "max-p99", f"{limit:g} ms"
+    name, allowed = P99, f"{limit:g} ms"
     if latency is None or 99 * unknown > latency.invocations:
         known = latency.invocations if latency else 0
-        sentence = f"p99 is unknown: the duration of {unknown} of {known + unknown} invocations is."
+        sentence = f"p99 is unknown: {unknown} of {known + unknown} invocations have no duration."
         return LimitCheck(name, allowed, "unknown", "unknown", sentence)
     p99, count = latency.p99, latency.invocations
     measured = f"{ms(p99.value)} ms ({ms(p99.low)} to {ms(p99.high)})"
-    sentence = f"p99 of {count} invocations is {measured}, and {allowed} are allowed."
+    which = f"{count} invocations, the highest," if rank(99, count) == count else f"{count} invocations"
+    sentence = f"p99 of {which} is {measured}, and {allowed} are allowed."
     check = LimitCheck(name, allowed, measured, "kept", sentence, p99.value)
     return against_interval(check, p99.low, p99.high, limit, count=count, near="p99 near the limit")
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from ..explain.explanation import Explanation
 from .baseline import Baseline
 from .latency import Figure, errors_figure
-from .limits import ERRORS, LimitCheck
+from .limits import ERRORS, P99, LimitCheck
 from .measurement import Measurement, curve
 
 KEPT, BROKEN, UNKNOWN = 0, 1, 2  # exit codes
@@ -91,8 +91,9 @@ class Result:
 
     @property
     def grows(self) -> bool:
-        """True if there is something to explain: it grows, or a limit was broken."""
-        return self.exit_code == BROKEN or self.measurement.finding.grows
+        """True if there is something to explain: it grows, or a limit of memory was broken."""
+        broken = any(each.outcome == "broken" and each.name not in (P99, *ERRORS) for each in self.limits)
+        return broken or self.measurement.finding.grows
 
     @property
     def headline(self) -> str:
