@@ -109,6 +109,7 @@ class Member:
         self.ready: asyncio.Future[None] = loop.create_future()
         """Done when its APIs are served and its init begins; an exception if it could not start."""
         self.end: asyncio.Future[End] = loop.create_future()
+        self.next_look: asyncio.TimerHandle | None = None
         self._waiting: list[Pending] = []
 
     def submit(self, pending: Pending) -> None:
@@ -136,6 +137,8 @@ class Member:
 
     def stop(self, end: End) -> None:
         """Only the first call counts."""
+        if self.next_look is not None:
+            self.next_look.cancel()
         if not self.end.done():
             self.end.set_result(end)
 
@@ -342,4 +345,4 @@ class Fleet:
                 return
             due.append(idle_until)
         if due:
-            loop.call_at(min(due), self._look, member)
+            member.next_look = loop.call_at(min(due), self._look, member)

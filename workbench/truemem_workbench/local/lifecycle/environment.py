@@ -1,7 +1,7 @@
 """The execution environment: init, invoke, freeze, reset, shutdown.
 
-One task does all of it in turn, because an environment serves one invocation at a time. A second invocation waits; the
-real service would start a second environment for it.
+One task does all of it in turn, because an environment serves one invocation at a time. A second invocation waits: it
+is `scaling` that gives it to another environment.
 
 The order of steps is that of AWS's own code (RIE rapid/handlers.go): doRuntimeDomainInit, doInvoke, handleReset. One
 thing differs: if an extension fails an invocation after its runtime is done, runtimeDone is sent once, not twice.
