@@ -10,14 +10,14 @@ from truemem.verdict import COUNTED_KIB
 
 from ..analysis.causes import find
 from ..analysis.clocks import Clock, Step, clock_of
-from ..analysis.curves import DESCRIPTORS, PROCESSES, THREADS, curves_of
+from ..analysis.curves import DESCRIPTORS, PROCESSES, THREADS, Curves, curves_of
 from ..analysis.drift import MINUTE_MS, Point
-from ..analysis.finding import Commands, Finding, most_urgent, unmeasured
+from ..analysis.finding import Cause, Commands, Finding, most_urgent, unmeasured
 from ..analysis.growth_lines import merged, named
 from ..check.limits import Rate
 from .tally import EnvironmentTally
 
-COUNTED = {"descriptors": DESCRIPTORS, "processes": PROCESSES, "threads": THREADS}
+COUNTED: dict[Cause, str] = {"descriptors": DESCRIPTORS, "processes": PROCESSES, "threads": THREADS}
 """Causes whose clock is that of a count."""
 UNCLEAR = ("none", "cache", "undecided", "page-cache")
 """Causes that do not explain growth by a clock: what looks level by invocation may rise by the minute."""
@@ -64,17 +64,24 @@ def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed:
         return Judged(finding=nothing, clock=clock_of([]), by_environment={}, per_minute=None)
     first = most_urgent([(finding, curves[name].invocations) for name, finding in found.items()])
     first = named(first, merged([profile for each in curves.values() for profile in each.profiles]), commands)
-    steps = [each.steps() for each in known]
-    if first.cause in COUNTED:
-        counts = [curves[each.id].others.get(COUNTED[first.cause], ()) for each in known]
-        steps = [_counting(each, count) for each, count in zip(steps, counts, strict=True)]
-    clock = clock_of(steps)
+    cause, clock = _clock(first, [(each.steps(), curves[each.id]) for each in known])
     return Judged(
-        finding=_with_clock(first, clock, commands, allowed),
+        finding=_with_clock(first, cause, clock, commands, allowed),
         clock=clock,
         by_environment=found,
         per_minute=_per_minute(known),
     )
+
+
+def _clock(found: Finding, seen: Sequence[tuple[list[Step], Curves]]) -> tuple[Cause, Clock]:
+    """The clock that growth follows, and of which cause that is: of a count if the finding is of one, or if it has no
+    cause and the count grows by a clock."""
+    for cause, name in COUNTED.items():
+        if found.cause == cause or (found.cause in UNCLEAR and not found.grows):
+            clock = clock_of([_counting(steps, curves.others.get(name, ())) for steps, curves in seen])
+            if clock.name or found.cause == cause:
+                return cause, clock
+    return found.cause if found.grows else "leak", clock_of([steps for steps, _ in seen])
 
 
 def _counting(steps: Sequence[Step], counts: Sequence[Point]) -> list[Step]:
@@ -83,26 +90,22 @@ def _counting(steps: Sequence[Step], counts: Sequence[Point]) -> list[Step]:
     return [step._replace(current_kib=by_number.get(step.invocation)) for step in steps]
 
 
-def _with_clock(found: Finding, clock: Clock, commands: Commands, allowed: Collection[str]) -> Finding:
+def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, allowed: Collection[str]) -> Finding:
     """The finding, which says by which clock memory grows. A clock that is not the invocation's is an answer of its own
     where the finding has none: what hardly rises by invocation may rise by the minute."""
-    if not clock.grows or (not found.grows and found.cause not in UNCLEAR) or "leak" in allowed:
+    if not clock.grows or (not found.grows and found.cause not in UNCLEAR) or cause in allowed:
         return found
-    said = clock.evidence.rstrip(".")
     if clock.name in ("", "invocation"):
-        return replace(found, evidence=[*found.evidence, said]) if found.grows else found
-    unit = COUNTED_KIB if found.cause in COUNTED else 1.0
-    what = found.cause if found.cause in COUNTED else "RSS"
-    size = f"{(clock.rate_kib or 0.0) / unit:,.3g}{'' if found.cause in COUNTED else ' KiB'}"
+        return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")]) if found.grows else found
+    rate = clock.rate_kib or 0.0
+    grown = f"{cause} grow by {rate / COUNTED_KIB:,.3g}" if cause in COUNTED else f"RSS grows by {rate:,.3g} KiB"
     at_least = f" of {clock.pause_ms / 1000:g} s or longer" if clock.pause_ms else ""
-    grow = "grow" if found.cause in COUNTED else "grows"
-    title = f"Leak by the clock: {what} {grow} by {size} with each {PER[clock.name]}{at_least}."
     return replace(
         found,
-        cause=found.cause if found.grows else "leak",
-        title=title,
+        cause=cause,
+        title=f"Leak by the clock: {grown} with each {PER[clock.name]}{at_least}.",
         holder=found.holder or "function",
-        evidence=[said, *found.evidence],
+        evidence=[clock.evidence.rstrip("."), *found.evidence],
         repair=REPAIRS[clock.name],
         next=found.next if found.line else commands.profile or commands.again,
         invocations_left=None,

@@ -1,0 +1,87 @@
+"""One answer for all environments, with the clock that growth follows."""
+
+import re
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from truemem_workbench.analysis.finding import Commands
+from truemem_workbench.soak.arrivals import schedule
+from truemem_workbench.soak.judging import Judged, judge
+from truemem_workbench.soak.tally import Tally
+
+from tests.soak.seen import BEGUN_MS, line, started
+
+COMMANDS = Commands(again="truemem soak a.py:h", profile="truemem soak a.py:h --lines")
+Level = Callable[[int, float, int], float]
+"""MiB, by invocations, minutes and pauses of a second or more so far."""
+
+
+def judged(level: Level, *, environments: int = 3, allowed: tuple[str, ...] = (), **members: object) -> Judged:
+    """Five minutes of mixed traffic, which environments share by chance."""
+    random, tally = Random(7), Tally()
+    tally.begin(0.0, BEGUN_MS)
+    counts, pauses, last = [0] * environments, [0] * environments, [0.0] * environments
+    for place in range(environments):
+        tally.change(started(str(place)))
+    for moment in schedule("mixed", 300.0, 1):
+        place = min(int(random.expovariate(1.0)), environments - 1)
+        counts[place] += 1
+        pauses[place] += moment - last[place] > 1.2
+        last[place] = moment
+        held = 40.0 + level(counts[place], moment / 60, pauses[place]) + random.gauss(0, 0.05)
+        seen = line(counts[place], moment, str(place), CurrentRSS=held, PeakRSS=held + 1, durationMs=5.0, **members)
+        tally.line(seen, str(place))
+    tally.seconds = 300.0
+    return judge(tally.environments, COMMANDS, allowed)
+
+
+def test_growth_by_the_minute_is_told_apart() -> None:
+    found = judged(lambda count, minutes, pauses: 2.0 * minutes)
+    assert found.clock.name == "minute"
+    assert found.clock.rate_kib == pytest.approx(2048, rel=0.1)
+    assert found.finding.title.startswith("Leak by the clock: RSS grows by 2")
+    assert "with each minute." in found.finding.title
+    assert found.finding.next.endswith("--lines")
+    assert found.finding.grows
+
+
+def test_growth_with_pauses_is_told_apart() -> None:
+    found = judged(lambda count, minutes, pauses: 0.25 * pauses)
+    assert found.clock.name == "pause"
+    assert re.search(r"with each pause of 1(\.5)? s or longer\.$", found.finding.title)
+    assert "The old one is still held." in found.finding.repair
+
+
+def test_growth_by_invocation_stays_an_ordinary_leak() -> None:
+    found = judged(lambda count, minutes, pauses: 0.02 * count)
+    assert found.clock.name == "invocation"
+    assert (found.finding.cause, "by the clock" in found.finding.title) == ("leak", False)
+
+
+@pytest.mark.parametrize("level", [lambda *_: 0.0, lambda count, *_: min(8.0, 0.1 * count)])
+def test_what_does_not_last_has_no_clock(level: Level) -> None:
+    found = judged(level)
+    assert not found.clock.grows
+    assert not found.finding.grows
+
+
+def test_a_leak_that_is_allowed_is_no_leak_by_the_clock() -> None:
+    found = judged(lambda count, minutes, pauses: 2.0 * minutes, allowed=("leak",))
+    assert "by the clock" not in found.finding.title
+
+
+def test_the_clock_of_descriptors_is_that_of_their_count() -> None:
+    random, tally = Random(3), Tally()
+    tally.begin(0.0, BEGUN_MS)
+    tally.change(started())
+    pauses, last = 0, 0.0
+    for number, moment in enumerate(schedule("mixed", 300.0, 1), 1):
+        pauses += moment - last > 1.2
+        last = moment
+        resources = {"descriptors": {"open": 10 + pauses, "limit": 1024}}
+        held = 40.0 + random.gauss(0, 0.05)
+        tally.line(line(number, moment, CurrentRSS=held, PeakRSS=held, durationMs=5.0, resources=resources), "a")
+    found = judge(tally.environments, COMMANDS)
+    assert (found.finding.cause, found.clock.name) == ("descriptors", "pause")
+    assert found.finding.title.startswith("Leak by the clock: descriptors grow by ")
