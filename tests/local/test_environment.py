@@ -20,9 +20,10 @@ from tests.local.conftest import APP, BOUND_S, FUNCTIONS, Start, error_of
 
 def test_the_runtime_starts_after_all_registrations(start_idle: Start) -> None:
     local = start_idle()
-    assert set(local.processes()) == {"extension:idle"}  # it prints the address as well
+    api = local.api  # the extension has printed the address
+    assert set(local.processes()) == {"extension:idle"}
 
-    own = local.api.registered("INVOKE")
+    own = api.registered("INVOKE")
     local.wait_for_line(lambda line: line.source == "function")
     local.api.next_invocation()
     assert not local.of_type("initReport")  # the extension's own `next` is missing

@@ -106,7 +106,7 @@ class Cgroup:
         return read_file(f"{self.path}/{name}").decode()
 
     def write(self, name: str, value: str) -> None:
-        descriptor = os.open(f"{self.path}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"{self.path}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
         try:
             os.write(descriptor, value.encode())
         finally:
