@@ -5,6 +5,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from truemem.verdict import COUNTED_KIB
 from truemem_workbench.analysis.finding import Commands
 from truemem_workbench.soak.arrivals import schedule
 from truemem_workbench.soak.judging import Judged, judge
@@ -71,17 +72,26 @@ def test_a_leak_that_is_allowed_is_no_leak_by_the_clock() -> None:
     assert "by the clock" not in found.finding.title
 
 
-def test_the_clock_of_descriptors_is_that_of_their_count() -> None:
+def test_descriptors_have_a_clock_of_their_own() -> None:
     random, tally = Random(3), Tally()
     tally.begin(0.0, BEGUN_MS)
     tally.change(started())
-    pauses, last = 0, 0.0
     for number, moment in enumerate(schedule("mixed", 300.0, 1), 1):
-        pauses += moment - last > 1.2
-        last = moment
-        resources = {"descriptors": {"open": 10 + pauses, "limit": 1024}}
+        resources = {"descriptors": {"open": 10 + int(moment / 3), "limit": 1024}}
         held = 40.0 + random.gauss(0, 0.05)
         tally.line(line(number, moment, CurrentRSS=held, PeakRSS=held, durationMs=5.0, resources=resources), "a")
     found = judge(tally.environments, COMMANDS)
-    assert (found.finding.cause, found.clock.name) == ("descriptors", "pause")
-    assert found.finding.title.startswith("Leak by the clock: descriptors grow by ")
+    assert (found.finding.cause, found.clock.name, found.finding.grows) == ("descriptors", "minute", True)
+    assert found.finding.title.endswith(" with each minute.")
+    assert (found.clock.rate_kib or 0) / COUNTED_KIB == pytest.approx(20, rel=0.05)
+
+
+def test_a_clock_that_is_not_told_apart_needs_more_time() -> None:
+    tally = Tally()
+    tally.begin(0.0, BEGUN_MS)
+    tally.change(started())
+    for number in range(1, 301):  # even traffic: invocations and minutes run alike
+        resources = {"descriptors": {"open": 10 + number // 3, "limit": 1024}}
+        tally.line(line(number, float(number), CurrentRSS=40.0, durationMs=5.0, resources=resources), "a")
+    found = judge(tally.environments, COMMANDS)
+    assert (found.finding.cause, found.clock.name, found.clock.grows) == ("descriptors", "", True)

@@ -79,7 +79,7 @@ def _clock(found: Finding, seen: Sequence[tuple[list[Step], Curves]]) -> tuple[C
     for cause, name in COUNTED.items():
         if found.cause == cause or (found.cause in UNCLEAR and not found.grows):
             clock = clock_of([_counting(steps, curves.others.get(name, ())) for steps, curves in seen])
-            if clock.name or found.cause == cause:
+            if clock.grows or found.cause == cause:
                 return cause, clock
     return found.cause if found.grows else "leak", clock_of([steps for steps, _ in seen])
 
@@ -95,24 +95,33 @@ def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, 
     where the finding has none: what hardly rises by invocation may rise by the minute."""
     if not clock.grows or (not found.grows and found.cause not in UNCLEAR) or cause in allowed:
         return found
-    if clock.name in ("", "invocation"):
-        return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")]) if found.grows else found
-    rate = clock.rate_kib or 0.0
-    grown = f"{cause} grow by {rate / COUNTED_KIB:,.3g}" if cause in COUNTED else f"RSS grows by {rate:,.3g} KiB"
-    at_least = f" of {clock.pause_ms / 1000:g} s or longer" if clock.pause_ms else ""
+    if found.grows and clock.name in ("", "invocation"):
+        return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")])
+    is_told = clock.name != ""
+    title = f"Leak by the clock: {_grown(cause, clock)}."
+    if not is_told:
+        what = cause if cause in COUNTED else "RSS"
+        title = f"Leak by a clock, of {what}: {clock.evidence[0].lower()}{clock.evidence[1:]}"
     return replace(
         found,
         cause=cause,
-        title=f"Leak by the clock: {grown} with each {PER[clock.name]}{at_least}.",
+        title=title,
         holder=found.holder or "function",
-        evidence=[clock.evidence.rstrip("."), *found.evidence],
-        repair=REPAIRS[clock.name],
-        next=found.next if found.line else commands.profile or commands.again,
+        evidence=[*([clock.evidence.rstrip(".")] if is_told else []), *found.evidence],
+        repair=REPAIRS.get(clock.name, ""),
+        next=(found.next if found.line else commands.profile or commands.again) if is_told else commands.longer,
         invocations_left=None,
         grows=True,
-        settled=True,
+        settled=is_told,
         pattern="growth-by-a-clock",
     )
+
+
+def _grown(cause: Cause, clock: Clock) -> str:
+    rate = clock.rate_kib or 0.0
+    grown = f"{cause} grow by {rate / COUNTED_KIB:,.3g}" if cause in COUNTED else f"RSS grows by {rate:,.3g} KiB"
+    at_least = f" of {clock.pause_ms / 1000:g} s or longer" if clock.pause_ms else ""
+    return f"{grown} with each {PER[clock.name]}{at_least}"
 
 
 def _per_minute(environments: Sequence[EnvironmentTally]) -> float | None:
