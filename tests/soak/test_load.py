@@ -141,6 +141,7 @@ def driven(folder: Path, script: str, enough: int | None = None, **options: Any)
             assert process.wait(60)
             stats = process.stats()
         local.settle()
+    assert stats is not None
     assert "gevent" not in sys.modules
     return stats, answers
 
@@ -220,7 +221,7 @@ def test_interrupt_before_the_first_request_is_no_error(tmp_path: Path) -> None:
     with LoadProcess(LoadScript(path=written(tmp_path, ENDLESS)), "http://127.0.0.1:9") as process:
         process.interrupt()
         assert process.wait(30)
-        assert process.stats() == ClientStats("Locust", 0, 0, {}, 0)
+        assert process.stats() in (None, ClientStats("Locust", 0, 0, {}, 0))
 
 
 def test_leaving_ends_every_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from .driver import Arrival
 
 TAIL = 40
 """Lines of the tool's output that are kept."""
-END_S = 5.0
+END_S = 10.0
 """How long a tool that must end may take."""
 
 
@@ -126,15 +126,16 @@ class LoadProcess:
             self._process.wait(timeout_s)
         return self._process.returncode is not None
 
-    def stats(self) -> ClientStats:
-        """What it has measured, after its end. Raises BadInput with its last line if it made no request by itself."""
+    def stats(self) -> ClientStats | None:
+        """What it has measured, after its end. None if it was interrupted too early. Else raises BadInput with its last
+        line if it has written no statistics."""
         self._reader.join(END_S)
         code = self._process.returncode
         try:
             return self._tool.stats(loads(read_text(self._stats)), code)
         except (OSError, LookupError, TypeError, ValueError):
             if self._interrupted:
-                return ClientStats(self._tool.name, 0, 0, {}, 0)
+                return None
             last = next((line.strip() for line in reversed(self._output) if line.strip()), "it printed nothing")
             raise BadInput(f"--load {self._path}: {self._tool.name} ended with code {code}: {last}") from None
 

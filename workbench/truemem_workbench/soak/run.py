@@ -149,6 +149,8 @@ def _load(script: LoadScript, local: LocalLambda, look: Callable[[], None], ran:
                 raise
             ran.notices.append(str(unread))  # what was measured here still counts
             return
+    if stats is None:
+        return
     times = ", ".join(f"p{percent} {ms:,.0f} ms" for percent, ms in stats.percentiles_ms.items())
     failed = counted(stats.failures, "failed request", "failed requests")
     ran.notices.append(f"{stats.tool} saw {counted(stats.requests, 'request')}, {failed}{', ' * bool(times)}{times}")
