@@ -1,0 +1,470 @@
+"""Which clock growth follows: invocations, minutes, long idle pauses, or requests that overlap. Pure.
+
+Each life of an environment is cut into blocks, by how far all clocks ran. What memory rises by from block to block is
+explained by how far each clock ran in between, with one rate for all environments. A clock is named if
+
+- it foretells parts that were left out of the fit better than every other clock, in nearly all random draws of parts;
+- nearly all growth is left to it where all clocks are fitted together: else there are two causes;
+- it explains the environments that served most, and the second half of lives.
+
+So growth is not told apart where two clocks run alike, as at a constant rate in one environment. A wrong clock costs a
+day's search; one that is not named costs another run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+Name = Literal["invocation", "minute", "pause", "overlap", ""]
+
+PAUSES_MS = (200, 300, 500, 700, 1_000, 1_500, 2_000, 3_000, 5_000, 7_000, 10_000, 15_000, 30_000, 60_000, 300_000)
+"""Lengths of pauses that are counted. How long a pause must be for a leak is not known before."""
+
+
+class Step(NamedTuple):
+    """One served invocation of one environment. Counts run on from the environment's start: steps may be left out."""
+
+    time_ms: float
+    """When it began, from any origin."""
+    invocation: int
+    """Number in its environment, from 1."""
+    pauses: tuple[int, ...]
+    """For each of PAUSES_MS: so many idle pauses at least so long, the one before this invocation included."""
+    overlapped: int
+    """So many invocations, this one included, ran beside another request."""
+    current_kib: float | None
+    """RSS that it left behind; None if not known."""
+    certain: bool = True
+    """False if that may contain another invocation's memory, or is of a dying process."""
+    begins: bool = False
+    """True if the processes are new: at a cold start, and first after a reset."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """The clock that growth follows."""
+
+    name: Name
+    """Empty if there is no growth that lasts, or if clocks could not be told apart."""
+    grows: bool
+    """True if memory grows, and goes on growing."""
+    rate_kib: float | None = None
+    """KiB per invocation, minute, pause, or invocation beside another one. None without a name."""
+    low_kib: float | None = None
+    """Ends of its 95 % interval."""
+    high_kib: float | None = None
+    pause_ms: float | None = None
+    """Pauses at least so long count. Only for `pause`."""
+    evidence: str
+    """A sentence."""
+    candidates: tuple[Name, ...] = ()
+    """Clocks that explain the growth about as well. Only if it grows, and none is named."""
+    traffic: str = ""
+    """What would tell these apart, a sentence."""
+
+
+MINUTE_MS = 60_000
+DROPPED = 2
+"""First readings of a life that are not looked at: what is loaded when it is first used is no growth."""
+SMOOTHED = 5
+"""Readings in a running median: it takes spikes away, and keeps every rise."""
+LEAST_READINGS = 12
+"""Readings that a life needs."""
+MOST_KIB = 1e12
+"""A larger reading is none."""
+READINGS_IN_BLOCK = 3
+MOST_BLOCKS = 64
+LEAST_BLOCKS = 5
+GROUP = 3
+"""Blocks that are left out together."""
+LEAST_GROUPS, MOST_GROUPS = 6, 96
+LEAST_EVENTS = 5
+"""Pauses, or invocations beside others, before their clock is asked about."""
+RECENT_MINUTES = 5 / 60
+"""What a busy environment holds, it holds for about so long."""
+EARLY = (0.005, 0.02, 0.06, 0.2)
+"""What warms up does so, exponentially, in one of these parts of the longest life."""
+SLOWLY = (0.5, 1.5)
+"""What fills may take so many times the longest life: a rival of the clocks that run unlike it."""
+
+# chosen by testing.clock_cases.TUNING
+DRAWS = 400
+OFTEN = 0.985
+"""So often must a clock foretell better than another one."""
+OWN, OWN_AT_LEAST = 0.75, 0.5
+"""Part of the growth that is its own, and in 95 of 100 draws at least."""
+GOES_ON = 0.4
+"""The rate in a part that must grow is this part of the whole rate."""
+PART_ABOVE_NOISE, ABOVE_NOISE = 1.3, 2.6
+"""Times its standard deviation that growth must be: in such a part, and in the whole."""
+WIDER = 1.6
+"""Intervals of draws alone are too narrow: draws keep what blocks have in common."""
+LEAST_KIB = 256.0
+"""Growth, of all environments together, that matters."""
+ALIKE = 0.97
+"""Clocks run alike if the cosine of what they ran from block to block is at least this."""
+
+INVOCATION, MINUTE, PAUSE, OVERLAP = 0, 1, 2, 2 + len(PAUSES_MS)
+"""Columns of the clocks; one for each of PAUSES_MS."""
+CLOCKS = OVERLAP + 1
+
+WORDS: dict[Name, str] = {
+    "invocation": "invocations",
+    "minute": "minutes",
+    "pause": "idle pauses",
+    "overlap": "requests beside others",
+}
+TELLS: dict[Name, str] = {
+    "invocation": "busy and quiet minutes",
+    "minute": "busy and quiet minutes",
+    "pause": "some minutes with long pauses and some without",
+    "overlap": "some requests alone and some at once",
+}
+
+
+def clock_of(environments: Sequence[Sequence[Step]]) -> Clock:
+    """Which clock the growth of all environments of one run follows. Each has its steps in order."""
+    lives = [life for steps in environments for life in _lives(steps)]
+    # whichever environment comes first, the answer is the same
+    lives.sort(key=lambda life: (*life.clocks[-1].tolist(), *life.held.tolist()))
+    rows = _Rows.of(lives)
+    if rows is None:
+        return Clock(name="", grows=False, evidence="There are too few readings to say which clock growth follows.")
+    return _judged(rows)
+
+
+# ---- lives, blocks, rows ----
+
+
+class _Life(NamedTuple):
+    """Readings of the same processes, in order."""
+
+    held: Floats
+    clocks: Floats
+    """For each reading, how far each clock ran since the life began."""
+
+
+def _lives(steps: Sequence[Step]) -> Iterator[_Life]:
+    """The lives that are long enough."""
+    starts = [0, *(at for at, step in enumerate(steps) if step.begins and at), len(steps)]
+    for first, last in pairwise(starts):
+        timed = [step for step in steps[first:last] if np.isfinite(step.time_ms)]
+        read = [step for step in timed[DROPPED:] if step.current_kib is not None and abs(step.current_kib) < MOST_KIB]
+        certain = [step for step in read if step.certain]
+        read = certain if 2 * len(certain) >= len(read) else read
+        if len(read) >= LEAST_READINGS:
+            clocks = np.array([_clocks(step) for step in (timed[0], *read)], dtype=np.float64)
+            held = np.array([step.current_kib for step in read], dtype=np.float64)
+            yield _Life(_smooth(held), np.maximum.accumulate(clocks - clocks[0], axis=0)[1:])
+
+
+def _clocks(step: Step) -> tuple[float, ...]:
+    pauses = step.pauses if len(step.pauses) == len(PAUSES_MS) else (0,) * len(PAUSES_MS)
+    return step.invocation, step.time_ms / MINUTE_MS, *pauses, step.overlapped
+
+
+def _smooth(held: Floats) -> Floats:
+    padded = np.pad(held, SMOOTHED // 2, mode="edge")
+    return np.median(np.lib.stride_tricks.sliding_window_view(padded, SMOOTHED), axis=1)
+
+
+class _Rows(NamedTuple):
+    """From one block of a life to the next, all lives one after the other."""
+
+    rise: Floats
+    """What memory rose by, KiB."""
+    ran: Floats
+    """How far each clock ran."""
+    forms: Floats
+    """How far each form of what is no clock went: of EARLY and SLOWLY by invocations and by minutes; last, activity."""
+    starts: NDArray[np.bool_]
+    """First of its life."""
+    late: NDArray[np.bool_]
+    """In the second half of its life."""
+    used: NDArray[np.bool_]
+    """In one of the lives that served most: they have half of all invocations."""
+    group: Places
+    """Rows that are left out together have the same number."""
+
+    @classmethod
+    def of(cls, lives: Sequence[_Life]) -> _Rows | None:
+        """None if there are too few."""
+        parts = []
+        longest = np.max([life.clocks[-1] for life in lives], axis=0) if lives else np.zeros(CLOCKS)
+        served = np.sort([life.clocks[-1, INVOCATION] for life in lives])[::-1]
+        for life in lives:
+            blocks = _blocks(life)
+            if len(blocks) < LEAST_BLOCKS:
+                continue
+            columns = np.column_stack([life.clocks, _forms(life, longest)])
+            moved = np.diff([columns[block].mean(axis=0) for block in blocks], axis=0)
+            at = np.arange(len(moved))
+            is_used = served[served > life.clocks[-1, INVOCATION]].sum() < served.sum() / 2
+            rise = np.diff([np.median(life.held[block]) for block in blocks])
+            parts.append((rise, moved, at == 0, at >= len(at) / 2, np.full(len(at), is_used), at))
+        if not parts:
+            return None
+        rise, moved, starts, late, used, at = (np.concatenate(part) for part in zip(*parts, strict=True))
+        size = max(GROUP, -(-len(rise) // MOST_GROUPS))
+        group = np.cumsum(np.diff(at // size, prepend=-1) != 0) - 1
+        if group[-1] + 1 < LEAST_GROUPS:
+            return None
+        return cls(rise, moved[:, :CLOCKS], moved[:, CLOCKS:], starts, late, used, group)
+
+
+def _blocks(life: _Life) -> list[Places]:
+    """The readings of each block. All clocks count alike: neither a busy minute nor a quiet one is a single block."""
+    ran = life.clocks - life.clocks[0]
+    kinds = np.column_stack([ran[:, [INVOCATION, MINUTE, OVERLAP]], ran[:, PAUSE:OVERLAP].mean(axis=1)])
+    kinds = kinds[:, kinds[-1] > 0]
+    if not kinds.shape[1]:
+        return []
+    count = min(MOST_BLOCKS, len(kinds) // READINGS_IN_BLOCK)
+    progress = (kinds / kinds[-1]).mean(axis=1)
+    number = np.minimum((progress * count).astype(np.intp), count - 1)
+    return np.split(np.arange(len(number)), np.flatnonzero(np.diff(number)) + 1)
+
+
+def _forms(life: _Life, longest: Floats) -> Floats:
+    """What else moves memory, for each reading."""
+    count, minute = life.clocks[:, INVOCATION], life.clocks[:, MINUTE]
+    filled = [
+        1 - np.exp(-life.clocks[:, clock] / max(part * longest[clock], 1e-9))
+        for part in (*EARLY, *SLOWLY)
+        for clock in (INVOCATION, MINUTE)
+    ]
+    lately = count - np.interp(minute - RECENT_MINUTES, minute, count, left=0.0)
+    return np.column_stack([*filled, np.log1p(lately)])
+
+
+# ---- fits ----
+
+
+def _nonnegative(products: Floats, columns: Sequence[int]) -> tuple[Floats, Floats]:
+    """Least squares of column 0 by `columns`, no coefficient below 0. `products` of all columns: one problem or several
+    on the first axis. Returns the coefficients, and the squares that they explain. It tries every set of columns."""
+    gram, cross = products[..., columns, :][..., columns], products[..., columns, 0]
+    scale = np.sqrt(np.maximum(np.einsum("...ii->...i", gram), 1e-30))
+    even = gram / scale[..., :, None] / scale[..., None, :] + 1e-9 * np.eye(len(columns))
+    goal = cross / scale
+    best, explains = np.zeros(cross.shape), np.zeros(cross.shape[:-1])
+    for count in range(1, len(columns) + 1):
+        for chosen in combinations(range(len(columns)), count):
+            pick = list(chosen)
+            answer = np.linalg.solve(even[..., pick, :][..., pick], goal[..., pick, None])[..., 0]
+            gain = np.sum(answer * goal[..., pick], axis=-1)
+            is_better = np.all(answer >= 0, axis=-1) & (gain > explains)
+            explains = np.where(is_better, gain, explains)
+            full = np.zeros(cross.shape)
+            full[..., pick] = answer / scale[..., pick]
+            best = np.where(is_better[..., None], full, best)
+    return best, explains
+
+
+class _Fits:
+    """The clocks that ran, fitted to the rows, in the whole (first) and in draws of its groups."""
+
+    def __init__(self, rows: _Rows) -> None:
+        self.rows, self.asked = rows, _asked(rows)
+        self.names = [_name(column) for column in self.asked]
+        early = len(EARLY) * 2
+        warm, left = self._warm(early)
+        columns = [rows.rise, rows.ran[:, self.asked], rows.forms[:, [warm, -1]], rows.forms[:, early:-1]]
+        self.table = _whitened(np.column_stack(columns), left, rows.starts)
+        self.beside = [1 + len(self.asked), 2 + len(self.asked)]
+        """Columns of what warms up and of activity: in every fit."""
+        self.groups = int(rows.group[-1]) + 1
+        self.products = self._by_group(np.ones(len(rows.rise)))
+        self.drawn = np.random.default_rng(0).multinomial(self.groups, np.full(self.groups, 1 / self.groups), DRAWS)
+        self.drawn[0] = 1
+        self.inside = np.tensordot(self.drawn, self.products, axes=1)
+
+    def _warm(self, early: int) -> tuple[int, Floats]:
+        """The form of what warms up beside which one clock explains most, and the rises that these leave."""
+        rows, most, best, left = self.rows, -1.0, 0, self.rows.rise
+        for form in range(early):
+            for column in self.asked:
+                table = np.column_stack([rows.rise, rows.ran[:, column], rows.forms[:, [form, -1]]])
+                answer, gain = _nonnegative(table.T @ table, [1, 2, 3])
+                if gain > most:
+                    most, best, left = float(gain), form, rows.rise - table[:, 1:] @ answer
+        return best, left
+
+    def _by_group(self, weights: Floats) -> Floats:
+        """Products of the table's columns, summed over the rows of each group."""
+        made = np.zeros((self.groups, self.table.shape[1], self.table.shape[1]))
+        np.add.at(made, self.rows.group, (self.table * weights[:, None])[:, :, None] * self.table[:, None, :])
+        return made
+
+    def columns(self, name: Name) -> list[int]:
+        """The table's columns of this clock: several for pauses."""
+        return [1 + at for at, each in enumerate(self.names) if each == name]
+
+    def alone(self, columns: Sequence[int]) -> tuple[Floats, Floats, Places]:
+        """The best of these columns in each draw: its rate, the squares that it explains, and which it is."""
+        rates, gains = zip(*(_nonnegative(self.inside, [column, *self.beside]) for column in columns), strict=True)
+        best = np.argmax(gains, axis=0)
+        draws = np.arange(len(best))
+        return np.array(rates)[best, draws, 0], np.array(gains)[best, draws], np.array(columns)[best]
+
+    def left_out(self, columns: Sequence[int]) -> Floats:
+        """The squares that are left in each group, foretold by the best of these columns from all other groups."""
+        others = self.products.sum(axis=0) - self.products
+        most, left = np.full(self.groups, -1.0), np.zeros(self.groups)
+        for column in columns:
+            chosen = [column, *self.beside]
+            answer, gain = _nonnegative(others, chosen)
+            own, cross = self.products[:, chosen][:, :, chosen], self.products[:, chosen, 0]
+            loss = self.products[:, 0, 0] - 2 * np.sum(answer * cross, axis=1)
+            loss += np.einsum("gi,gij,gj->g", answer, own, answer)
+            left, most = np.where(gain > most, loss, left), np.maximum(gain, most)
+        return left
+
+    def beats(self, leader: Name) -> dict[Name, float]:
+        """How often the leader foretells better than each other clock, and than what fills by that clock."""
+        own = self.left_out(self.columns(leader))
+        rivals = {name: self.columns(name) for name in dict.fromkeys(self.names) if name != leader}
+        made = {name: self._wins(own, columns) for name, columns in rivals.items()}
+        fills = range(self.beside[-1] + 1, self.table.shape[1])
+        for column in fills:
+            name: Name = "minute" if (column - fills.start) % 2 else "invocation"
+            if name != leader:
+                made[name] = min(made[name], self._wins(own, [column]))
+        return made
+
+    def _wins(self, own: Floats, columns: Sequence[int]) -> float:
+        return float(np.mean(self.drawn @ (self.left_out(columns) - own) > 0))
+
+    def part(self, column: int, which: NDArray[np.bool_]) -> tuple[float, float]:
+        """The rate in these rows alone, and its standard deviation."""
+        inside = np.tensordot(self.drawn, self._by_group(which.astype(np.float64)), axes=1)
+        rates = _nonnegative(inside, [column, self.beside[-1]])[0][:, 0]
+        return float(rates[0]), _deviation(rates)
+
+    def shares(self, name: Name) -> Floats:
+        """The part of all growth that is this clock's where all are fitted together, in each draw."""
+        fixed = [1 + at for at, each in enumerate(self.names) if each != "pause"]
+        most, shares = np.full(DRAWS, -1.0), np.zeros(DRAWS)
+        for pause in self.columns("pause") or [0]:
+            columns = [*fixed, pause] if pause else fixed
+            answer, gain = _nonnegative(self.inside, [*columns, *self.beside])
+            made = answer[:, : len(columns)] * [self.ran(column) for column in columns]
+            own = made[:, [self.names[column - 1] == name for column in columns]].sum(axis=1)
+            shares = np.where(gain > most, own / np.maximum(made.sum(axis=1), 1e-9), shares)
+            most = np.maximum(gain, most)
+        return shares
+
+    def ran(self, column: int) -> float:
+        """How far the clock of this column of the table ran, in all."""
+        return float(self.rows.ran[:, self.asked[column - 1]].sum())
+
+    def alike(self, one: Name, other: Name) -> bool:
+        """Do these clocks run alike?"""
+        whole = self.inside[0]
+        return any(
+            whole[first, second] ** 2 >= ALIKE**2 * whole[first, first] * whole[second, second]
+            for first in self.columns(one)
+            for second in self.columns(other)
+        )
+
+
+def _asked(rows: _Rows) -> list[int]:
+    """The clocks that ran. Of pauses whose counts are the same, the longest."""
+    totals, asked = rows.ran.sum(axis=0), [INVOCATION, MINUTE]
+    for column in range(OVERLAP - 1, PAUSE - 1, -1):
+        is_new = asked[-1] == MINUTE or np.any(rows.ran[:, column] != rows.ran[:, asked[-1]])
+        if totals[column] >= LEAST_EVENTS and is_new:
+            asked.append(column)
+    return [*asked, OVERLAP] if totals[OVERLAP] >= LEAST_EVENTS else asked
+
+
+def _name(column: int) -> Name:
+    names: dict[int, Name] = {INVOCATION: "invocation", MINUTE: "minute", OVERLAP: "overlap"}
+    return names.get(column, "pause")
+
+
+def _whitened(table: Floats, left: Floats, starts: NDArray[np.bool_]) -> Floats:
+    """The rows as they are for independent errors. A level that is read too high is in two rises, up and down: so
+    neighbouring errors go against each other. `left`: the errors of a first fit."""
+    power = float(np.sum(left**2))
+    memory = float(np.sum((left[1:] * left[:-1])[~starts[1:]])) / power if power else 0.0
+    memory = min(max(memory, -0.49), 0.0)
+    made, diagonal = table.copy(), 1.0
+    for at, is_first in enumerate(starts):  # solves with the Cholesky factor of that correlation
+        below = 0.0 if is_first else memory / diagonal
+        diagonal = np.sqrt(1 - below**2)
+        if below:
+            made[at] = (made[at] - below * made[at - 1]) / diagonal
+    return made
+
+
+def _deviation(rates: Floats) -> float:
+    """Standard deviation, of most: a draw that has hardly any of the clock may give any rate."""
+    low, high = np.quantile(rates, [0.16, 0.84])
+    return float(high - low) / 2
+
+
+# ---- the answer ----
+
+
+def _judged(rows: _Rows) -> Clock:
+    fits = _Fits(rows)
+    alone = {name: fits.alone(fits.columns(name)) for name in dict.fromkeys(fits.names)}
+    leader = max(alone, key=lambda name: float(alone[name][1][0]))
+    rates, _, picked = alone[leader]
+    rate, column = float(rates[0]), int(picked[0])
+    fewer = 1 + 2 / fits.groups
+    grown = rates * np.array([fits.ran(each) for each in range(1, 1 + len(fits.asked))])[picked - 1]
+    lasts = _is_clear(rate, fits.part(column, rows.late))
+    if not lasts or grown[0] < max(LEAST_KIB, ABOVE_NOISE * fewer * _deviation(grown)):
+        return Clock(name="", grows=False, evidence="Memory has no growth that lasts, by any clock.")
+    beats, shares = fits.beats(leader), fits.shares(leader)
+    is_used = rows.ran[rows.used, fits.asked[column - 1]].sum() >= LEAST_EVENTS or leader == "minute"
+    as_well = [name for name, often in beats.items() if often < OFTEN]
+    is_own = shares[0] >= OWN and np.quantile(shares, 0.05) >= OWN_AT_LEAST
+    if as_well or not is_own or not is_used or not _is_clear(rate, fits.part(column, rows.used)):
+        return _not_told(fits, leader, as_well)
+    wide = 1.96 * WIDER * fewer * _deviation(rates)
+    pause_ms = PAUSES_MS[fits.asked[column - 1] - PAUSE] if leader == "pause" else None
+    what = WORDS[leader] if pause_ms is None else f"{WORDS[leader]} of {pause_ms / 1000:g} s or longer"
+    others = _listed([WORDS[name] for name in beats])
+    return Clock(
+        name=leader,
+        grows=True,
+        rate_kib=rate,
+        low_kib=max(rate - wide, 0.0),
+        high_kib=rate + wide,
+        pause_ms=pause_ms,
+        evidence=f"Growth follows {what}: they foretell it better than {others} do, in parts that no fit has seen.",
+    )
+
+
+def _is_clear(whole: float, part: tuple[float, float]) -> bool:
+    """Does a part grow, as the whole does?"""
+    rate, deviation = part
+    return rate >= GOES_ON * whole and rate > PART_ABOVE_NOISE * deviation
+
+
+def _not_told(fits: _Fits, leader: Name, as_well: Sequence[Name]) -> Clock:
+    rivals = [name for name in dict.fromkeys(fits.names) if name != leader]
+    names = [leader, *(as_well or sorted(rivals, key=lambda name: -float(fits.shares(name)[0]))[:1])]
+    if any(fits.alike(leader, name) for name in names[1:]):
+        tells = dict.fromkeys(TELLS[name] for name in names)
+        traffic = f"Traffic that has {_listed(tells)} would tell (--rate mixed)."
+    else:
+        traffic = "A longer run would tell."
+    said = f"Memory grows, but whether by {_listed([WORDS[name] for name in names], 'or')} cannot be told"
+    return Clock(name="", grows=True, evidence=f"{said}. {traffic}", candidates=tuple(names), traffic=traffic)
+
+
+def _listed(words: Sequence[str] | dict[str, None], last: str = "and") -> str:
+    *first, end = words
+    return f"{', '.join(first)} {last} {end}" if first else end
