@@ -61,8 +61,8 @@ def preferred() -> Iterator[Path]:
 
 
 def sweep(name: str, sizes: Sequence[int], rounds: int, within: Path, *, is_local: bool) -> Swept:
-    """Invoke the handler so many times at each size. The sizes take turns, and at each size both ways do, so that all
-    see the same machine."""
+    """Invoke the handler so many times at each size, in rounds of all sizes and both ways, each in another order: so
+    all see the same machine."""
     seen = Swept()
     with ExitStack() as stack:
         ways: list[tuple[Invoke, list[tuple[float, float]]]] = []
@@ -73,7 +73,7 @@ def sweep(name: str, sizes: Sequence[int], rounds: int, within: Path, *, is_loca
                 local = stack.enter_context(_local(name, size))
                 ways.append((local, seen.local.setdefault(size, [])))
         for number in range(WARM_UP + rounds):
-            for invoke, done in ways:
+            for invoke, done in random.sample(ways, len(ways)):
                 time.sleep(random.uniform(*PAUSE_S))
                 measured = invoke()
                 if number >= WARM_UP:
