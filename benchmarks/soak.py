@@ -32,7 +32,7 @@ TRUEMEM = Path(sys.executable).with_name("truemem")
 PROMISE = 0.9
 """Share of the runs with the right cause and the right clock."""
 RATE, RATE_FOR_S, NEAR = 200, 60, 0.01
-AT_ONCE = 4
+AT_ONCE = 8
 """Requests that one environment of Managed Instances serves at once."""
 HEAD = ("handler", "check", "right", "cause", "clock", "KiB per unit", "p50, p99", "requests")
 
