@@ -29,7 +29,7 @@ def document(text: str) -> dict[str, Any]:
         (["--rate", "5/s", "--like", "log.txt"], "--rate with --like: leave one out"),
         (["--speed", "10"], "--speed 10 shortens the pauses of --like FILE. Add that, or leave it out"),
         (["--like", "/no/such.log"], "/no/such.log cannot be read: No such file or directory"),
-        (["--output", "soak.svg"], "--output soak.svg: its ending is not .png or .xml or .json. Try"),
+        (["--output", "soak.svg"], "--output soak.svg: its ending is not .png or .html or .xml or .json. Try"),
         (["--state", "/no/such/soak.state", "--rate", "1/s"], "--state /no/such/soak.state cannot be used"),
     ],
 )

@@ -38,7 +38,7 @@ def shown(spec: str, for_s: float, tally: Tally, said: str) -> RenderableType:
     for each in alive[-ROWS:]:
         made.add_row(each.id[:12], f"{each.served:,}", mib(each.last_mib), mib(each.peak_mib))
     figures = (
-        f"{tally.invocations:,} served, {failed:,} failed, {tally.throttled:,} throttled, {tally.cold:,} cold starts;"
+        f"{tally.invocations:,} served, {failed:,} failed, {tally.throttled:,} throttled, {counted(tally.cold, 'cold start')};"
         f" {counted(len(alive), 'environment')}"
     )
     head = f"{spec}: {clock_time(tally.seconds)} of {clock_time(for_s)} (Ctrl-C ends it with the report)"
