@@ -161,17 +161,20 @@ class Stretch(NamedTuple):
     length_s: float
     gap_s: float
     together: int = 1
+    varied: float = 0.2
+    """Each gap is longer or shorter by up to this part, so that nothing is periodic."""
 
 
+# chosen by `python -m benchmarks.clocks`: all clocks of growth can be told apart in five minutes
 MIXED = (
-    Stretch(15, 1 / 40),  # busy
-    Stretch(15, 1 / 4),
+    Stretch(15, 1 / 20),  # busy; with more a second, most requests would overlap
+    Stretch(15, 1 / 5),
     Stretch(15, 1.25),
-    Stretch(20, 5.5),  # long pauses
+    Stretch(25, 4.25, varied=0.4),  # long pauses of many lengths: the least that makes memory grow can be found
     Stretch(10, 1, together=8),  # bursts: more environments, or more requests in one
 )
 VARIED = 0.2
-"""Each length and gap is longer or shorter by up to this part, so that nothing is periodic."""
+"""Each stretch is longer or shorter by up to this part."""
 
 
 def _mixed(random: Random) -> Iterator[float]:
@@ -181,4 +184,4 @@ def _mixed(random: Random) -> Iterator[float]:
             end = moment + stretch.length_s * random.uniform(1 - VARIED, 1 + VARIED)
             while moment < end:
                 yield from repeat(moment, stretch.together)
-                moment += stretch.gap_s * random.uniform(1 - VARIED, 1 + VARIED)
+                moment += stretch.gap_s * random.uniform(1 - stretch.varied, 1 + stretch.varied)
