@@ -19,6 +19,7 @@ import pytest
 from botocore.config import Config
 from mypy_boto3_lambda import LambdaClient
 from truemem_workbench.local import Answer, BadInput, EnvironmentChange, Scaling, Settings, Throttled
+from truemem_workbench.local.lifecycle.journal import Journal
 from truemem_workbench.local.scaling import permit_files
 
 from tests.local.conftest import (
@@ -378,6 +379,21 @@ def test_the_tool_does_not_grow_when_nothing_is_kept(fleet: StartFleet) -> None:
     grown = objects_after(300) - before
     assert grown < 100, "less than one object in three invocations"
     assert (local.logs, local.events, local.reports) == ([], [], [])
+
+
+def test_nothing_of_an_ended_environment_stays_in_memory(fleet: StartFleet) -> None:
+    local = fleet(environments=1, age_s=0.01, keep=False)
+    for _ in range(3):
+        local.one()
+        until(lambda: not local.environment_ids)
+    until(lambda: len(local.ends()) == 3)
+    ids = {name for name, _ in local.ends()}
+
+    def kept() -> list[Journal]:
+        gc.collect()
+        return [each for each in gc.get_objects() if isinstance(each, Journal) and each.environment in ids]
+
+    until(lambda: not kept())
 
 
 def test_the_death_of_the_tool_ends_every_environment(tmp_path: Path) -> None:

@@ -36,19 +36,22 @@ def accepted() -> web.Response:
     return reply({"status": "OK"}, 202)
 
 
-@web.middleware
-async def api_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+def with_api_errors(handler: Handler) -> Handler:
     """Turn an ApiError into the answer that AWS's APIs give. An unexpected exception becomes a 500."""
-    try:
-        return await handler(request)
-    except ApiError as refusal:
-        return reply(refusal.body(), refusal.status)
-    except (web.HTTPException, ConnectionError):
-        raise
-    except Exception:
-        _log.exception("%s %s", request.method, request.path)
-        broken = errors.internal_server_error()
-        return reply(broken.body(), broken.status)
+
+    async def answered(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except ApiError as refusal:
+            return reply(refusal.body(), refusal.status)
+        except (web.HTTPException, ConnectionError):
+            raise
+        except Exception:
+            _log.exception("%s %s", request.method, request.path)
+            broken = errors.internal_server_error()
+            return reply(broken.body(), broken.status)
+
+    return answered
 
 
 async def read(request: web.Request, limit: int) -> bytes:
@@ -82,8 +85,9 @@ def bind(port: int) -> socket.socket:
 
 async def serve(bound: socket.socket, routes: list[web.RouteDef], *middlewares: Middleware) -> web.AppRunner:
     """Serve these routes at a socket, until the runner's `cleanup`."""
-    app = web.Application(middlewares=[*middlewares, api_errors], client_max_size=MAX_READ)
-    app.add_routes(routes)
+    # An environment's APIs have no middleware: aiohttp would keep the last thousand handlers, and so what has ended.
+    app = web.Application(middlewares=middlewares, client_max_size=MAX_READ)
+    app.add_routes([web.route(each.method, each.path, with_api_errors(each.handler)) for each in routes])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, auto_decompress=False)
     await runner.setup()
     await web.SockSite(runner, bound).start()
