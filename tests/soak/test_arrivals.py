@@ -142,6 +142,14 @@ def test_mixed_has_each_kind_of_traffic() -> None:
     assert moments == sorted(moments) and moments[-1] < 300
 
 
+def test_any_stretch_of_mixed_may_be_the_first() -> None:
+    """Else growth would follow the place in the cycle."""
+    firsts = [due("mixed", 30, seed=seed)[:2] for seed in range(40)]
+
+    gaps = {sum(gap > stretch.gap_s * 1.3 for stretch in MIXED) for gap in (after - first for first, after in firsts)}
+    assert len(gaps) == len(MIXED)
+
+
 def test_mixed_is_not_periodic() -> None:
     moments = due("mixed", 3000)
     firsts = [sum(1 for each in moments if begin <= each < begin + 5) for begin in range(0, 3000, 75)]
