@@ -185,7 +185,7 @@ class Others:
 
     def sawtooth(self) -> None:
         """Trees with links to their parents wait for Python's collector, which was set to run seldom."""
-        gc.set_threshold(50_000)
+        gc.set_threshold(10_000)
         tree: dict[str, object] = {"rows": fetched(300)}
         tree["itself"] = tree
 
