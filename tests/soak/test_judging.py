@@ -1,6 +1,8 @@
 """One answer for all environments, with the clock that growth follows."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from random import Random
 
@@ -95,3 +97,9 @@ def test_a_clock_that_is_not_told_apart_needs_more_time() -> None:
         tally.line(line(number, float(number), CurrentRSS=40.0, durationMs=5.0, resources=resources), "a")
     found = judge(tally.environments, COMMANDS)
     assert (found.finding.cause, found.clock.name, found.clock.grows) == ("descriptors", "", True)
+
+
+def test_numpy_has_no_threads_that_a_fork_would_end() -> None:
+    code = "import os, truemem_workbench.soak.judging; print(len(os.listdir('/proc/self/task')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"
