@@ -34,6 +34,8 @@ PROMISE = 0.9
 RATE, RATE_FOR_S, NEAR = 200, 60, 0.01
 AT_ONCE = 8
 """Requests that one environment of Managed Instances serves at once."""
+LONGEST_S = 1800
+"""A command that takes longer hangs."""
 HEAD = ("handler", "check", "right", "cause", "clock", "KiB per unit", "p50, p99", "requests")
 
 
@@ -109,8 +111,8 @@ def _handler(name: str) -> Sequence[str]:
 
 
 def _truemem(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Raises OSError unless it kept or broke its limits."""
-    done = subprocess.run([TRUEMEM, *arguments], capture_output=True, text=True, check=False)
+    """Raises OSError if it printed no result, and TimeoutExpired."""
+    done = subprocess.run([TRUEMEM, *arguments], capture_output=True, text=True, check=False, timeout=LONGEST_S)
     if done.returncode not in (0, 1) and not done.stdout:
         raise OSError(f"truemem {' '.join(arguments)}: {done.stderr.strip()[-500:]}")
     return done
