@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.soak.arrivals import MIXED, PAUSE_S, like, schedule
+from truemem_workbench.soak.command import Duration
 from truemem_workbench.support.bad_input import BadInput
 
 
@@ -58,6 +59,12 @@ def test_any_rate_is_exact_to_a_request(rate: float, for_s: float, even: bool, s
     assert moments == sorted(moments) and moments[-1] <= for_s + 1e-6
     if shape == "{0}":
         assert abs(len(moments) - rate * for_s) <= 0.5 + 0.001 * for_s
+
+
+@pytest.mark.parametrize("text", ["5..20/s", "day:5..20"])
+def test_without_a_length_a_curve_takes_the_whole_time(text: str) -> None:
+    typed = Duration().convert("2m", None, None)
+    assert list(schedule(text, typed, 1)) == list(schedule(f"{text},120s", 120.0, 1))
 
 
 def test_a_ramp_rises() -> None:

@@ -103,3 +103,14 @@ def test_numpy_has_no_threads_that_a_fork_would_end() -> None:
     code = "import os, truemem_workbench.soak.judging; print(len(os.listdir('/proc/self/task')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
+
+
+def test_memory_by_a_clock_that_is_not_told_apart() -> None:
+    tally = Tally()
+    tally.begin(0.0, BEGUN_MS)
+    tally.change(started())
+    for number in range(1, 101):  # too few for a verdict by invocation, and both clocks run alike
+        tally.line(line(number, 2.0 * number, CurrentRSS=40.0 + number / 10, PeakRSS=60.0, durationMs=5.0), "a")
+    found = judge(tally.environments, COMMANDS)
+    assert (found.clock.name, found.finding.grows, found.finding.settled) == ("", True, False)
+    assert found.finding.title.startswith("Leak by a clock, of RSS: memory grows, but whether by ")

@@ -84,17 +84,17 @@ def _total(text: str, for_s: float) -> Total:
         return lambda seconds: low * seconds
     high = float(found["high"]) / per_s
     if shape == "bursts":
-        long, period = _times(text, found["times"], "10s/60s", 2)
+        long, period = _times(text, found["times"] or "10s/60s", 2)
         if long >= period:
             raise BadInput(f"--rate {text}: bursts that never end. Try --rate {text.partition(',')[0]},10s/60s")
         return _bursts(low, high, long, period)
-    (length,) = _times(text, found["times"], f"{for_s}s", 1)
+    (length,) = [for_s] if found["times"] is None else _times(text, found["times"], 1)
     return _day(low, high, length) if shape == "day" else _ramp(low, high, length)
 
 
-def _times(text: str, given: str | None, usual: str, count: int) -> list[float]:
+def _times(text: str, given: str, count: int) -> list[float]:
     """The lengths behind the rates, in seconds."""
-    found = [re.fullmatch(rf"({_NUMBER})([smh])", each) for each in (given or usual).split("/")]
+    found = [re.fullmatch(rf"({_NUMBER})([smh])", each) for each in given.split("/")]
     times = [float(each[1]) * _UNIT_S[each[2]] for each in found if each is not None]
     if len(found) != count or len(times) != count or not all(times):
         example = "10s/60s" if count == 2 else "10m"

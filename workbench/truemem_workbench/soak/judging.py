@@ -98,8 +98,9 @@ def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, 
     if found.grows and clock.name in ("", "invocation"):
         return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")])
     is_told = clock.name != ""
-    title = f"Leak by the clock: {_grown(cause, clock)}."
-    if not is_told:
+    if is_told:
+        title = f"Leak by the clock: {_grown(cause, clock)}."
+    else:
         what = cause if cause in COUNTED else "RSS"
         title = f"Leak by a clock, of {what}: {clock.evidence[0].lower()}{clock.evidence[1:]}"
     return replace(
