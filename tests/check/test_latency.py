@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.check.baseline import Baseline, read_baseline, write_baseline
-from truemem_workbench.check.latency import PERCENTS, Latency, Percentile, interval, ms, rank
+from truemem_workbench.check.latency import PERCENTS, Latency, Percentile, failed_share, interval, ms, rank
 from truemem_workbench.check.limits import Limits, check_errors, check_p99, find, undecided
 from truemem_workbench.check.local_run import Run
 from truemem_workbench.check.measurement import FailedInvocation, Measurement
@@ -343,3 +343,10 @@ def test_a_limit_that_is_none_is_refused(invoke_check: Check, given: list[str]) 
     done = invoke_check(STEADY, *given)
     assert done.exit_code == 2
     assert f"'{given[0]}'" in done.output
+
+
+def test_a_share_has_no_power_of_ten() -> None:
+    assert failed_share(0, 240) == "0 of 240"
+    assert failed_share(3, 240) == "3 of 240 (1.2 %)"
+    assert failed_share(239, 240) == "239 of 240 (99.6 %)"
+    assert failed_share(240, 240) == "240 of 240 (100 %)"

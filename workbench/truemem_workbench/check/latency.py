@@ -96,11 +96,16 @@ def ms(value: float) -> str:
     return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f}"
 
 
+def percentage(share: float) -> str:
+    """Format a share with two digits, as `1.2 %`; all of it is `100 %`."""
+    return f"{100 * share:.{3 if share >= 0.995 else 2}g} %"
+
+
 def failed_share(failed: int, of: int) -> str:
     """Format how many invocations failed: `3 of 240 (1.2 %)`."""
-    return f"{failed:,} of {of:,}" + (f" ({100 * failed / max(1, of):.2g} %)" if failed else "")
+    return f"{failed:,} of {of:,}" + (f" ({percentage(failed / max(1, of))})" if failed else "")
 
 
 def errors_figure(failed: int, of: int, was: float | None) -> Figure:
     """How many failed. `was`: the baseline's share."""
-    return Figure("errors", "" if was is None else f"was {100 * was:.2g} %", failed_share(failed, of))
+    return Figure("errors", "" if was is None else f"was {percentage(was)}", failed_share(failed, of))

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..check.baseline import AllowedGrowth, Baseline
-from ..check.latency import Latency
+from ..check.latency import Latency, percentage
 from ..check.limits import LimitCheck, Rate, check_errors, check_growth, check_p99
 from ..check.measurement import Outcome, printable
 from ..support.terminal import counted, some
@@ -128,7 +128,7 @@ def _peak(tally: Tally, limit: float) -> LimitCheck:
 
 
 def _throttles(tally: Tally, limit: float) -> LimitCheck:
-    share = 100 * tally.throttled / max(1, tally.made)
-    outcome: Outcome = "broken" if share > limit else "kept"
+    share = tally.throttled / max(1, tally.made)
+    outcome: Outcome = "broken" if 100 * share > limit else "kept"
     sentence = f"{tally.throttled:,} of {counted(tally.made, 'request')} were throttled, and {limit:g} % are allowed."
-    return LimitCheck("max-throttles", f"{limit:g} %", f"{share:.2g} %", outcome, sentence, share)
+    return LimitCheck("max-throttles", f"{limit:g} %", percentage(share), outcome, sentence, 100 * share)
