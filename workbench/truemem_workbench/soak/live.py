@@ -37,9 +37,7 @@ def shown(spec: str, for_s: float, tally: Tally, said: str) -> RenderableType:
     made = table("", ("environment",), ("served", "current", "peak"), ())
     for each in alive[-ROWS:]:
         made.add_row(each.id[:12], f"{each.served:,}", mib(each.last_mib), mib(each.peak_mib))
-    figures = (
-        f"{tally.invocations:,} served, {failed:,} failed, {tally.throttled:,} throttled, {counted(tally.cold, 'cold start')};"
-        f" {counted(len(alive), 'environment')}"
-    )
+    served = f"{tally.invocations:,} served, {failed:,} failed, {tally.throttled:,} throttled"
+    figures = f"{served}, {counted(tally.cold, 'cold start')}; {counted(len(alive), 'environment')}"
     head = f"{spec}: {clock_time(tally.seconds)} of {clock_time(for_s)} (Ctrl-C ends it with the report)"
     return Group(Text(head, style="bold"), Text(figures), Text(latency), made, Text(said))
