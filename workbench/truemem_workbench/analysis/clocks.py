@@ -103,7 +103,7 @@ OWN, OWN_AT_LEAST = 0.75, 0.5
 """Part of the growth that is its own, and in 95 of 100 draws at least."""
 GOES_ON = 0.4
 """The rate in a part that must grow is this part of the whole rate."""
-PART_ABOVE_NOISE, ABOVE_NOISE = 1.3, 2.6
+PART_ABOVE_NOISE, ABOVE_NOISE = 1.3, 4.0
 """Times its standard deviation that growth must be: in such a part, and in the whole."""
 WIDER = 1.6
 """Intervals of draws alone are too narrow: draws keep what blocks have in common."""
