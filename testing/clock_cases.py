@@ -20,7 +20,7 @@ Floats = NDArray[np.floating]
 
 MIB = 1024.0
 TUNING = range(4000)
-SEALED = range(1_000_000, 1_004_000)
+SEALED = range(2_000_000, 2_004_000)
 """Seeds. No threshold may be chosen by those that are sealed."""
 
 MOST_KEPT = 1024
