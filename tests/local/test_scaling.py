@@ -18,7 +18,8 @@ import psutil
 import pytest
 from botocore.config import Config
 from mypy_boto3_lambda import LambdaClient
-from truemem_workbench.local import Answer, BadInput, EnvironmentChange, Scaling, Settings, Throttled
+from truemem_workbench.local import Answer, BadInput, EnvironmentChange, Scaling, Settings, Stopped, Throttled
+from truemem_workbench.local.lifecycle.environment import OnDemandEnvironment
 from truemem_workbench.local.lifecycle.journal import Journal
 from truemem_workbench.local.scaling import permit_files
 
@@ -337,6 +338,18 @@ def test_an_environment_that_cannot_start_refuses_its_request(fleet: StartFleet,
     until(local.ends)
     assert "absent" in local.ends()[0][1]
     assert local.one().error == ""
+
+
+def test_an_error_of_our_own_ends_its_environment(fleet: StartFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = fleet(environments=1)
+    before = local.one()
+    with monkeypatch.context() as patch:
+        patch.setattr(OnDemandEnvironment, "_start_clock", None)
+        with pytest.raises(Stopped):
+            local.answers(None)
+    until(local.ends)
+    assert local.ends() == [(before.environment, "'NoneType' object is not callable")]
+    assert local.one().environment != before.environment
 
 
 # --- at a terminal ----------------------------------------------------------------------------------------------------

@@ -207,16 +207,18 @@ class OnDemandEnvironment(ExecutionEnvironment):
 
     async def _end(self) -> None:
         self._stopping = True
-        self.freezer.thaw()
-        await kill_all(self.generation, self.memory)
-        self.generation.give_up()
-        waiting = [self.journal.current]
-        while not self._queue.empty():
-            waiting.append(self._queue.get_nowait())
-        for pending in waiting:
-            if pending is not None:
-                pending.refuse(STOPPED)
-        self._idle.set()
+        try:
+            self.freezer.thaw()
+            await kill_all(self.generation, self.memory)
+            self.generation.give_up()
+        finally:  # no caller waits for ever, whatever failed
+            waiting = [self.journal.current]
+            while not self._queue.empty():
+                waiting.append(self._queue.get_nowait())
+            for pending in waiting:
+                if pending is not None:
+                    pending.refuse(STOPPED)
+            self._idle.set()
 
     async def _first_init(self) -> None:
         """Run the first init. If it fails, no caller sees that: the first invocation repeats init."""
