@@ -1,5 +1,6 @@
 """One answer for all environments, with the clock that growth follows."""
 
+import math
 import re
 import subprocess
 import sys
@@ -114,3 +115,11 @@ def test_memory_by_a_clock_that_is_not_told_apart() -> None:
     found = judge(tally.environments, COMMANDS)
     assert (found.clock.name, found.finding.grows, found.finding.settled) == ("", True, False)
     assert found.finding.title.startswith("Leak by a clock, of RSS: memory grows, but whether by ")
+
+
+@pytest.mark.parametrize("full", [lambda count, minutes: count / 800, lambda count, minutes: minutes / 2])
+def test_what_fills_slowly_is_no_leak_by_the_clock(full: Callable[[int, float], float]) -> None:
+    found = judged(lambda count, minutes, pauses: 20 * (1 - math.exp(-full(count, minutes))))
+    assert (found.clock.name, found.clock.may_end) == ("", True)
+    assert (found.finding.cause, found.finding.grows, found.finding.settled) == ("undecided", False, False)
+    assert found.finding.evidence[-1].endswith(", but ever less, as a cache that fills does. A longer run would tell")

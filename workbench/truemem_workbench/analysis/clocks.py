@@ -5,7 +5,8 @@ explained by how far each clock ran in between, with one rate for all environmen
 
 - it predicts parts that were left out of the fit better than every other clock, in nearly all random draws of parts;
 - nearly all growth is left to it where all clocks are fitted together: else there are two causes;
-- it explains the environments that served most, and the second half of lives.
+- it explains the environments that served most, and the second half of lives;
+- what fills by the same clock, and so comes to an end, does not predict the growth as well.
 
 So growth is not told apart where two clocks run alike, as at a constant rate in one environment. A wrong clock costs a
 day's search; one that is not named costs another run.
@@ -53,9 +54,11 @@ class Clock:
     """The clock that growth follows."""
 
     name: Name
-    """Empty if there is no growth that lasts, or if clocks could not be told apart."""
+    """Empty if there is no growth that lasts, or if clocks could not be told apart, or it may end."""
     grows: bool
     """True if memory grows, and goes on growing."""
+    may_end: bool = False
+    """True if it grows ever less, as what fills does: then it has no name."""
     rate_kib: float | None = None
     """KiB per invocation, minute, pause, or invocation beside another one. None without a name."""
     low_kib: float | None = None
@@ -99,6 +102,8 @@ SLOWLY = (0.5, 1.5)
 DRAWS = 400
 OFTEN = 0.98
 """So often must a clock predict better than another one."""
+STRAIGHT = 0.8
+"""So often must a clock predict better than what fills by that clock: leaks by it hardly fall below 0.95."""
 OWN, OWN_AT_LEAST = 0.75, 0.5
 """Part of the growth that is its own, and in 95 of 100 draws at least."""
 GOES_ON = 0.4
@@ -128,6 +133,8 @@ TELLS: dict[Name, str] = {
     "pause": "some minutes with long pauses and some without",
     "overlap": "some requests alone and some at once",
 }
+
+LONGER = "A longer run would tell."
 
 
 def clock_of(environments: Sequence[Sequence[Step]]) -> Clock:
@@ -340,12 +347,21 @@ class _Fits:
         own = self.left_out(self.columns(leader))
         rivals = {name: self.columns(name) for name in dict.fromkeys(self.names) if name != leader}
         made = {name: self._wins(own, columns) for name, columns in rivals.items()}
-        fills = range(self.beside[-1] + 1, self.table.shape[1])
-        for column in fills:
-            name: Name = "minute" if (column - fills.start) % 2 else "invocation"
+        for name, columns in self.fills():
             if name != leader:
-                made[name] = min(made[name], self._wins(own, [column]))
+                made[name] = min(made[name], *(self._wins(own, [column]) for column in columns))
         return made
+
+    def may_fill(self, leader: Name) -> bool:
+        """Does what fills by the leader's own clock predict the growth about as well? Then it may end."""
+        own, columns = self.left_out(self.columns(leader)), dict(self.fills()).get(leader, [])
+        return any(self._wins(own, [column]) < STRAIGHT for column in columns)
+
+    def fills(self) -> Iterator[tuple[Name, list[int]]]:
+        """The table's columns of what fills by a clock."""
+        begin, end = self.beside[-1] + 1, self.table.shape[1]
+        yield "invocation", list(range(begin, end, 2))
+        yield "minute", list(range(begin + 1, end, 2))
 
     def _wins(self, own: Floats, columns: Sequence[int]) -> float:
         return float(np.mean(self.drawn @ (self.left_out(columns) - own) > 0))
@@ -439,6 +455,9 @@ def _judged(rows: _Rows) -> Clock:
     is_own = shares[0] >= OWN and np.quantile(shares, 0.05) >= OWN_AT_LEAST
     if as_well or not is_own or not is_used or not _is_clear(rate, fits.part(column, rows.used)):
         return _not_told(fits, leader, as_well)
+    if fits.may_fill(leader):
+        said = f"Memory grows by {WORDS[leader]}, but ever less, as a cache that fills does. {LONGER}"
+        return Clock(name="", grows=True, may_end=True, evidence=said, candidates=(leader,), traffic=LONGER)
     wide = 1.96 * WIDER * fewer * _deviation(rates)
     pause_ms = PAUSES_MS[fits.asked[column - 1] - PAUSE] if leader == "pause" else None
     what = WORDS[leader] if pause_ms is None else f"{WORDS[leader]} of {pause_ms / 1000:g} s or longer"
@@ -467,7 +486,7 @@ def _not_told(fits: _Fits, leader: Name, as_well: Sequence[Name]) -> Clock:
         tells = dict.fromkeys(TELLS[name] for name in names)
         traffic = f"Traffic that has {_listed(tells)} would tell (--rate mixed)."
     else:
-        traffic = "A longer run would tell."
+        traffic = LONGER
     said = f"Memory grows, but whether by {_listed([WORDS[name] for name in names], 'or')} cannot be told"
     return Clock(name="", grows=True, evidence=f"{said}. {traffic}", candidates=tuple(names), traffic=traffic)
 

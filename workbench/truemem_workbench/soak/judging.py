@@ -97,9 +97,12 @@ def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, 
         return found
     if found.grows and clock.name in ("", "invocation"):
         return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")])
+    if clock.may_end:
+        longer = commands.longer if found.cause == "undecided" else found.next
+        return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")], next=longer)
     is_told = clock.name != ""
     if is_told:
-        title = f"Leak by the clock: {_grown(cause, clock)}."
+        title = f"Leak{'' if clock.name == 'invocation' else ' by the clock'}: {_grown(cause, clock)}."
     else:
         what = cause if cause in COUNTED else "RSS"
         title = f"Leak by a clock, of {what}: {clock.evidence[0].lower()}{clock.evidence[1:]}"
