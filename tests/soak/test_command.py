@@ -11,6 +11,8 @@ from typing import Any
 
 import psutil
 import pytest
+from truemem_workbench.soak.saved import Changes, Saved
+from truemem_workbench.support.bad_input import BadInput
 
 from tests.soak.conftest import FAILING, QUICK, SLOW, Soak
 
@@ -129,3 +131,21 @@ def test_another_command_does_not_go_on_from_a_state(invoke_soak: Soak, tmp_path
     done = invoke_soak(QUICK, "--rate", "6/s", "--for", "2s", "--state", state)
     assert (done.exit_code, done.stdout) == (2, "")
     assert f"--state {state} is of a soak with" in done.stderr
+
+
+@pytest.mark.parametrize("written", [0, 1])
+def test_a_disk_that_is_full_later_loses_no_figures(
+    invoke_soak: Soak, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, written: int
+) -> None:
+    write, calls = Saved.write, iter(range(100))
+
+    def full_later(self: Saved, changes: Changes) -> None:
+        if next(calls) >= written:
+            raise BadInput("the disk is full")
+        write(self, changes)
+
+    monkeypatch.setattr(Saved, "write", full_later)
+    done = invoke_soak(QUICK, "--rate", "10/s", "--for", "5s", "--state", tmp_path / "soak.state")
+    assert "the disk is full" in done.output
+    assert ("not saved since 5 s: the disk is full" in " ".join(done.output.split())) == bool(written)
+    assert ("served" in done.stdout) == bool(written)

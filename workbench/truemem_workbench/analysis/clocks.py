@@ -102,8 +102,8 @@ SLOWLY = (0.5, 1.5)
 DRAWS = 400
 OFTEN = 0.98
 """So often must a clock predict better than another one."""
-STRAIGHT = 0.8
-"""So often must a clock predict better than what fills by that clock: leaks by it hardly fall below 0.95."""
+STRAIGHT = 0.5
+"""So often must a clock predict better than what fills by that clock."""
 OWN, OWN_AT_LEAST = 0.75, 0.5
 """Part of the growth that is its own, and in 95 of 100 draws at least."""
 GOES_ON = 0.4

@@ -103,8 +103,8 @@ def run(
         with suppress(Stopped):
             local.stop(abort=ran.signal != 0)
         if saved is not None:
-            saved.write(saved.changes(tally))
-        ran.notices = [*target.notices, *local.notices, *ran.notices]
+            look.save(saved, saved.changes(tally))
+        ran.notices = [*target.notices, *local.notices, *ran.notices, *look.unsaved]
     ran.log = [*logged] if tally.errors else []
     return ran
 
@@ -165,13 +165,28 @@ class _Look:
     def __init__(self, local: LocalLambda, tally: Tally, saved: Saved | None, watch: Watch) -> None:
         self._local, self._tally, self._saved, self._watch = local, tally, saved, watch
         self._next_s = tally.seconds
+        self._is_saved = False
+        self.unsaved: list[str] = []
+        """Since when nothing could be saved, a sentence; empty if all is."""
 
     def __call__(self) -> None:
         self._local.run(self._tick())
         if self._saved is not None and self._tally.seconds >= self._next_s:
-            self._saved.write(self._local.run(self._changes(self._saved)))
+            self.save(self._saved, self._local.run(self._changes(self._saved)))
             self._next_s = self._tally.seconds + SAVED_EVERY_S
         self._watch(self._tally)
+
+    def save(self, saved: Saved, changes: Changes) -> None:
+        """Raises BadInput if the disk does not take the first figures; a disk that is full later loses none of those
+        that are to be printed."""
+        try:
+            saved.write(changes)
+        except BadInput as refused:
+            if not self._is_saved:
+                raise
+            self.unsaved = self.unsaved or [f"not saved since {self._tally.seconds:.0f} s: {refused}"]
+        else:
+            self._is_saved, self.unsaved = True, []
 
     # in the loop, where nothing else changes the tally
 
