@@ -123,3 +123,13 @@ def test_what_fills_slowly_is_no_leak_by_the_clock(full: Callable[[int, float], 
     assert (found.clock.name, found.clock.may_end) == ("", True)
     assert (found.finding.cause, found.finding.grows, found.finding.settled) == ("undecided", False, False)
     assert found.finding.evidence[-1].endswith(", but ever less, as a cache that fills does. A longer run would tell")
+
+
+def test_the_environment_that_served_most_speaks_for_those_with_too_few() -> None:
+    tally = Tally()
+    tally.begin(0.0, BEGUN_MS)
+    for name, served in (("a", 20), ("b", 90), ("c", 40)):
+        tally.change(started(name))
+        for number in range(1, served):
+            tally.line(line(number, 2.0 * number, name, CurrentRSS=40.0, PeakRSS=41.0, durationMs=5.0), name)
+    assert judge(tally.environments, COMMANDS).finding.title.startswith("Undecided: 89 invocations can be judged")

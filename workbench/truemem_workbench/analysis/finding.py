@@ -193,10 +193,11 @@ def most_urgent(found: Sequence[tuple[Finding, int]]) -> Finding:
     """Of the findings on the environments of one function, each with its number of invocations, the one to act on.
 
     A failing environment speaks for the function only if most of all invocations are in such ones: one that failed in
-    its only invocation says little. Needs at least one finding."""
+    its only invocation says little. Of equal ones that of most invocations. Needs at least one finding."""
     failing = sum(count for finding, count in found if finding.cause == "failing")
     is_failing = 2 * failing >= sum(count for _, count in found)
-    return min((finding for finding, _ in found if is_failing or finding.cause != "failing"), key=urgency)
+    asked = [each for each in found if is_failing or each[0].cause != "failing"]
+    return min(asked, key=lambda each: (*urgency(each[0]), -each[1]))[0]
 
 
 def urgency(
