@@ -133,3 +133,16 @@ def test_the_environment_that_served_most_speaks_for_those_with_too_few() -> Non
         for number in range(1, served):
             tally.line(line(number, 2.0 * number, name, CurrentRSS=40.0, PeakRSS=41.0, durationMs=5.0), name)
     assert judge(tally.environments, COMMANDS).finding.title.startswith("Undecided: 89 invocations can be judged")
+
+
+def test_growth_by_invocation_is_as_certain_as_the_finding() -> None:
+    random, tally = Random(5), Tally()
+    tally.begin(0.0, BEGUN_MS)
+    tally.change(started())
+    for number, moment in enumerate(schedule("mixed", 120.0, 1), 1):
+        held = 20.0 + 0.1 * number + random.gauss(0, 0.05)  # a cache of so many keys would do so until it is full
+        tally.line(line(number, moment, CurrentRSS=held, PeakRSS=held, durationMs=5.0), "a")
+    found = judge(tally.environments, COMMANDS)
+    assert (found.clock.name, found.finding.cause, found.finding.settled) == ("invocation", "undecided", False)
+    assert "It is a leak, or a cache that fills" in found.finding.title
+    assert found.finding.evidence[-1].startswith("Growth follows invocations")

@@ -92,12 +92,13 @@ def _counting(steps: Sequence[Step], counts: Sequence[Point]) -> list[Step]:
 
 def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, allowed: Collection[str]) -> Finding:
     """The finding, which says by which clock memory grows. A clock that is not the invocation's is an answer of its own
-    where the finding has none: what hardly rises by invocation may rise by the minute."""
+    where the finding has none: what hardly rises by invocation may rise by the minute. Whether growth by invocation
+    ends is for the finding to say."""
     if not clock.grows or (not found.grows and found.cause not in UNCLEAR) or cause in allowed:
         return found
     if found.grows and clock.name in ("", "invocation"):
         return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")])
-    if clock.may_end:
+    if clock.may_end or (clock.name == "invocation" and found.cause == "undecided"):  # a leak, or what fills
         longer = commands.longer if found.cause == "undecided" else found.next
         return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")], next=longer)
     is_told = clock.name != ""
