@@ -205,7 +205,7 @@ def _soak(
         from .limits import Limits, find
         from .live import live
         from .result import Result
-        from .run import run
+        from .run import Watch, ignore, run
         from .saved import Saved
 
         summary = os.environ.get("GITHUB_STEP_SUMMARY")
@@ -233,7 +233,9 @@ def _soak(
     wanted = Limits(**limits)
     saved = Saved(given["state"], {"command": again}) if given["state"] else None
     with closing(saved) if saved else nullcontext(), live(target, plan.for_s) as show:
-        watch = _Watch(show, lambda tally: judge(tally.environments, commands, wanted.allowed).finding.title)
+        watch: Watch = ignore
+        if show is not None:
+            watch = _Watch(show, lambda tally: judge(tally.environments, commands, wanted.allowed).finding.title)
         ran = run(resolved, traffic, payloads, plan, saved, watch)
     judged = judge(ran.tally.environments, commands, wanted.allowed)
     result = Result(

@@ -21,6 +21,8 @@ COUNTED: dict[Cause, str] = {"descriptors": DESCRIPTORS, "processes": PROCESSES,
 """Causes whose clock is that of a count."""
 UNCLEAR = ("none", "cache", "undecided", "page-cache")
 """Causes that do not explain growth by a clock: what looks level by invocation may rise by the minute."""
+LEAST_KIB = 1024.0
+"""Without a clock that is named, less is no growth: a warm-up may end after a short soak."""
 PER = {"invocation": "invocation", "minute": "minute", "pause": "pause", "overlap": "invocation beside another"}
 REPAIRS = {
     "minute": "Look at what runs by the clock: timers, threads, caches with a time to live, connections that age.",
@@ -81,7 +83,16 @@ def _clock(found: Finding, seen: Sequence[tuple[list[Step], Curves]]) -> tuple[C
             clock = clock_of([_counting(steps, curves.others.get(name, ())) for steps, curves in seen])
             if clock.grows or found.cause == cause:
                 return cause, clock
-    return found.cause if found.grows else "leak", clock_of([steps for steps, _ in seen])
+    clock = clock_of([steps for steps, _ in seen])
+    if not clock.name and max(_span(steps) for steps, _ in seen) < LEAST_KIB:
+        clock = replace(clock, grows=False)
+    return found.cause if found.grows else "leak", clock
+
+
+def _span(steps: Sequence[Step]) -> float:
+    """KiB between the lowest and the highest reading."""
+    held = [step.current_kib for step in steps if step.current_kib is not None]
+    return max(held, default=0.0) - min(held, default=0.0)
 
 
 def _counting(steps: Sequence[Step], counts: Sequence[Point]) -> list[Step]:

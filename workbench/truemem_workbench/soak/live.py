@@ -19,11 +19,11 @@ ROWS = 12
 
 
 @contextmanager
-def live(spec: str, for_s: float) -> Iterator[Callable[[Tally, str], None]]:
-    """A view on stderr, if that is a terminal. Yields what draws it anew: of the figures, and the finding so far."""
+def live(spec: str, for_s: float) -> Iterator[Callable[[Tally, str], None] | None]:
+    """A view on stderr. Yields what draws it anew, of the figures and the finding so far; None without a terminal."""
     stderr = console(stderr=True)
     if not stderr.is_terminal:
-        yield lambda tally, said: None
+        yield None
         return
     with Live(console=stderr, auto_refresh=False, transient=True) as view:
         yield lambda tally, said: view.update(shown(spec, for_s, tally, said), refresh=True)

@@ -159,6 +159,7 @@ class Result:
             "coldStarts": tally.cold,
             "errors": {"count": sum(tally.errors.values()), "byType": dict(tally.errors)},
             "latencyMs": percentiles(tally.latency),
+            "lateMs": percentiles(tally.late_ms),
             "latencyFollowsMemory": latency_follows_memory(tally) != "",
             "finding": finding,
             "environments": [_environment(each, judged) for each in tally.environments],

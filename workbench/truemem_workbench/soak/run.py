@@ -37,6 +37,10 @@ Watch = Callable[[Tally], None]
 """Gets the figures so far every LOOK_S, in the caller's thread."""
 
 
+def ignore(tally: Tally) -> None:
+    """Watch nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """How the function is run."""

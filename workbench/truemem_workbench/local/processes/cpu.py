@@ -31,6 +31,10 @@ class Cpu:
         """Kill the remaining processes, and remove the group."""
 
 
+LOW: dict[int, str] = {1: "64", 2: "6"}
+"""A sixteenth of the usual weight, by the version of cgroups."""
+
+
 class CgroupCpu(Cpu):
     """Limits CPU with a cgroup: `cpu.cfs_quota_us` of v1, or `cpu.max`. It begins throttled."""
 
@@ -43,6 +47,8 @@ class CgroupCpu(Cpu):
         self._shared = shared
         if group.version == 1:
             group.write("cpu.cfs_period_us", str(PERIOD_US))
+        # On a busy machine our own process must go first: requests wait for it, whatever environments compute.
+        group.write("cpu.shares" if group.version == 1 else "cpu.weight", LOW[group.version])
         self.throttle()
 
     def add(self, pid: int) -> None:
