@@ -125,9 +125,18 @@ def test_a_killed_soak_goes_on_from_its_state(tmp_path: Path) -> None:
     assert 120 <= seen["asked"] <= 180
 
 
+def test_a_soak_at_its_end_leaves_no_state_behind(invoke_soak: Soak, tmp_path: Path) -> None:
+    state = tmp_path / "soak.state"
+    for _ in range(2):  # the second one begins anew
+        done = invoke_soak(QUICK, "--rate", "5/s", "--for", "2s", "--state", state)
+        assert done.exit_code == 2  # too few to judge
+        assert "interrupted" not in done.output
+        assert not state.exists()
+
+
 def test_another_command_does_not_go_on_from_a_state(invoke_soak: Soak, tmp_path: Path) -> None:
     state = tmp_path / "soak.state"
-    assert invoke_soak(QUICK, "--rate", "5/s", "--for", "2s", "--state", state).exit_code == 2  # too few to judge
+    Saved(state, {"command": "truemem soak another"}).close()
     done = invoke_soak(QUICK, "--rate", "6/s", "--for", "2s", "--state", state)
     assert (done.exit_code, done.stdout) == (2, "")
     assert f"--state {state} is of a soak with" in done.stderr

@@ -251,6 +251,8 @@ def _soak(
         line=resolved.line,
     )
     code = places.write(result, dict.fromkeys((".png", ".html"), partial(_draw, result)))
+    if saved and not ran.signal:
+        saved.discard()  # else the same command would show these figures again
     return 128 + ran.signal if ran.signal else code
 
 
