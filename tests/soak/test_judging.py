@@ -16,7 +16,12 @@ from truemem_workbench.soak.tally import Tally
 
 from tests.soak.seen import BEGUN_MS, line, started
 
-COMMANDS = Commands(again="truemem soak a.py:h", profile="truemem soak a.py:h --lines")
+COMMANDS = Commands(
+    again="truemem soak a.py:h",
+    longer="truemem soak a.py:h --rate 1/s --for 600s",
+    mixed="truemem soak a.py:h --for 600s",
+    profile="truemem soak a.py:h --lines",
+)
 Level = Callable[[int, float, int], float]
 """MiB, by invocations, minutes and pauses of a second or more so far."""
 
@@ -115,6 +120,7 @@ def test_memory_by_a_clock_that_is_not_told_apart() -> None:
     found = judge(tally.environments, COMMANDS)
     assert (found.clock.name, found.finding.grows, found.finding.settled) == ("", True, False)
     assert found.finding.title.startswith("Leak by a clock, of RSS: memory grows, but whether by ")
+    assert "(--rate mixed)" in found.finding.title and found.finding.next == COMMANDS.mixed
 
 
 @pytest.mark.parametrize("full", [lambda count, minutes: count / 800, lambda count, minutes: minutes / 2])

@@ -26,6 +26,8 @@ class Commands:
     again: str
     """Measures once more."""
     longer: str = ""
+    mixed: str = ""
+    """Sends traffic that tells clocks of growth apart."""
     profile: str = ""
     """Has the function name the line where it runs."""
     lines: str = ""

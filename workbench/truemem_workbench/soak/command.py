@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 ENDINGS = (".png", ".html", ".xml", ".json")
 ONCE = ("--format", "--json", "--output", "--state")
 """Options that a command to type next does not repeat."""
+TRAFFIC = ("--rate", "--like", "--speed", "--load", "--users", "--spawn-rate", "--for")
+"""Options that say which traffic, without which it is mixed."""
 ALIKE = ("--event", "--events", "--memory", "--timeout", "--env", "--python")
 """Options that `truemem check` has as well."""
 PERCENT = Finite(min=0, max=100)
@@ -226,6 +228,7 @@ def _soak(
         commands,
         again=again,
         longer=twice,
+        mixed=f"{typed(context, 'truemem soak', but=(*ONCE, *TRAFFIC))} --for {2 * given['for_s']:.0f}s",
         profile=f"{again} --lines",
         smaller_heap=f"{again} --env",
         size=commands.sweep,

@@ -9,7 +9,7 @@ from typing import Literal
 from truemem.verdict import COUNTED_KIB
 
 from ..analysis.causes import find
-from ..analysis.clocks import Clock, Step, clock_of
+from ..analysis.clocks import LONGER, Clock, Step, clock_of
 from ..analysis.curves import DESCRIPTORS, PROCESSES, THREADS, Curves, curves_of
 from ..analysis.drift import MINUTE_MS, Point
 from ..analysis.finding import Cause, Commands, Finding, most_urgent, unmeasured
@@ -118,6 +118,7 @@ def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, 
     else:
         what = cause if cause in COUNTED else "RSS"
         title = f"Leak by a clock, of {what}: {clock.evidence[0].lower()}{clock.evidence[1:]}"
+    telling = commands.longer if clock.traffic == LONGER else commands.mixed
     return replace(
         found,
         cause=cause,
@@ -125,7 +126,7 @@ def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, 
         holder=found.holder or "function",
         evidence=[*([clock.evidence.rstrip(".")] if is_told else []), *found.evidence],
         repair=REPAIRS.get(clock.name, ""),
-        next=(found.next if found.line else commands.profile or commands.again) if is_told else commands.longer,
+        next=(found.next if found.line else commands.profile or commands.again) if is_told else telling,
         invocations_left=None,
         grows=True,
         settled=is_told,
