@@ -152,3 +152,15 @@ def test_growth_by_invocation_is_as_certain_as_the_finding() -> None:
     assert (found.clock.name, found.finding.cause, found.finding.settled) == ("invocation", "undecided", False)
     assert "It is a leak, or a cache that fills" in found.finding.title
     assert found.finding.evidence[-1].startswith("Growth follows invocations")
+
+
+def test_a_constant_rate_at_random_wants_other_traffic() -> None:
+    random, tally = Random(2), Tally()
+    tally.begin(0.0, BEGUN_MS)
+    tally.change(started())
+    for number, moment in enumerate(schedule("5/s", 60.0, 2), 1):
+        held = 40.0 + 0.05 * moment + random.gauss(0, 0.05)
+        tally.line(line(number, moment, CurrentRSS=held, PeakRSS=held, durationMs=5.0), "a")
+    found = judge(tally.environments, COMMANDS)
+    assert set(found.clock.candidates) >= {"invocation", "minute"}
+    assert found.finding.next == COMMANDS.mixed

@@ -114,7 +114,7 @@ WIDER = 1.6
 """Intervals of draws alone are too narrow: draws keep what blocks have in common."""
 LEAST_KIB = 256.0
 """Growth, of all environments together, that matters."""
-ALIKE = 0.97
+ALIKE = 0.85
 """Clocks run alike if the cosine of what they ran from block to block is at least this."""
 
 INVOCATION, MINUTE, PAUSE, OVERLAP = 0, 1, 2, 2 + len(PAUSES_MS)

@@ -229,7 +229,7 @@ def _soak(
         again=again,
         longer=twice,
         mixed=f"{typed(context, 'truemem soak', but=(*ONCE, *TRAFFIC))} --for {2 * given['for_s']:.0f}s",
-        profile=f"{again} --lines",
+        profile=again if plan.names_lines else f"{again} --lines",
         smaller_heap=f"{again} --env",
         size=commands.sweep,
     )
