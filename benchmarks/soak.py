@@ -213,7 +213,8 @@ def main(runs: int, other_runs: int, length: str, at_once: int, names: tuple[str
         f" {rated['throttles']:,} were throttled."
     )
     note = (
-        f"{runs} runs of each leak and {other_runs} of the others, {length} each, {at_once} at the same time, with the usual traffic. Right: the cause and the clock"
+        f"{runs} runs of each leak and {other_runs} of the others, {length} each, {at_once} at the same time, with the"
+        " usual traffic. Right: the cause and the clock"
         " of a leak, and that what does not leak passes. `check`: what `truemem check` says of the same handler."
         " Latency: of the run with the highest p99."
     )

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -14,7 +15,7 @@ from truemem_workbench.soak.arrivals import schedule
 from truemem_workbench.soak.judging import Judged, judge
 from truemem_workbench.soak.tally import Tally
 
-from tests.soak.seen import BEGUN_MS, line, started
+from tests.soak.seen import BEGUN_MS, arrival, line, started
 
 COMMANDS = Commands(
     again="truemem soak a.py:h",
@@ -75,6 +76,17 @@ def test_what_does_not_last_has_no_clock(level: Level) -> None:
     assert not found.finding.grows
 
 
+def test_what_fails_before_a_record_is_run_alone_next() -> None:
+    tally = Tally()
+    tally.begin(0.0, BEGUN_MS)
+    tally.change(started())
+    tally.add(arrival(1.0, error="Runtime.ImportModuleError: no module"))
+    found = judge(tally.environments, replace(COMMANDS, log="truemem local run a.py:h --event '{}'")).finding
+    assert found.paragraph() == (
+        "1 invocation failed, and none has a record. Next: truemem local run a.py:h --event '{}'"
+    )
+
+
 def test_a_leak_that_is_allowed_is_no_leak_by_the_clock() -> None:
     found = judged(lambda count, minutes, pauses: 2.0 * minutes, allowed=("leak",))
     assert "by the clock" not in found.finding.title
@@ -92,6 +104,18 @@ def test_descriptors_have_a_clock_of_their_own() -> None:
     assert (found.finding.cause, found.clock.name, found.finding.grows) == ("descriptors", "minute", True)
     assert found.finding.title.endswith(" with each minute.")
     assert (found.clock.rate_kib or 0) / COUNTED_KIB == pytest.approx(20, rel=0.05)
+
+
+def test_a_leak_that_rss_hides_has_no_known_clock() -> None:
+    tally = Tally()
+    tally.begin(0.0, BEGUN_MS)
+    tally.change(started())
+    for number in range(1, 1100):
+        heap = {"inUse": 10 + number * 0.02, "held": 60 - number * 0.02, "mapped": 0.0}
+        tally.line(line(number, float(number), CurrentRSS=90.0, durationMs=5.0, heap=heap), "a")
+    found = judge(tally.environments, COMMANDS)
+    assert (found.finding.cause, found.finding.hidden, found.clock.grows) == ("leak", True, False)
+    assert found.finding.evidence[-1] == "whether it follows invocations or a clock is not known yet"
 
 
 def test_a_clock_that_is_not_told_apart_needs_more_time() -> None:

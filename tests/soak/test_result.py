@@ -86,6 +86,15 @@ def test_out_of_memory_breaks_the_soak() -> None:
     assert made.exit_code == 1
 
 
+def test_an_invocation_that_was_killed_had_all_memory() -> None:
+    tally = soaked()
+    tally.environments[0].limit_mib = 256.0
+    tally.change(reset("out of memory"))
+    made = result(tally, peak_mib=100.0)
+    (peak,) = (each for each in made.limits if each.name == "max-peak")
+    assert (peak.outcome, peak.measured) == ("broken", "256.0 MiB")
+
+
 def test_nothing_served_decides_nothing() -> None:
     made = result(soaked(()))
     assert (made.exit_code, outcomes(made)) == (2, {"growth": "unknown", "max-errors": "unknown"})

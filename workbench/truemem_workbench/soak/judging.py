@@ -15,6 +15,7 @@ from ..analysis.drift import MINUTE_MS, Point
 from ..analysis.finding import Cause, Commands, Finding, most_urgent, unmeasured
 from ..analysis.growth_lines import merged, named
 from ..check.limits import Rate
+from ..support.terminal import counted
 from .tally import EnvironmentTally
 
 COUNTED: dict[Cause, str] = {"descriptors": DESCRIPTORS, "processes": PROCESSES, "threads": THREADS}
@@ -23,6 +24,7 @@ UNCLEAR = ("none", "cache", "undecided", "page-cache")
 """Causes that do not explain growth by a clock: what looks level by invocation may rise by the minute."""
 LEAST_KIB = 1024.0
 """Without a clock that is named, less is no growth: a warm-up may end after a short soak."""
+UNKNOWN = "whether it follows invocations or a clock is not known yet"
 PER = {"invocation": "invocation", "minute": "minute", "pause": "pause", "overlap": "invocation beside another"}
 REPAIRS = {
     "minute": "Look at what runs by the clock: timers, threads, caches with a time to live, connections that age.",
@@ -63,6 +65,9 @@ def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed:
     found = {name: find(each, commands, allowed=allowed) for name, each in curves.items()}
     if not found:
         nothing = unmeasured("No invocation has a record.", commands)
+        if failed := sum(each.failed for each in environments):
+            title = f"{counted(failed, 'invocation')} failed, and none has a record."
+            nothing = unmeasured(title, replace(commands, again=commands.log or commands.again))
         return Judged(finding=nothing, clock=clock_of([]), by_environment={}, per_minute=None)
     first = most_urgent([(finding, curves[name].invocations) for name, finding in found.items()])
     first = named(first, merged([profile for each in curves.values() for profile in each.profiles]), commands)
@@ -105,6 +110,8 @@ def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, 
     """The finding, which says by which clock memory grows. A clock that is not the invocation's is an answer of its own
     where the finding has none: what hardly rises by invocation may rise by the minute. Whether growth by invocation
     ends is for the finding to say."""
+    if found.grows and not clock.grows and cause not in allowed:
+        return replace(found, evidence=[*found.evidence, UNKNOWN])
     if not clock.grows or (not found.grows and found.cause not in UNCLEAR) or cause in allowed:
         return found
     if found.grows and clock.name in ("", "invocation"):
@@ -116,8 +123,8 @@ def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, 
     if is_told:
         title = f"Leak{'' if clock.name == 'invocation' else ' by the clock'}: {_grown(cause, clock)}."
     else:
-        what = cause if cause in COUNTED else "RSS"
-        title = f"Leak by a clock, of {what}: {clock.evidence[0].lower()}{clock.evidence[1:]}"
+        what, grow = (cause, "they grow") if cause in COUNTED else ("RSS", "memory grows")
+        title = f"Leak by a clock, of {what}: {clock.evidence.replace('Memory grows', grow, 1)}"
     telling = commands.longer if clock.traffic == LONGER else commands.mixed
     return replace(
         found,

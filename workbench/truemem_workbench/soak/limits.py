@@ -120,6 +120,8 @@ def _errors(tally: Tally, limit: float) -> LimitCheck:
 
 def _peak(tally: Tally, limit: float) -> LimitCheck:
     peaks = [each.peak_mib for each in tally.environments if each.peak_mib is not None]
+    # one that was killed for memory had all of it, whatever its last lines say
+    peaks += [each.limit_mib for each in tally.environments if each.killed and each.limit_mib is not None]
     if not peaks:
         return LimitCheck("max-peak", f"{limit:g} MiB", "unknown", "unknown", "No peak was measured.")
     outcome: Outcome = "broken" if max(peaks) > limit else "kept"

@@ -65,7 +65,7 @@ class Result:
         tally, latency, was = self.tally, latency_of(self.tally), self.was
         found = latency.figures(was.latency if was else None) if latency else []
         found.append(Figure("throttles", "", failed_share(tally.throttled, tally.made)))
-        found.append(Figure("cold starts", "", f"{tally.cold:,}"))
+        found.append(Figure("cold starts", "", f"{counted(tally.cold, 'request')} waited for an init"))
         limited = {each.name.removeprefix("max-") for each in self.limits}
         return [each for each in found if each.name not in limited]
 
