@@ -155,7 +155,7 @@ def test_what_fills_slowly_is_no_leak_by_the_clock(full: Callable[[int, float], 
     assert found.finding.evidence[-1].endswith(", but ever less, as a cache that fills does. A longer run would tell")
 
 
-def test_the_environment_that_served_most_speaks_for_those_with_too_few() -> None:
+def test_of_several_with_too_few_the_busiest_speaks() -> None:
     tally = Tally()
     tally.begin(0.0, BEGUN_MS)
     for name, served in (("a", 20), ("b", 90), ("c", 40)):

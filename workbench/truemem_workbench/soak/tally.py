@@ -128,7 +128,7 @@ class KeptLines:
 
     seen: int = 0
     stride: int = 1
-    """Every so manieth line is kept."""
+    """One line of so many is kept."""
     pinned: int = 0
     kept: dict[int, Kept] = field(default_factory=dict)
     """By place among all lines."""
