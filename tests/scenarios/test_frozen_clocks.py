@@ -67,7 +67,7 @@ class Clocks:
 def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
     with tempfile.TemporaryDirectory(prefix="truemem-clocks-") as folder:
         made = Clocks(Path(folder))
-        shifted = SimpleNamespace(time=made.time, perf_counter=time.perf_counter, monotonic=time.monotonic)
+        shifted = SimpleNamespace(**{**vars(time), "time": made.time})
         for module in ("journal", "environment", "launcher"):
             monkeypatch.setattr(f"truemem_workbench.local.lifecycle.{module}.time", shifted)
         yield made
