@@ -87,6 +87,28 @@ def test_what_fails_before_a_record_is_run_alone_next() -> None:
     )
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_cache_that_fills_late_where_little_is_served_is_no_leak(seed: int) -> None:
+    """By second of the minute's half: full after 30 s where requests come all the time, after many pauses elsewhere."""
+    random, tally, counts = Random(seed), Tally(), [0] * 8
+    tally.begin(0.0, BEGUN_MS)
+    keys: list[set[int]] = [set() for _ in counts]
+    for place in range(len(counts)):
+        tally.change(started(str(place)))
+    busy_until = [0.0] * len(counts)
+    for moment in schedule("mixed", 240.0, seed):
+        place = next((each for each, until in enumerate(busy_until) if until <= moment), 0)
+        busy_until[place] = moment + 0.06
+        counts[place] += 1
+        keys[place].add(int(moment) % 30)
+        held = 40.0 + 0.5 * len(keys[place]) + random.gauss(0, 0.05)
+        seen = line(counts[place], moment, str(place), CurrentRSS=held, PeakRSS=held + 1, durationMs=50.0)
+        tally.line(seen, str(place))
+    found = judge(tally.environments, COMMANDS)
+    assert found.clock.may_end or not found.clock.grows
+    assert not found.finding.grows
+
+
 def test_a_leak_that_is_allowed_is_no_leak_by_the_clock() -> None:
     found = judged(lambda count, minutes, pauses: 2.0 * minutes, allowed=("leak",))
     assert "by the clock" not in found.finding.title

@@ -134,6 +134,10 @@ TELLS: dict[Name, str] = {
     "overlap": "some requests alone and some at once",
 }
 
+ENDS = 5
+"""Readings at each end and in the middle, of which the median counts."""
+STOPPED = 0.15
+"""Growth has stopped if less than this part of it is in the second half of the time."""
 LONGER = "A longer run would tell."
 
 
@@ -145,7 +149,20 @@ def clock_of(environments: Sequence[Sequence[Step]]) -> Clock:
     rows = _Rows.of(lives)
     if rows is None:
         return Clock(name="", grows=False, evidence="There are too few readings to say which clock growth follows.")
-    return _judged(rows)
+    found = _judged(rows)
+    if found.grows and not found.may_end and _has_stopped(max(lives, key=lambda life: life.clocks[-1, INVOCATION])):
+        said = f"Memory grows, but hardly any more in the environment that served most, as a cache that fills. {LONGER}"
+        return Clock(name="", grows=True, may_end=True, evidence=said, candidates=found.candidates, traffic=LONGER)
+    return found
+
+
+def _has_stopped(life: _Life) -> bool:
+    """Has hardly anything grown in the second half of the time?"""
+    minutes = life.clocks[:, MINUTE]
+    middle = int(np.searchsorted(minutes, (minutes[0] + minutes[-1]) / 2))
+    at = [0, min(max(middle, ENDS), len(minutes) - 2 * ENDS), len(minutes) - ENDS]
+    before, half, after = (float(np.median(life.held[place : place + ENDS])) for place in at)
+    return after - half < STOPPED * max(after - before, LEAST_KIB)
 
 
 # ---- lives, blocks, rows ----
