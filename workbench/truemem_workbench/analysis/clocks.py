@@ -150,17 +150,27 @@ def clock_of(environments: Sequence[Sequence[Step]]) -> Clock:
     if rows is None:
         return Clock(name="", grows=False, evidence="There are too few readings to say which clock growth follows.")
     found = _judged(rows)
-    if found.grows and not found.may_end and _has_stopped(max(lives, key=lambda life: life.clocks[-1, INVOCATION])):
+    busiest = max(lives, key=lambda life: life.clocks[-1, INVOCATION])
+    names = found.candidates or (found.name,)
+    if found.grows and not found.may_end and all(_has_stopped(busiest, _column(name, found)) for name in names):
         said = f"Memory grows, but hardly any more in the environment that served most, as a cache that fills. {LONGER}"
         return Clock(name="", grows=True, may_end=True, evidence=said, candidates=found.candidates, traffic=LONGER)
     return found
 
 
-def _has_stopped(life: _Life) -> bool:
-    """Has hardly anything grown in the second half of the time?"""
-    minutes = life.clocks[:, MINUTE]
-    middle = int(np.searchsorted(minutes, (minutes[0] + minutes[-1]) / 2))
-    at = [0, min(max(middle, ENDS), len(minutes) - 2 * ENDS), len(minutes) - ENDS]
+def _column(name: Name, found: Clock) -> int:
+    """The column of a clock; of pauses those of the length that was found, or of a second."""
+    columns: dict[Name, int] = {"invocation": INVOCATION, "minute": MINUTE, "overlap": OVERLAP}
+    return columns.get(name, PAUSE + PAUSES_MS.index(int(found.pause_ms or 1_000)))
+
+
+def _has_stopped(life: _Life, column: int) -> bool:
+    """Has hardly anything grown in the second half of what this clock ran?"""
+    ran = life.clocks[:, column]
+    if ran[-1] - ran[0] < (0 if column == MINUTE else LEAST_EVENTS):
+        return False
+    middle = int(np.searchsorted(ran, (ran[0] + ran[-1]) / 2))
+    at = [0, min(max(middle, ENDS), len(ran) - 2 * ENDS), len(ran) - ENDS]
     before, half, after = (float(np.median(life.held[place : place + ENDS])) for place in at)
     return after - half < STOPPED * max(after - before, LEAST_KIB)
 
