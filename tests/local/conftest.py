@@ -16,9 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
+import boto3
 import psutil
 import pytest
 import requests
+from botocore.config import Config
+from mypy_boto3_lambda import LambdaClient
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.local import Function, Invocation, LocalLambda, LogLine, Settings
 from truemem_workbench.support import exit_codes
@@ -300,3 +303,15 @@ needs_cgroups = pytest.mark.skipif(
 needs_cgroup_v1 = pytest.mark.skipif(
     not can_make_cgroups("memory", version=1), reason="no cgroup v1, which alone lets its peak begin anew"
 )
+
+
+def client_of(local: Local) -> LambdaClient:
+    """boto3's client, which asks once."""
+    return boto3.client(
+        "lambda",
+        endpoint_url=local.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+        config=Config(retries={"max_attempts": 0}),
+    )

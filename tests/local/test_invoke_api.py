@@ -3,13 +3,11 @@
 import base64
 import json
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 from mypy_boto3_lambda import LambdaClient
 
-from tests.local.conftest import Local, Start
+from tests.local.conftest import Local, Start, client_of
 
 
 @pytest.fixture
@@ -19,14 +17,7 @@ def local(start: Start) -> Local:
 
 @pytest.fixture
 def client(local: Local) -> LambdaClient:
-    return boto3.client(
-        "lambda",
-        endpoint_url=local.endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="local",
-        aws_secret_access_key="local",
-        config=Config(retries={"max_attempts": 0}),
-    )
+    return client_of(local)
 
 
 ACCOUNT = "123456789012:function:mine"

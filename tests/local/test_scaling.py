@@ -13,11 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import psutil
 import pytest
-from botocore.config import Config
-from mypy_boto3_lambda import LambdaClient
 from truemem_workbench.local import Answer, BadInput, EnvironmentChange, Scaling, Settings, Stopped, Throttled
 from truemem_workbench.local.lifecycle.environment import OnDemandEnvironment
 from truemem_workbench.local.lifecycle.journal import Journal
@@ -31,6 +28,7 @@ from tests.local.conftest import (
     Local,
     LocalRun,
     cgroups_of,
+    client_of,
     function_at,
     has_ended,
     needs_cgroups,
@@ -174,17 +172,6 @@ def test_boto3_raises_what_lambda_throttles(fleet: StartFleet, scaling: dict[str
 
 def test_a_reserved_concurrency_of_0_refuses_all(fleet: StartFleet) -> None:
     assert fleet(environments=1, reserved_concurrency=0).answers(None)[0].error == "throttled"
-
-
-def client_of(local: Local) -> LambdaClient:
-    return boto3.client(
-        "lambda",
-        endpoint_url=local.endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="local",
-        aws_secret_access_key="local",
-        config=Config(retries={"max_attempts": 0}),
-    )
 
 
 def test_asynchronous_invocations_wait_in_order(fleet: StartFleet) -> None:

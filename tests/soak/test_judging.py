@@ -88,7 +88,7 @@ def test_what_fails_before_a_record_is_run_alone_next() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_cache_that_fills_late_where_little_is_served_is_no_leak(seed: int) -> None:
+def test_a_cache_that_fills_late_is_no_leak(seed: int) -> None:
     """By second of the minute's half: full after 30 s where requests come all the time, after many pauses elsewhere."""
     random, tally, counts = Random(seed), Tally(), [0] * 8
     tally.begin(0.0, BEGUN_MS)

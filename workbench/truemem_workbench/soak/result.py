@@ -14,7 +14,7 @@ from ..check.baseline import Baseline
 from ..check.latency import Figure, failed_share
 from ..check.limits import LimitCheck
 from ..check.measurement import curve, end_of_log
-from ..check.result import BROKEN, KEPT, UNKNOWN
+from ..check.result import exit_code
 from ..explain.explanation import Explanation
 from ..support.terminal import counted, mib, table
 from .judging import Judged
@@ -75,8 +75,7 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        outcomes = {each.outcome for each in self.limits}
-        return BROKEN if "broken" in outcomes else UNKNOWN if "unknown" in outcomes else KEPT
+        return exit_code(self.limits)
 
     @property
     def headline(self) -> str:
