@@ -20,7 +20,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._now += seconds
 
 
-class _NoWait(selectors.SelectSelector):
+class _NoWait(selectors.DefaultSelector):
     def __init__(self, loop: SimulatedLoop) -> None:
         super().__init__()
         self._loop = loop
