@@ -156,5 +156,6 @@ def test_a_disk_that_is_full_later_loses_no_figures(
     monkeypatch.setattr(Saved, "write", full_later)
     done = invoke_soak(QUICK, "--rate", "10/s", "--for", "5s", "--state", tmp_path / "soak.state")
     assert "the disk is full" in done.output
-    assert ("not saved since 5 s: the disk is full" in " ".join(done.output.split())) == bool(written)
+    notice = re.search(r"not saved since \d+ s: the disk is full", " ".join(done.output.split()))
+    assert (notice is not None) == bool(written)
     assert ("served" in done.stdout) == bool(written)

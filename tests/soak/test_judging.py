@@ -69,6 +69,27 @@ def test_growth_by_invocation_stays_an_ordinary_leak() -> None:
     assert (found.finding.cause, "by the clock" in found.finding.title) == ("leak", False)
 
 
+def test_growth_that_the_gate_passes_is_no_leak() -> None:
+    """Python's runtime client sets a variable to another trace id each time, and glibc keeps every value: 0.2 KiB."""
+    found = judged(lambda count, minutes, pauses: 0.0006 * count, environments=8)
+    assert found.clock.name == "invocation"
+    assert not found.finding.grows
+    assert found.finding.evidence[-1].endswith(" KiB with each invocation: less than 4 KiB is not called a leak")
+
+
+def test_what_failed_is_counted_of_all_invocations() -> None:
+    """Lines are kept of some of them; of the one that the end of the soak has cut, nothing failed."""
+    tally = Tally()
+    tally.begin(0.0, BEGUN_MS)
+    tally.change(started())
+    for number in range(1, 200):
+        tally.add(arrival(float(number), error="ValueError: no" if number % 20 == 0 else ""))
+        if number % 2:
+            status = "error" if number == 199 else "success"
+            tally.line(line(number, float(number), CurrentRSS=40.0, PeakRSS=41.0, status=status), "a")
+    assert "9 of 199 invocations failed" in judge(tally.environments, COMMANDS).finding.evidence
+
+
 @pytest.mark.parametrize("level", [lambda *_: 0.0, lambda count, *_: min(8.0, 0.1 * count)])
 def test_what_does_not_last_has_no_clock(level: Level) -> None:
     found = judged(level)

@@ -11,7 +11,7 @@ from truemem.verdict import COUNTED_KIB
 from ..analysis.causes import find
 from ..analysis.clocks import LONGER, Clock, Step, clock_of
 from ..analysis.curves import DESCRIPTORS, PROCESSES, THREADS, Curves, curves_of
-from ..analysis.drift import MINUTE_MS, Point
+from ..analysis.drift import MATTERS_KIB, MINUTE_MS, Point
 from ..analysis.finding import Cause, Commands, Finding, most_urgent, unmeasured
 from ..analysis.growth_lines import merged, named
 from ..check.limits import Rate
@@ -61,7 +61,7 @@ class Judged:
 def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed: Collection[str] = ()) -> Judged:
     """Judge each environment, and all of them together. `allowed`: causes that may grow."""
     known = [each for each in environments if each.lines]
-    curves = {each.id: curves_of(each.lines) for each in known}
+    curves = {each.id: _curves(each) for each in known}
     found = {name: find(each, commands, allowed=allowed) for name, each in curves.items()}
     if not found:
         nothing = unmeasured("No invocation has a record.", commands)
@@ -78,6 +78,15 @@ def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed:
         by_environment=found,
         per_minute=_per_minute(known),
     )
+
+
+def _curves(environment: EnvironmentTally) -> Curves:
+    """What failed is counted of all invocations: lines are kept of some, and the end of the soak cuts the last one."""
+    curves = curves_of(environment.lines)
+    failed, count = curves.failed, max(0, environment.failed - environment.killed)
+    if failed.count:
+        failed = replace(failed, count=count, alike=round(failed.alike / failed.count * count))
+    return replace(curves, invocations=environment.served or curves.invocations, failed=failed)
 
 
 def _clock(found: Finding, seen: Sequence[tuple[list[Step], Curves]]) -> tuple[Cause, Clock]:
@@ -114,6 +123,9 @@ def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, 
         return replace(found, evidence=[*found.evidence, UNKNOWN])
     if not clock.grows or (not found.grows and found.cause not in UNCLEAR) or cause in allowed:
         return found
+    if not found.grows and cause not in COUNTED and clock.name == "invocation" and (clock.high_kib or 0) < MATTERS_KIB:
+        grown = f"{_grown(cause, clock)}: less than {MATTERS_KIB:g} KiB is not called a leak"
+        return replace(found, evidence=[*found.evidence, grown])
     if found.grows and clock.name in ("", "invocation"):
         return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")])
     if clock.may_end or (clock.name == "invocation" and found.cause == "undecided"):  # a leak, or what fills
