@@ -12,15 +12,14 @@ from truemem_workbench.soak.command import Duration
 from truemem_workbench.support.bad_input import BadInput
 
 
-def due(text: str, for_s: float = 300.0, *, even: bool = False, seed: int = 1) -> list[float]:
-    return list(schedule(text, for_s, seed, even=even))
+def due(text: str, for_s: float = 300.0, *, seed: int = 1) -> list[float]:
+    return list(schedule(text, for_s, seed))
 
 
 def between(moments: list[float], begin: float, end: float) -> int:
     return sum(begin <= moment < end for moment in moments)
 
 
-@pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize(
     ("text", "count"),
     [
@@ -37,8 +36,8 @@ def between(moments: list[float], begin: float, end: float) -> int:
         ("day:5..200", 30_750),
     ],
 )
-def test_the_rate_is_exact(text: str, count: int, even: bool) -> None:
-    moments = due(text, even=even)
+def test_the_rate_is_exact(text: str, count: int) -> None:
+    moments = due(text)
 
     assert len(moments) == count
     assert moments == sorted(moments)
@@ -46,13 +45,13 @@ def test_the_rate_is_exact(text: str, count: int, even: bool) -> None:
 
 
 @given(
-    rate=st.floats(0.1, 300), for_s=st.floats(10, 120), even=st.booleans(), seed=st.integers(0, 99),
+    rate=st.floats(0.1, 300), for_s=st.floats(10, 120), seed=st.integers(0, 99),
     shape=st.sampled_from(["{0}", "0..{0}", "{0}..1", "day:1..{0}", "bursts:1..{0},1s/7s"]),
 )  # fmt: skip
-def test_any_rate_is_exact_to_a_request(rate: float, for_s: float, even: bool, seed: int, shape: str) -> None:
+def test_any_rate_is_exact_to_a_request(rate: float, for_s: float, seed: int, shape: str) -> None:
     text = shape.format(f"{rate:.3f}")
     try:
-        moments = due(text, for_s, even=even, seed=seed)
+        moments = due(text, for_s, seed=seed)
     except BadInput:
         assert rate * for_s < 20
         return
@@ -90,10 +89,6 @@ def test_a_day_is_busy_at_noon() -> None:
 
 def test_a_day_may_be_longer_than_the_soak() -> None:
     assert len(due("day:10..100,24h", 600)) == pytest.approx(600 * 10, rel=0.01)
-
-
-def test_even_gaps_are_even() -> None:
-    assert [round(after - before, 9) for before, after in pairwise(due("50", 10, even=True))] == [0.02] * 499
 
 
 def test_random_gaps_are_exponential() -> None:

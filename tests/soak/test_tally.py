@@ -179,7 +179,7 @@ def test_kills_and_resets_are_told(tally: Tally) -> None:
     tally.change(reset("timeout"))
 
     (each,) = tally.environments
-    assert (each.killed, each.other_kills) == (1, 2)
+    assert each.killed == 1
     assert each.resets == {"out of memory": 1, "timeout": 1}
     assert tally.killed == 1
 
@@ -308,8 +308,6 @@ def test_of_many_environments_those_that_served_most_stay(tally: Tally) -> None:
     assert [each.id for each in kept[:1]] == ["a"]
     assert len(kept) == MOST_ENDED + 1
     assert tally.left_out == 100 - MOST_ENDED
-    assert tally.left_out_ended.total() == tally.left_out
-    assert tally.left_out_served + sum(each.served for each in kept) == tally.invocations
     assert min(each.served for each in kept if each.ended) >= 3
 
 

@@ -28,8 +28,8 @@ Total = Callable[[float], float]
 """How many requests are due in the first so many seconds."""
 
 
-def schedule(text: str, for_s: float, seed: int, *, even: bool = False) -> Iterator[float]:
-    """The moments of `--rate` until `for_s`: with random gaps (Poisson), or `even` ones.
+def schedule(text: str, for_s: float, seed: int) -> Iterator[float]:
+    """The moments of `--rate` until `for_s`, with random gaps (Poisson).
 
     `50/s` (also `/m`, `/h`; `50` is `50/s`). `10..200/s` rises over the whole time, `10..200/s,10m` in 10 minutes.
     `bursts:5..200/s,10s/60s`: 200/s in the last 10 s of each minute, else 5/s. `day:5..200/s`: from night to noon to
@@ -42,7 +42,7 @@ def schedule(text: str, for_s: float, seed: int, *, even: bool = False) -> Itera
     total = _total(text.strip(), for_s)
     if total(for_s) < 0.5:
         raise BadInput(f"--rate {text}: no request is due in {for_s:g} s. Try a longer --for, or a higher --rate")
-    return _moments(total, _even(total(for_s)) if even else _random(total(for_s), Random(seed)))
+    return _moments(total, _random(total(for_s), Random(seed)))
 
 
 def like(times: Sequence[float], speed: float = 1.0) -> Iterator[float]:
@@ -128,10 +128,6 @@ def _day(low: float, high: float, length: float) -> Total:
 
 
 # --- from numbers to moments ------------------------------------------------------------------------------------------
-
-
-def _even(total: float) -> Iterator[float]:
-    return (number + 0.5 for number in range(round(total)))
 
 
 def _random(total: float, random: Random) -> Iterator[float]:

@@ -244,7 +244,6 @@ _MAKERS: Mapping[Callable[..., Any], Mapping[str, Callable[[Any], object]]] = {
         "interruptions": lambda pairs: [(begin, length) for begin, length in pairs],
         "late_ms": _histogram,
         "latency": _histogram,
-        "left_out_ended": Counter,
     },
     Bucket: {"latency": _histogram},
     EnvironmentTally: {"kept_lines": _kept_lines, "resets": Counter},

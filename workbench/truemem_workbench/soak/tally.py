@@ -216,8 +216,6 @@ class EnvironmentTally:
     """How often its processes were replaced, by reason: `timeout`, `out of memory`, an error type."""
     out_of_memory: int = 0
     """Lines that tell an OOM kill of the function."""
-    other_kills: int = 0
-    """OOM kills of other processes."""
     limit_mib: float | None = None
     first_mib: float | None = None
     """Current RSS after the first invocation whose reading is certain."""
@@ -241,7 +239,6 @@ class EnvironmentTally:
 
     def add(self, line: Line) -> None:
         self.out_of_memory += line.out_of_memory
-        self.other_kills += line.environment_kills
         self.limit_mib = line.memory_limit or self.limit_mib
         if line.peak_rss is not None:
             self.peak_mib = max(self.peak_mib or 0.0, line.peak_rss)
@@ -290,11 +287,7 @@ class Tally:
     killed: int = 0
     """How often a function ran out of memory, in all environments."""
     left_out: int = 0
-    """Ended environments that are only counted,"""
-    left_out_ended: Counter[str] = field(default_factory=Counter)
-    """by reason,"""
-    left_out_served: int = 0
-    """and what they served."""
+    """Ended environments that are only counted."""
     width_s: float = FIRST_WIDTH_S
     by_number: dict[int, Bucket] = field(default_factory=dict)
     by_id: dict[str, EnvironmentTally] = field(default_factory=dict)
@@ -430,8 +423,6 @@ class Tally:
             least = min(ended, key=lambda each: each.served)
             del self.by_id[least.id]
             self.left_out += 1
-            self.left_out_served += least.served
-            _counted(self.left_out_ended, least.ended)
 
 
 def _counted(counts: Counter[str], name: str) -> str:
