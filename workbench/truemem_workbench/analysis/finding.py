@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..support.document import known_members, rounded
 from ..support.environment_ids import is_local
 from ..support.platform_facts import MOST_MANAGED_MIB
 from ..support.terminal import counted
@@ -168,10 +169,10 @@ class Finding:
         members = {
             "cause": self.cause,
             "holder": self.holder or None,
-            "perInvocationKiB": _rounded(self.per_invocation_kib),
-            "low": _rounded(self.low_kib),
-            "high": _rounded(self.high_kib),
-            "share": _rounded(self.share),
+            "perInvocationKiB": rounded(self.per_invocation_kib, 3),
+            "low": rounded(self.low_kib, 3),
+            "high": rounded(self.high_kib, 3),
+            "share": rounded(self.share, 3),
             "hidden": self.hidden,
             "invocationsLeft": self.invocations_left,
             "confidence": self.confidence,
@@ -183,7 +184,7 @@ class Finding:
             "pattern": self.pattern or None,
             "sentence": self.paragraph(),
         }
-        return {name: value for name, value in members.items() if value is not None}
+        return known_members(members)
 
 
 def unmeasured(title: str, commands: Commands) -> Finding:
@@ -212,7 +213,3 @@ def urgency(
     need = 0 if finding.grows else order.get(finding.cause, 3)
     full = (peak_mib or 0.0) / (limit_mib or MOST_MANAGED_MIB)
     return (not killed, need, left, -(finding.per_invocation_kib or 0.0), -full)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)

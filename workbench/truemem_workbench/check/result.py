@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.table import Table
 
 from ..explain.explanation import Explanation
+from ..support.document import known_members
 from .baseline import Baseline
 from .latency import Figure, errors_figure
 from .limits import ERRORS, P99, LimitCheck
@@ -198,15 +199,11 @@ class Result:
             },
             "finding": measured.finding.document() if measured.seen else None,
             "tried": self.tried.document() if self.tried else None,
-            "limits": [_known({**vars(each), "why": None}) for each in self.limits],
+            "limits": [known_members({**vars(each), "why": None}) for each in self.limits],
             "notices": self.notices(),
             "log": self.log() or None,
             "explanation": self.explanation.document() if self.explanation else None,
             "currents": [round(line.current_rss, 2) for line in measured.drawn if line.current_rss is not None],
             "peaks": [round(line.peak_rss, 2) for line in measured.drawn if line.peak_rss is not None],
         }
-        return _known(document)
-
-
-def _known(members: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in members.items() if value is not None}
+        return known_members(document)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..analysis.finding import TOO_FEW, Finding, most_urgent
 from ..analysis.prices import DATE, GB_SECOND
+from ..support.document import known_members, rounded
 from ..support.terminal import mib
 from .choice import SAME, Choice, Trial, usd
 
@@ -115,29 +116,29 @@ class Result:
             "next": self.next,
             "endedEarly": self.is_cut or None,
         }
-        return _known(members)
+        return known_members(members)
 
     def _size(self, trial: Trial) -> Mapping[str, object]:
-        costs = {each: _rounded(trial.cost(each), 4) for each in GB_SECOND}
+        costs = {each: rounded(trial.cost(each), 4) for each in GB_SECOND}
         members: dict[str, object] = {
             "memory": trial.memory,
-            "durationMs": _known({f"p{each}": _rounded(trial.percentile(each), 2) for each in (50, 95, 99)}),
+            "durationMs": known_members({f"p{each}": rounded(trial.percentile(each)) for each in (50, 95, 99)}),
             "costPerMillion": costs[self.choice.wanted.architecture],
-            "peak": _rounded(trial.peak, 2),
+            "peak": rounded(trial.peak),
             "errors": trial.failures,
             "invocations": trial.invocations,
             "errorRate": round(trial.failures / trial.invocations, 4) if trial.invocations else None,
-            "initMs": _rounded(trial.init, 2),
-            "current": _rounded(trial.current, 2),
+            "initMs": rounded(trial.init),
+            "current": rounded(trial.current),
             "others": round(trial.others, 2),
             "rise": trial.rise or None,
-            "headroom": _rounded(trial.headroom, 4),
-            "costs": _known(costs),
+            "headroom": rounded(trial.headroom, 4),
+            "costs": known_members(costs),
             "against": dict(self.choice.against[trial.memory]),
             "error": trial.error or None,
             "finding": trial.finding.document() if trial.finding else None,
         }
-        return _known(members)
+        return known_members(members)
 
 
 def _ms(value: float | None) -> str:
@@ -148,11 +149,3 @@ def _ms(value: float | None) -> str:
 
 def _dollars(value: float) -> str:
     return "-" if math.isnan(value) else usd(value)
-
-
-def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None or math.isnan(value) else round(value, digits)
-
-
-def _known(members: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in members.items() if value is not None}

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .. import page
+from ..check.latency import PERCENTS
 from ..support.terminal import CURRENT, MARK, PEAK, QUIET
 from ..support.untrusted_text import visible
 from .result import Result
@@ -62,10 +63,10 @@ def _memory(axes: Axes, result: Result) -> None:
 
 
 def _latency(axes: Axes, result: Result) -> None:
-    for share, style in ((0.5, "-"), (0.95, "--"), (0.99, ":")):
-        seen = [(_middle(each), each.latency.percentile(share)) for each in result.tally.buckets]
+    for percent, style in zip(PERCENTS, ("-", "--", ":"), strict=True):
+        seen = [(_middle(each), each.latency.percentile(percent / 100)) for each in result.tally.buckets]
         known = [(at, ms) for at, ms in seen if ms is not None]
-        name = f"p{share * 100:g} of the latency"
+        name = f"p{percent} of the latency"
         axes.plot(*_columns(known), style, color=LATENCY, linewidth=1.4, label=name)
     _frame(axes, "ms")
 

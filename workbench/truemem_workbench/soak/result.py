@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from ..check.baseline import Baseline
-from ..check.latency import Figure, failed_share
+from ..check.latency import PERCENTS, Figure, failed_share
 from ..check.limits import LimitCheck
 from ..check.measurement import curve, end_of_log
 from ..check.result import exit_code
 from ..explain.explanation import Explanation
+from ..support.document import known_members, rounded
 from ..support.terminal import counted, mib, table
 from .judging import Judged
 from .limits import baseline_of, latency_of
@@ -26,7 +27,6 @@ LATE_MS = 5.0
 """The tool's own lateness (p99) from which on it is said."""
 FOLLOWS, MOVES, LEAST_BUCKETS = 0.8, 0.2, 10
 """Latency follows memory from this rank correlation on, if both move by so much, in so many spans of time."""
-QUANTILES = (0.5, 0.95, 0.99)
 FIGURES = ("served", "failed", "init ms", "first MiB", "last", "peak")
 LAST = ("finding", "end")
 MOST_ROWS = 16
@@ -163,7 +163,7 @@ class Result:
             "finding": finding,
             "environments": [_environment(each, judged) for each in tally.environments],
             "overTime": [
-                _known(
+                known_members(
                     {
                         "at": round(each.begin_s, 1),
                         "invocations": each.count,
@@ -171,22 +171,21 @@ class Result:
                         "throttles": each.throttled,
                         "coldStarts": each.cold,
                         "environments": each.environments,
-                        "current": _rounded(each.current_mib),
+                        "current": rounded(each.current_mib),
                         **percentiles(each.latency),
                     }
                 )
                 for each in tally.buckets
             ],
-            "limits": [_known({**vars(each), "why": None}) for each in self.limits],
+            "limits": [known_members({**vars(each), "why": None}) for each in self.limits],
             "notices": self.notices(),
         }
-        return _known(document)
+        return known_members(document)
 
 
 def percentiles(latency: Histogram) -> dict[str, float]:
     """`{"p50": ms, ...}`; empty without a value."""
-    known = {f"p{share * 100:g}": latency.percentile(share) for share in QUANTILES}
-    return {name: round(value, 2) for name, value in known.items() if value is not None}
+    return known_members({f"p{percent}": rounded(latency.percentile(percent / 100)) for percent in PERCENTS})
 
 
 def latency_follows_memory(tally: Tally) -> str:
@@ -211,12 +210,12 @@ def clock_document(judged: Judged) -> dict[str, object] | None:
     clock = judged.clock
     if not clock.grows:
         return None
-    return _known(
+    return known_members(
         {
             "name": clock.name or None,
-            "rateKiB": _rounded(clock.rate_kib),
-            "low": _rounded(clock.low_kib),
-            "high": _rounded(clock.high_kib),
+            "rateKiB": rounded(clock.rate_kib),
+            "low": rounded(clock.low_kib),
+            "high": rounded(clock.high_kib),
             "pauseMs": clock.pause_ms,
             "candidates": list(clock.candidates) or None,
             "evidence": clock.evidence,
@@ -234,20 +233,20 @@ def clock_time(seconds: float) -> str:
 
 def _environment(each: EnvironmentTally, judged: Judged) -> dict[str, object]:
     finding = judged.by_environment.get(each.id)
-    return _known(
+    return known_members(
         {
             "id": each.id,
             "began": round(each.began_s, 1),
             "served": each.served,
             "failed": each.failed,
-            "initMs": _rounded(each.init_ms),
-            "first": _rounded(each.first_mib),
-            "last": _rounded(each.last_mib),
-            "peak": _rounded(each.peak_mib),
+            "initMs": rounded(each.init_ms),
+            "first": rounded(each.first_mib),
+            "last": rounded(each.last_mib),
+            "peak": rounded(each.peak_mib),
             "killed": each.killed or None,
             "ended": each.ended or None,
             "cause": finding.cause if finding else None,
-            "perInvocationKiB": _rounded(finding.per_invocation_kib) if finding else None,
+            "perInvocationKiB": rounded(finding.per_invocation_kib) if finding else None,
         }
     )
 
@@ -261,11 +260,3 @@ def _ranks(values: Floats) -> Floats:
     """The rank of each; equal ones have the mean of theirs."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[places], dtype=np.float64)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
-
-
-def _known(members: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in members.items() if value is not None}
