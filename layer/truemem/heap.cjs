@@ -1,8 +1,9 @@
 // Adds the heap of Node.js to truemem's line, without a change of code: NODE_OPTIONS="--require /opt/truemem/heap.cjs"
 //
 // When the runtime's client answers an invocation, it takes a reading and writes it into a page that truemem reads
-// (docs/heap.md). It does nothing outside Lambda, in a worker thread, and under a client that it does not know. It
-// has no timer and keeps no process alive. Its errors do not reach the function. For Node.js 18 or newer.
+// (docs/heap.md). It does nothing outside Lambda, in a worker thread of the function's, and under a client that it does
+// not know. On Managed Instances worker threads serve: their heaps together are the reading. It has no timer and keeps
+// no process alive. Its errors do not reach the function. For Node.js 18 or newer.
 "use strict";
 
 // Taken now: the function or another preload may put others in their place.
@@ -17,12 +18,15 @@ const iterate = Array.prototype[iterator];
 const prototypes = [Object.prototype, Function.prototype, Array.prototype, String.prototype, RegExp.prototype];
 const { apply } = Reflect;
 
-const PAGE = 4096;
 const SLOT = 256; // bytes for each reading, by turns: truemem may look for one after later ones were written
+const WORKERS = 256; // whose heaps are added up; AWS's client starts 8 for each vCPU
+const FIGURES = ["used", "committed", "external", "metaspace", "collections", "gcMs", "live"]; // of each of them
 const TIDIED = 1000; // entries of the folder that are searched for pages of processes that have ended
 const REQUEST = /^\/2018-06-01\/runtime\/invocation\/(?:next$|([^/]+)\/(?:response|error)$)/;
 
 const api = process.env.AWS_LAMBDA_RUNTIME_API;
+const atOnce = process.env.AWS_LAMBDA_MAX_CONCURRENCY; // on Managed Instances
+const PAGE = atOnce ? 65536 : 4096;
 const memorySize = process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE; // MiB
 const tmp = process.env.TMPDIR || "";
 const folder = tmp.startsWith("/tmp/") && !tmp.includes("..") ? tmp.replace(/\/+$/, "") : "/tmp";
@@ -49,6 +53,8 @@ let live; // bytes; unknown before the first major collection
 let collections; // major ones; unknown if they cannot be observed
 let gcMs = 0;
 let observer;
+let shared; // on Managed Instances, by all threads: figures of each, then how many there are, and readings
+let place; // of this thread's figures
 
 function quietly(run) {
   return function (...given) {
@@ -116,17 +122,40 @@ const note = quietly((id) => {
   if (collectGarbage) collectIfAsked();
   const heap = v8.getHeapStatistics(); // not process.memoryUsage(): that reads a file as well, for RSS
   number += 1;
+  let figures = {
+    used: kib(heap.used_heap_size),
+    committed: kib(heap.total_heap_size),
+    limit: kib(heap.heap_size_limit),
+    external: kib(heap.external_memory), // buffers are in it
+    metaspace: kib(inSpaces((name) => /code|trusted/.test(name))), // since Node.js 22 bytecode is in it
+  };
+  if (collections !== undefined) figures = { ...figures, collections, gcMs: Math.round(gcMs) };
+  if (live !== undefined) figures.live = kib(live);
+  if (shared) figures = together(figures);
+  if (!figures) return;
   let text = `truemem-heap-3 ${number} ${id} ${now()} nodejs`;
-  text += ` used=${kib(heap.used_heap_size)} committed=${kib(heap.total_heap_size)} limit=${kib(heap.heap_size_limit)}`;
-  text += ` external=${kib(heap.external_memory)}`; // buffers are in it
-  text += ` metaspace=${kib(inSpaces((name) => /code|trusted/.test(name)))}`; // since Node.js 22 bytecode is in it
-  if (collections !== undefined) text += ` collections=${collections} gcMs=${Math.round(gcMs)}`;
-  if (live !== undefined) text += ` live=${kib(live)}`;
+  for (const name in figures) text += ` ${name}=${figures[name]}`;
   text += ` ${number}\n`;
   if (!/^[!-~]+$/.test(id) || text.length > SLOT) return;
   open();
   writeSync(descriptor, text, (number * SLOT) % PAGE, "latin1");
 });
+
+// The sums of all threads that serve. What is live in one that had no major collection is at most what it uses. None has
+// a limit of its own: memory ends first.
+function together({ limit, ...own }) {
+  const [all, counts] = shared;
+  place ??= Atomics.add(counts, 0, 1);
+  number = Atomics.add(counts, 1, 1) + 1;
+  if (place >= WORKERS) return undefined;
+  own.live ??= own.used;
+  FIGURES.forEach((name, at) => (all[place * FIGURES.length + at] = own[name] ?? 0));
+  const sums = Object.fromEntries(FIGURES.map((name) => [name, 0]));
+  for (let at = 0; at < Math.min(counts[0], WORKERS) * FIGURES.length; at += 1)
+    sums[FIGURES[at % FIGURES.length]] += all[at];
+  if (!sums.collections) delete sums.live;
+  return sums;
+}
 
 const collectIfAsked = quietly(() => {
   const { mtimeMs } = statSync(collect);
@@ -146,8 +175,15 @@ function open() {
   if (!path) quietly(tidy)();
   descriptor = -1;
   path = `${folder}/.truemem-heap-${process.pid}`;
-  quietly(unlinkSync)(path); // of an earlier process with this pid; a link is not followed
   const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants;
+  if (shared && Atomics.exchange(shared[1], 2, 1)) {
+    quietly(() => (descriptor = openSync(path, O_RDWR | O_NOFOLLOW)))(); // another thread has made it
+    if (descriptor >= 0) {
+      identity = fstatSync(descriptor);
+      return;
+    }
+  }
+  quietly(unlinkSync)(path); // of an earlier process with this pid; a link is not followed
   const made = openSync(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
   try {
     ftruncateSync(made, PAGE);
@@ -258,7 +294,15 @@ function hookRequests() {
 const noteEncoded = quietly((id) => note(decodeURIComponent(id)));
 
 quietly(() => {
-  if (!api || !require("worker_threads").isMainThread) return;
+  if (!api) return;
+  const { isMainThread, getEnvironmentData, setEnvironmentData } = require("worker_threads");
+  const key = "truemem-heap";
+  if (isMainThread && atOnce)
+    setEnvironmentData(key, [
+      new Float64Array(new SharedArrayBuffer(8 * WORKERS * FIGURES.length)),
+      new Int32Array(new SharedArrayBuffer(4 * 3)),
+    ]);
+  if (!isMainThread && !(shared = getEnvironmentData(key))) return;
   hookAddon();
   hookRequests();
 })();

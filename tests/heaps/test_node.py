@@ -16,6 +16,7 @@ from truemem_workbench.local.configuration.node_function import BUILDING, from_n
 from testing.environment import Environment
 from tests.heaps.test_lambda import environment as python_environment
 from tests.heaps.test_lambda import finished
+from tests.scenarios.test_managed_instances import wait_for_lines
 
 ROOT = Path(__file__).parents[2]
 PRELOAD = ROOT / "layer" / "truemem" / "heap.cjs"
@@ -52,6 +53,12 @@ def environment(
     return Environment(function(module, flags), environment=chosen, exact=exact, memory_mib=512)
 
 
+def managed(workers: int) -> Environment:
+    """A Managed Instance whose client serves in so many worker threads."""
+    variables = {"NODE_OPTIONS": REQUIRED, "WORKERS": str(workers)}
+    return Environment(function(), environment=variables, managed_instances=workers, memory_mib=512)
+
+
 # --- What is on the line ----------------------------------------------------------------------------------------------
 
 
@@ -80,6 +87,26 @@ def check(running: Environment) -> None:
 def test_each_invocation_has_the_heap_on_its_line(client: str, module: str, exact: bool) -> None:
     with environment(module, options=CLIENTS[client], exact=exact, CLIENT=client) as running:
         check(running)
+
+
+def test_on_managed_instances_the_workers_heaps_are_added_up() -> None:
+    """Whichever of them serves: each has a reading of all."""
+    with managed(workers=2) as running:
+        for do in [*["nothing"] * 20, *["leak"] * 6, *["nothing"] * 20]:
+            running.invoke(do, mib=4)
+        wait_for_lines(running, 46)
+        removed = running.invoke("empty")["answer"]
+        wait_for_lines(running, 47)
+        running.invoke("nothing")
+        running.invoke("nothing")
+        wait_for_lines(running, 49)
+        heaps = [record.heap for record in running.records()]
+    assert removed == 1
+    assert all(heaps)
+    assert heaps[40]["used"] - heaps[18]["used"] == pytest.approx(24, abs=8)
+    assert not any("limit" in heap for heap in heaps)
+    counts = [heap["collections"] for heap in heaps]
+    assert counts == sorted(counts)
 
 
 @pytest.mark.nightly

@@ -63,14 +63,19 @@ def pages(folder: Path) -> HeapPages:
     return HeapPages({b"TMPDIR": bytes(folder)})
 
 
+def of_process(folder: Path, pid: int, request: str) -> object:
+    there = pages(folder)
+    return there.find(there.read([pid]), request, 0)
+
+
 def found(folder: Path, request: str = REQUEST) -> Heap | None:
-    noted = pages(folder).find([os.getpid()], request, 0)
+    noted = of_process(folder, os.getpid(), request)
     assert noted is None or isinstance(noted, Heap)
     return noted if noted is not None and noted.source != "none" else None
 
 
 def children(folder: Path, request: str = REQUEST) -> int | None:
-    noted = pages(folder).find([os.getpid()], request, 0)
+    noted = of_process(folder, os.getpid(), request)
     return noted.children_kib if isinstance(noted, Heap) else None
 
 
@@ -259,7 +264,7 @@ def test_only_a_private_regular_file_of_ours_is_read(tmp_path: Path) -> None:
     os.mkfifo(file, 0o600)
     assert is_refused()
     file.unlink()
-    file.write_bytes(content * 2)
+    file.write_bytes(content * 17)
     file.chmod(0o600)
     assert is_refused()
 
@@ -332,7 +337,7 @@ print(os.getpid())
 def test_the_largest_child_so_far_is_noted_with_each_invocation(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CHILDREN, str(tmp_path), str(Path(truemem_heap.__file__).parent)]
     pid = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    noted = [pages(tmp_path).find([pid], f"request-{number}", 0) for number in range(4)]
+    noted = [of_process(tmp_path, pid, f"request-{number}") for number in range(4)]
     none, small, large, same = (each.children_kib for each in noted if isinstance(each, Heap))
     assert none == 0
     assert small == pytest.approx(40 * 1024, abs=10 * 1024)

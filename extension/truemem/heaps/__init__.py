@@ -38,9 +38,9 @@ class Heaps(Wing):
     def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: Budget, dying: bool) -> None:
         processes = self._table.function()[:KEPT_PROCESSES]
         shown = self._java.heap(processes, window.shown if isinstance(window.shown, Shown) else None)
-        pids = [process.pid for process in processes]
+        pages = self._pages.read(process.pid for process in processes)
         for record in records:
-            noted = self._pages.find(pids, record.request_id, record.time_ms)
+            noted = self._pages.find(pages, record.request_id, record.time_ms)
             # The page of a process whose allocator says nothing is worth less than a JVM's counters.
             heap = shown if noted is None or (isinstance(noted, Heap) and noted.source == "none") else noted
             if isinstance(noted, Heap):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SLOT = 256
 """Of the page, for each reading by turns: those of invocations that end meanwhile leave this one alone."""
 
+MOST = 16 * PAGE
+"""Size of a page on Managed Instances, where many requests end before one is looked for."""
 NAME = "/.truemem-heap-"
 MAGIC = b"truemem-heap-3"
 DIGITS = 15
@@ -132,12 +134,13 @@ def parse(page: bytes, request_id: str, since_ms: int) -> Heap | RuntimeHeap | N
     """The reading of this request, taken since that time (epoch ms); None if it is not there, or not whole. Where the
     `source` of a Heap is `none`, the children's figure is the only one in it."""
     wanted = request_id.encode("utf-8", "replace")
-    for start in range(0, len(page), SLOT):
-        slot = page[start : start + SLOT]
-        if slot.startswith(MAGIC) and wanted in slot:
-            heap = _reading(slot, wanted, since_ms - EARLY_MS)
-            if heap is not None:
-                return heap
+    at = page.find(wanted) if wanted else -1
+    while at >= 0:
+        start = at - at % SLOT
+        heap = _reading(page[start : start + SLOT], wanted, since_ms - EARLY_MS)
+        if heap is not None:
+            return heap
+        at = page.find(wanted, start + SLOT)
     return None
 
 
@@ -187,11 +190,15 @@ class HeapPages:
         self.pid = 0
         """Of the process whose page was found last."""
 
-    def find(self, pids: Iterable[int], request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
+    def read(self, pids: Iterable[int]) -> dict[int, bytes]:
+        """The pages that are there, by pid."""
+        pages = {pid: _read(f"{self._prefix}{pid}") for pid in pids}
+        return {pid: page for pid, page in pages.items() if page}
+
+    def find(self, pages: Mapping[int, bytes], request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
         """What one of these processes has noted for the request, if any."""
-        for pid in pids:
-            page = _read(f"{self._prefix}{pid}")
-            heap = parse(page, request_id, since_ms) if page else None
+        for pid, page in pages.items():
+            heap = parse(page, request_id, since_ms)
             if heap is not None:
                 self.pid = pid
                 return heap
@@ -205,7 +212,7 @@ def _read(path: str) -> bytes:
     except OSError:
         return b""
     try:
-        return posix.pread(descriptor, PAGE, 0) if is_private(descriptor, PAGE) else b""
+        return posix.pread(descriptor, MOST, 0) if is_private(descriptor, PAGE, most=MOST) else b""
     finally:
         posix.close(descriptor)
 

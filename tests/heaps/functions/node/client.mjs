@@ -1,6 +1,7 @@
 // A runtime client that needs no compiler and no npm, as aws-lambda-ric is made: CLIENT says through what it sends.
 import { createRequire } from "node:module";
 import path from "node:path";
+import { Worker, isMainThread } from "node:worker_threads";
 
 const require = createRequire(import.meta.url);
 const [, module, name] = /^(.+)\.([^.]+)$/.exec(process.argv[2]);
@@ -48,7 +49,10 @@ const folder = process.env.LAMBDA_TASK_ROOT;
 const file = require("node:fs").readdirSync(folder).find((each) => path.parse(each).name === module);
 const { [name]: handler } = await import(path.join(folder, file));
 
-for (;;) {
+// WORKERS: as on Managed Instances, where AWS's client serves in worker threads.
+const workers = isMainThread ? Number(process.env.WORKERS ?? 0) : 0;
+for (let count = 0; count < workers; count += 1) new Worker(new URL(import.meta.url), { argv: process.argv.slice(2), env: process.env });
+while (!workers) {
   const { text, id } = await client.next();
   try {
     const result = await handler(JSON.parse(text), { awsRequestId: id });
