@@ -3,6 +3,7 @@
 import gzip
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import botocore.session
@@ -10,9 +11,9 @@ import pytest
 import requests
 from truemem_workbench.local import Answer, Scaling, Settings
 
-from tests.local.conftest import FUNCTIONS, Local, Start, function_at
+from tests.local.conftest import FUNCTIONS, Local, Start, function_at, in_background, until
 
-URL = FUNCTIONS / "url.py"
+URL, HANGING = FUNCTIONS / "url.py", FUNCTIONS / "init_hangs.py"
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +117,17 @@ def test_each_request_over_http_is_measured() -> None:
     assert {answer.environment for answer in answers} == {environment}
     assert answers[0].payload == b'"hello"'
     assert all(answer.begun_s < answer.ended_s for answer in answers)
+
+
+@pytest.mark.parametrize(("app", "event", "abort"), [(URL, "start", True), (HANGING, "initStart", False)])
+def test_request_that_a_stop_ends_is_no_failure(app: Path, event: str, abort: bool) -> None:
+    answers: list[Answer] = []
+    with Local(function_at(app), Settings(), scaling=Scaling(), on_answer=answers.append) as local:
+        calling = in_background(lambda: call(local, "GET", "/sleep").status_code)
+        until(lambda: local.of_type(event))
+        local.stop(abort=abort)
+        assert calling.result() in (500, 502)
+    assert answers == []
 
 
 def test_throttled_request_is_a_429() -> None:

@@ -16,6 +16,7 @@ from .apis.http import Handler, bind, serve
 from .apis.invoke_api import InvokeApi
 from .configuration.function import Function
 from .configuration.settings import Settings
+from .errors import STOPPED, Failed
 from .lifecycle.generation import Hold
 from .lifecycle.invocation import Pending
 from .lifecycle.journal import Archive
@@ -37,7 +38,7 @@ class Server:
         archive: Archive,
         on_answer: Callable[[Answer], None] | None = None,
     ) -> None:
-        """`on_answer` gets what each request over HTTP came to."""
+        """`on_answer` gets what each request over HTTP came to, but not of those that `stop` ends."""
         self._function = function
         self._settings = settings
         self._archive = archive
@@ -84,7 +85,7 @@ class Server:
         ASKED.set(None)
         response = await handler(request)
         pending = ASKED.get()
-        if pending is not None and self._on_answer is not None:
+        if pending is not None and self._on_answer is not None and not is_stopped(pending):
             error, payload = outcome(pending, response.status)
             self._on_answer(
                 Answer(pending.request_id, pending.environment, begun, loop.time(), pending.is_cold, error, payload)
@@ -96,10 +97,20 @@ class Server:
 
     async def stop(self, reason: str, *, abort: bool) -> None:
         """End all environments. No process, cgroup, folder or socket stays."""
+        if abort:
+            self._on_answer = None
         try:
             await self.fleet.stop(reason, abort=abort)
         finally:
             await self._undo.aclose()
+
+
+def is_stopped(pending: Pending) -> bool:
+    """True if it waited for an init when the local Lambda was stopped: that is no failure of the function."""
+    if not pending.answer.done():
+        return False
+    error = pending.answer.exception()
+    return isinstance(error, Failed) and error.failure is STOPPED
 
 
 def outcome(pending: Pending, status: int) -> tuple[str, bytes]:
