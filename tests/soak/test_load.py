@@ -178,7 +178,9 @@ def test_soak_outlives_figures_that_cannot_be_read(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(load.Locust, "stats", lambda *_: [].pop())
     ran = soaked(tmp_path, written(tmp_path, FINITE))
     assert ran.tally.asked == 20
-    assert any("Locust ended with code 3" in notice for notice in ran.notices)
+    (limit,) = ran.limits
+    assert limit.outcome == "unknown"
+    assert "Locust ended with code 3" in limit.sentence
     with pytest.raises(BadInput, match="No module named 'absent'"):
         soaked(tmp_path, written(tmp_path, "import absent", "broken.py"))
 

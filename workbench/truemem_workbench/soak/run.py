@@ -151,7 +151,8 @@ def _load(script: LoadScript, local: LocalLambda, look: Callable[[], None], ran:
         except BadInput as unread:
             if not ran.tally.asked:
                 raise
-            ran.notices.append(str(unread))  # what was measured here still counts
+            # what was measured here still counts, but not that the script's own limits were kept
+            ran.limits = [LimitCheck("load", "exit code 0", "unknown", "unknown", f"{unread}.")]
             return
     if stats is None:
         return
