@@ -132,6 +132,27 @@ def test_drift_by_the_minute_has_a_limit(limit: float, outcome: str) -> None:
     assert (check.name, check.outcome) == ("max-drift-per-minute", outcome)
 
 
+@pytest.mark.parametrize(
+    ("levels", "outcome"),
+    [((40.0,) * 150, "kept"), ([40.0 + n / 10 for n in range(300)], "broken"), ((40.0,) * 100, "unknown")],
+)
+def test_limits_on_drift_hold_for_what_does_not_grow(levels: Sequence[float], outcome: str) -> None:
+    made = result(soaked(levels), drift_kib=20.0, drift_per_minute_kib=1200.0)
+    assert {each.outcome for each in made.limits if each.name.startswith("max-drift")} == {outcome}
+
+
+def test_limits_on_drift_hide_no_descriptors() -> None:
+    tally = Tally()
+    tally.begin(0.0, BEGUN_MS)
+    tally.change(started())
+    for number in range(1, 301):
+        tally.add(arrival(float(number)))
+        resources = {"descriptors": {"open": 10 + number, "limit": 1024}}
+        tally.line(line(number, CurrentRSS=40.0, PeakRSS=41.0, resources=resources), "a")
+    made = result(tally, drift_kib=20.0)
+    assert (outcomes(made)["growth"], outcomes(made)["max-drift"]) == ("broken", "kept")
+
+
 def test_latency_that_follows_memory_is_said() -> None:
     tally = Tally()
     tally.begin(0.0, BEGUN_MS)

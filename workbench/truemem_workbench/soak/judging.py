@@ -11,9 +11,11 @@ from truemem.verdict import COUNTED_KIB
 from ..analysis.causes import find
 from ..analysis.clocks import LONGER, Clock, Step, clock_of
 from ..analysis.curves import DESCRIPTORS, PROCESSES, THREADS, Curves, curves_of
-from ..analysis.drift import MATTERS_KIB, MINUTE_MS, Point
+from ..analysis.drift import INSUFFICIENT, MATTERS_KIB, MINUTE_MS, Point, Verdict
+from ..analysis.finding import COUNTED as COUNTS
 from ..analysis.finding import Cause, Commands, Finding, most_urgent, unmeasured
 from ..analysis.growth_lines import merged, named
+from ..analysis.witnesses import Witnesses
 from ..check.limits import Rate
 from ..support.terminal import counted
 from .tally import EnvironmentTally
@@ -42,14 +44,17 @@ class Judged:
     by_environment: Mapping[str, Finding]
     per_minute: float | None
     """Invocations a minute that an environment served while it lived. None: not known."""
+    rss: Verdict = INSUFFICIENT
+    """On RSS in the environment that served most."""
 
     def rate(self, unit: Literal["invocation", "minute"]) -> Rate | None:
-        """KiB per invocation or minute, with the 95 % interval. None: not known."""
-        clock, finding = self.clock, self.finding
-        if clock.name in ("invocation", "minute"):
+        """KiB per invocation or minute, with the 95 % interval: of what grows, else of RSS. None: not known."""
+        clock, finding, seen = self.clock, self.finding, "invocation"
+        values = finding.per_invocation_kib, finding.low_kib, finding.high_kib
+        if finding.cause in COUNTS or not (finding.grows or clock.grows or finding.cause in ("undecided", "failing")):
+            values = self.rss.per_invocation_kib, self.rss.low_kib, self.rss.high_kib
+        elif clock.name in ("invocation", "minute"):
             seen, values = clock.name, (clock.rate_kib, clock.low_kib, clock.high_kib)
-        else:
-            seen, values = "invocation", (finding.per_invocation_kib, finding.low_kib, finding.high_kib)
         value, low, high = values
         if value is None or low is None or high is None or (seen != unit and not self.per_minute):
             return None
@@ -72,11 +77,13 @@ def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed:
     first = most_urgent([(finding, curves[name].invocations) for name, finding in found.items()])
     first = named(first, merged([profile for each in curves.values() for profile in each.profiles]), commands)
     cause, clock = _clock(first, [(each.steps(), curves[each.id]) for each in known])
+    busiest = max(known, key=lambda each: each.served)
     return Judged(
         finding=_with_clock(first, cause, clock, commands, allowed),
         clock=clock,
         by_environment=found,
         per_minute=_per_minute(known),
+        rss=Witnesses(curves[busiest.id], is_patient=True).rss,
     )
 
 

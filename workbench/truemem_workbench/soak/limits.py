@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from ..analysis.finding import COUNTED
 from ..check.baseline import AllowedGrowth, Baseline
 from ..check.latency import Latency, percentage
 from ..check.limits import LimitCheck, Rate, check_errors, check_growth, check_p99
@@ -74,15 +75,16 @@ def _over_baseline(now: Baseline | None, was: Baseline, allowed: AllowedGrowth) 
 
 
 def _growth(judged: Judged, limits: Limits) -> list[LimitCheck]:
-    if limits.drift_kib is None and limits.drift_per_minute_kib is None:
-        finding = judged.finding
+    """Check what grows: against the limits in KiB if there are any, else nothing may."""
+    finding, found = judged.finding, []
+    is_limited = limits.drift_kib is not None or limits.drift_per_minute_kib is not None
+    if not is_limited or (finding.cause in COUNTED and finding.cause not in limits.allowed):
         outcome: Outcome = "kept"
         if finding.grows and finding.cause not in limits.allowed:
             outcome = "broken" if finding.settled else "unknown"
         elif finding.cause in ("undecided", "failing"):
             outcome = "unknown"
-        return [LimitCheck("growth", "none", finding.cause, outcome, finding.paragraph())]
-    found = []
+        found.append(LimitCheck("growth", "none", finding.cause, outcome, finding.paragraph()))
     if limits.drift_kib is not None:
         found.append(_rate("max-drift", judged.rate("invocation"), limits.drift_kib, "in each invocation"))
     if limits.drift_per_minute_kib is not None:
