@@ -59,7 +59,13 @@ def test_a_level_function_passes() -> None:
 @pytest.mark.parametrize(
     ("seen", "limits", "name", "outcome", "sentence"),
     [
-        ({"failed": 1}, {}, "max-errors", "broken", "1 of 150 (0.67 %) invocations failed, and 0 % are allowed."),
+        (
+            {"failed": 3},
+            {},
+            "max-errors",
+            "broken",
+            "3 of 150 (2 %) invocations failed, and 0 % are allowed. 3 of them with: ValueError: no.",
+        ),
         ({"failed": 1}, {"errors_percent": 0.7}, "max-errors", "kept", "1 of 150 (0.67 %) invocations failed"),
         ({}, {"p99_ms": 9.0}, "max-p99", "broken", "p99 of 150 invocations is"),
         ({}, {"p99_ms": 11.0}, "max-p99", "kept", "p99 of 150 invocations is"),

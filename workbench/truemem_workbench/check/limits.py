@@ -265,16 +265,15 @@ def _errors(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
         return [_failures(measurement)] if measurement.failures else []
     if limits.errors_percent >= 100:
         return []
-    last = printable(measurement.failures[-1].error) if measurement.failures else ""
-    return [check_errors(len(measurement.failures), measurement.invocations, limits.errors_percent, last)]
+    said = f" The last one said: {printable(measurement.failures[-1].error)}." if measurement.failures else ""
+    return [check_errors(len(measurement.failures), measurement.invocations, limits.errors_percent, said)]
 
 
-def check_errors(failed: int, of: int, percent: float, last: str) -> LimitCheck:
-    """Check the share of invocations that failed in this run. `last`: what the last one of them said."""
+def check_errors(failed: int, of: int, percent: float, said: str) -> LimitCheck:
+    """Check the share of invocations that failed in this run. `said`: a sentence with an example, or nothing."""
     share = 100 * failed / max(1, of)
     measured = failed_share(failed, of)
-    sentence = f"{measured} invocations failed, and {percent:g} % are allowed."
-    sentence += f" The last one said: {last}." if last else ""
+    sentence = f"{measured} invocations failed, and {percent:g} % are allowed.{said}"
     return LimitCheck(ERRORS[1], f"{percent:g} %", measured, _over(share, percent), sentence, share)
 
 

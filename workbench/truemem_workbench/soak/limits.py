@@ -116,8 +116,9 @@ def _out_of_memory(tally: Tally) -> list[LimitCheck]:
 def _errors(tally: Tally, limit: float) -> LimitCheck:
     if not tally.invocations:
         return LimitCheck("max-errors", f"{limit:g} %", "none served", "unknown", "No invocation was served.")
-    most = max(tally.errors, key=tally.errors.__getitem__, default="")
-    return check_errors(sum(tally.errors.values()), tally.invocations, limit, printable(tally.examples.get(most, "")))
+    ((most, count),) = tally.errors.most_common(1) or [("", 0)]
+    said = f" {count:,} of them with: {printable(tally.examples.get(most, most))}." if count else ""
+    return check_errors(tally.errors.total(), tally.invocations, limit, said)
 
 
 def _peak(tally: Tally, limit: float) -> LimitCheck:
