@@ -54,6 +54,7 @@ def test_growth_by_the_minute_is_told_apart() -> None:
     assert "with each minute." in found.finding.title
     assert found.finding.next.endswith("--lines")
     assert found.finding.grows
+    assert {each.title for each in found.by_environment.values()} == {found.finding.title}
 
 
 def test_growth_with_pauses_is_told_apart() -> None:

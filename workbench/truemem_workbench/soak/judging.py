@@ -28,6 +28,8 @@ LEAST_KIB = 1024.0
 """Without a clock that is named, less is no growth: a warm-up may end after a short soak."""
 UNKNOWN = "whether it follows invocations or a clock is not known yet"
 PER = {"invocation": "invocation", "minute": "minute", "pause": "pause", "overlap": "invocation beside another"}
+BY_A_CLOCK = "growth-by-a-clock"
+"""Section of docs/patterns.md."""
 REPAIRS = {
     "minute": "Look at what runs by the clock: timers, threads, caches with a time to live, connections that age.",
     "pause": "Look at what is made anew after a pause: clients, connections, sessions. The old one is still held.",
@@ -42,6 +44,7 @@ class Judged:
     clock: Clock
     """Which clock the growth follows; without a name where nothing grows, or several fit."""
     by_environment: Mapping[str, Finding]
+    """Of those with a record. What grows by the clock is the finding of each."""
     per_minute: float | None
     """Invocations a minute that an environment served while it lived. None: not known."""
     rss: Verdict = INSUFFICIENT
@@ -77,11 +80,12 @@ def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed:
     first = most_urgent([(finding, curves[name].invocations) for name, finding in found.items()])
     first = named(first, merged([profile for each in curves.values() for profile in each.profiles]), commands)
     cause, clock = _clock(first, [(each.steps(), curves[each.id]) for each in known])
+    finding = _with_clock(first, cause, clock, commands, allowed)
     busiest = max(known, key=lambda each: each.served)
     return Judged(
-        finding=_with_clock(first, cause, clock, commands, allowed),
+        finding=finding,
         clock=clock,
-        by_environment=found,
+        by_environment=dict.fromkeys(found, finding) if finding.pattern == BY_A_CLOCK else found,
         per_minute=_per_minute(known),
         rss=Witnesses(curves[busiest.id], is_patient=True).rss,
     )
@@ -156,7 +160,7 @@ def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, 
         invocations_left=None,
         grows=True,
         settled=is_told,
-        pattern="growth-by-a-clock",
+        pattern=BY_A_CLOCK,
     )
 
 

@@ -42,9 +42,8 @@ def write_page(result: Result, path: Path) -> None:
     """Write the HTML page of all environments. Raises OSError."""
     environments = page.gather(line for each in result.tally.environments for line in each.lines)
     judged = result.judged
-    by_clock = judged.clock.name not in ("", "invocation")
-    for each in environments:  # one answer: what rises by the clock is no other finding in each environment
-        each.finding = judged.finding if by_clock else judged.by_environment.get(each.id, each.finding)
+    for each in environments:
+        each.finding = judged.by_environment.get(each.id, each.finding)
     page.write(environments, path, note=f"{result.headline}. {judged.finding.paragraph()}")
 
 
