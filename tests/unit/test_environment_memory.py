@@ -13,9 +13,8 @@ LIMIT_KIB = 512 * 1024
 
 @pytest.mark.parametrize("is_reaped", [False, True])
 def test_an_extension_that_has_ended_keeps_its_last_level(is_reaped: bool) -> None:
-    """Also where the window closes between its end and the environment's: its memory is gone, and it may still be
-    there."""
-    levels = [150 * 1024, 0, 0]
+    """Also where windows close between its end and the environment's: its memory is gone, and it may still be there."""
+    levels = [150 * 1024, 0, 0, 0]
 
     def rss() -> int:
         level = levels.pop(0)
@@ -26,7 +25,7 @@ def test_an_extension_that_has_ended_keeps_its_last_level(is_reaped: bool) -> No
     extension = SimpleNamespace(owner="extension:vendor", files=SimpleNamespace(rss=rss))
     table: Any = SimpleNamespace(others=lambda: [extension], forget=lambda process: None)
     memory = EnvironmentMemory(table, MemorySource(Procfs()))
-    assert [memory.read().extensions for _ in range(2)] == [{"vendor": 150 * 1024}, {}]
+    assert [memory.read().extensions for _ in range(3)] == [{"vendor": 150 * 1024}, {}, {}]
     memory.look()
     assert (memory.extensions, memory.ended) == ({"vendor": 150 * 1024}, {"vendor"})
 

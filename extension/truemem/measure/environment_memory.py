@@ -41,14 +41,16 @@ class EnvironmentMemory:
         self.ended: set[str] = set()
         """Those of them that had ended by then."""
         self._last: dict[str, int] = {}
-        """RSS of those that ended between the last two readings, as read before."""
+        """RSS of those that ended last, as read before."""
 
     def read(self, function_lives: bool = True) -> HeldMemory:
         """All there is to know when a window closes."""
         environment = self._level.read()
         before = self.extensions
         self.held_kib, sidecar, self.extensions = self._others(forget=True)
-        self._last = {name: rss for name, rss in before.items() if name not in self.extensions}
+        # Windows may close late, several at once: the one that it ended in is not always the last.
+        ended = {name: rss for name, rss in before.items() if name not in self.extensions}
+        self._last = ended or {name: rss for name, rss in self._last.items() if name not in self.extensions}
         return HeldMemory(environment, sidecar, dict(self.extensions), function_lives)
 
     def dying_extensions(self) -> int:
