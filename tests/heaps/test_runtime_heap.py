@@ -249,6 +249,12 @@ def test_a_few_lines_are_too_few() -> None:
     assert found(life(lambda n: 10 + n, invocations=20)).kind not in LEAKS
 
 
+def test_too_few_invocations_want_more_of_them_next() -> None:
+    commands = Commands(again="again", longer="longer", smaller_heap="longer --env")
+    lines = life(lambda _: 20.0, invocations=100, runtime="nodejs")
+    assert causes.find(curves_of(lines), commands).next == "longer"
+
+
 def test_only_the_process_that_ran_last_is_judged() -> None:
     leak, level = life(lambda n: 10 + n / 4), life(lambda _: 12)
     again = [Record(members={**line.members, "invocation": 240 + n}) for n, line in enumerate(level, 1)]

@@ -121,7 +121,7 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
         found,
         evidence=evidence,
         repair=found.repair or row.repair,
-        next=_next(row, commands, witnesses),
+        next=(commands.longer or commands.again) if found.pattern == TOO_FEW else _next(row, commands, witnesses),
         pattern=found.pattern or row.pattern,
     )
     return named(completed, merged(witnesses.curves.profiles), commands)
