@@ -179,7 +179,7 @@ def test_what_weakens_a_soak_is_noted() -> None:
     assert made.notices() == [
         "no cgroup here",
         "3 requests were not sent: too many were under way",
-        "2 requests throttled (429): all environments were busy. Try more --environments",
+        "2 requests throttled (429): above --environments or --reserved-concurrency",
         "interrupted after 30 s, for 2 h 0 min: then all was new",
         "ended before its time",
     ]

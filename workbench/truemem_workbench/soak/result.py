@@ -101,7 +101,7 @@ class Result:
             said.append(f"{counted(tally.dropped, 'request')} were not sent: too many were under way")
         if tally.throttled:
             refused = counted(tally.throttled, "request")
-            said.append(f"{refused} throttled (429): all environments were busy. Try more --environments")
+            said.append(f"{refused} throttled (429): above --environments or --reserved-concurrency")
         for at_s, seconds in tally.interruptions:
             said.append(f"interrupted after {clock_time(at_s)}, for {clock_time(seconds)}: then all was new")
         if tally.left_out:
