@@ -41,6 +41,14 @@ def test_bad_input_is_named_with_what_to_type(invoke_soak: Soak, arguments: list
     assert done.stderr.startswith(f"truemem soak: {said}")
 
 
+def test_a_log_with_one_request_in_time_is_refused(invoke_soak: Soak, tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text("2026-11-26T10:00:00Z START RequestId: a\n2026-11-26T11:00:00Z START RequestId: b\n")
+    done = invoke_soak(QUICK, "--like", log, "--for", "5m")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "one request is due in 5m. Try a longer --for, or --speed 10" in done.stderr
+
+
 def test_a_time_has_a_unit(invoke_soak: Soak) -> None:
     done = invoke_soak(QUICK, "--for", "5")
     assert done.exit_code == 2

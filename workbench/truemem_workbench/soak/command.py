@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -295,7 +295,10 @@ def _arrivals(given: dict[str, Any]) -> Iterable[float]:
         raise BadInput(f"--speed {speed:g} shortens the pauses of --like FILE. Add that, or leave it out")
     if file is None:
         return schedule(rate or RATE, for_s, seed)
-    return takewhile(lambda moment: moment < for_s, like(times_in(file), speed or 1.0))
+    times, speed = times_in(file), speed or 1.0
+    if next(islice(like(times, speed), 1, None)) >= for_s:
+        raise BadInput(f"--like {file}: one request is due in {for_s}. Try a longer --for, or --speed {10 * speed:g}")
+    return takewhile(lambda moment: moment < for_s, like(times, speed))
 
 
 def _resolved(target: str, given: dict[str, Any]) -> Target:
