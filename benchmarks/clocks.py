@@ -20,7 +20,7 @@ from rich.progress import track
 from truemem_workbench.analysis.clocks import Clock, clock_of
 
 from benchmarks.publish import exit_if_broken, machine, markdown
-from testing.clock_cases import HARDLY, KINDS, LEAKS, MIXTURE, SEALED, TRAFFICS, TUNING, compose
+from testing.clock_cases import HARDLY, KINDS, LEAKS, MIXTURE, SEALED, TRAFFICS, TUNING, collected, compose
 
 RESULTS = Path(__file__).with_name("results") / "clocks.md"
 BY = "python -m benchmarks.clocks"
@@ -69,9 +69,12 @@ class Judged(NamedTuple):
         return low <= rate <= high
 
 
-def judged(case: tuple[int, str | None]) -> Judged:
-    """The case of this seed, with a traffic or one that is drawn."""
-    made = compose(*case)
+def judged(case: tuple[int, str | None, bool]) -> Judged:
+    """The case of this seed, with a traffic or one that is drawn; of RSS, or of a collected heap."""
+    seed, traffic, is_collected = case
+    made = compose(seed, traffic)
+    if is_collected:
+        made = collected(made, seed)
     begun = time.process_time()
     clock = clock_of(made.environments)
     took = time.process_time() - begun
@@ -130,9 +133,11 @@ def by_traffic(cases: Sequence[Judged]) -> str:
     return markdown(["traffic", "environments", "named rightly", APART, "wrong clock", "leaks"], rows, 2)
 
 
-def promises(every: Sequence[Judged], default: Sequence[Judged]) -> list[tuple[str, str, float | None, bool]]:
+def promises(
+    every: Sequence[Judged], default: Sequence[Judged], heaps: Sequence[Judged]
+) -> list[tuple[str, str, float | None, bool]]:
     """What is promised, its aim, what was measured, and whether that is kept."""
-    named = [each for each in (*every, *default) if each.clock.name and each.kind != "fills"]
+    named = [each for each in (*every, *default, *heaps) if each.clock.name and each.kind != "fills"]
     large = [each for each in default if each.kind in LEAKS and each.grown_mib >= FOUND_MIB]
     wrong = share(named, lambda each: each.is_wrong)
     covered = share(named, lambda each: each.is_covered)
@@ -154,12 +159,13 @@ def promises(every: Sequence[Judged], default: Sequence[Judged]) -> list[tuple[s
     ]
 
 
-def page(every: Sequence[Judged], default: Sequence[Judged]) -> str:
+def page(every: Sequence[Judged], default: Sequence[Judged], heaps: Sequence[Judged]) -> str:
     """The results."""
     table = [
-        [what, aim, percent(value), "yes" if kept else "**NO**"] for what, aim, value, kept in promises(every, default)
+        [what, aim, percent(value), "yes" if kept else "**NO**"]
+        for what, aim, value, kept in promises(every, default, heaps)
     ]
-    took = np.mean([each.seconds for each in (*every, *default)]) * 1000
+    took = np.mean([each.seconds for each in (*every, *default, *heaps)]) * 1000
     return (
         f"# Clocks\n\n`{BY}`, on {machine()}.\n\n"
         "Runs composed at random by `testing.clock_cases`, of sealed seeds: leaks that grow by 1 to 48 MiB beside up "
@@ -175,6 +181,11 @@ def page(every: Sequence[Judged], default: Sequence[Judged]) -> str:
         + f"## The default traffic, five minutes\n\n{len(default)} cases with `--rate {DEFAULT}`.\n\n"
         + confusion(default)
         + f"\n\n### Named rightly, by growth\n\n{found_by_growth(default)}\n\n"
+        + f"## The same runs, in a collected heap\n\n{len(heaps)} cases: what is held, with garbage of two generations. What"
+        " was used is not kept if less was used later, and what has grown since the last major collection is not"
+        " asked about.\n\n"
+        + confusion(heaps)
+        + f"\n\n### Named rightly, by growth in a collected heap\n\n{found_by_growth(heaps)}\n\n"
         + f"CPU time of an answer: {took:.0f} ms.\n"
     )
 
@@ -186,20 +197,22 @@ def main(cases: int, tuning: bool) -> None:
     """See the module."""
     seeds = TUNING if tuning else SEALED
     half = len(seeds) // 2
-    work = [(seed, None) for seed in seeds[:cases]] + [(seed, DEFAULT) for seed in seeds[half : half + cases]]
+    other = seeds[half : half + cases]
+    work = [(seed, None, False) for seed in seeds[:cases]]
+    work += [(seed, DEFAULT, is_collected) for is_collected in (False, True) for seed in other]
     with Pool() as pool:
         made = list(
             track(
                 pool.imap(judged, work, chunksize=4), "cases", len(work), console=Console(stderr=True), transient=True
             )
         )
-    every, default = made[:cases], made[cases:]
-    text = page(every, default)
+    every, default, heaps = made[:cases], made[cases : 2 * cases], made[2 * cases :]
+    text = page(every, default, heaps)
     click.echo(text)
     if tuning or cases < CASES:
         return
     RESULTS.write_text(text)
-    exit_if_broken([what for what, _, _, kept in promises(every, default) if not kept])
+    exit_if_broken([what for what, _, _, kept in promises(every, default, heaps) if not kept])
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from truemem_workbench.analysis.clocks import PAUSES_MS, Step
+from truemem_workbench.analysis.runtime_heap import Reading, kept_at_most
 from truemem_workbench.soak.arrivals import schedule
 
 Floats = NDArray[np.floating]
@@ -77,6 +78,65 @@ def compose(seed: int, traffic: str | None = None, kind: str | None = None) -> C
     arrivals = _arrivals(rng, traffic, span_s)
     served = serve(rng, arrivals, int(rng.choice([1, 1, 2, 3, 4, 8])), int(rng.choice([2, 4, 16])) if managed else 1)
     return _with_memory(rng, kind, traffic, served)
+
+
+def collected(case: Case, seed: int) -> Case:
+    """The same run, where a collected heap is what tells: what is held, with garbage of two generations."""
+    rng = np.random.default_rng([seed, 1])
+    heap = _Collected(
+        base_kib=_between(rng, 2 * MIB, 32 * MIB),
+        kib=_between(rng, 1, 256),
+        minute_kib=_between(rng, 16, 4 * MIB),
+        young_kib=_between(rng, 1 * MIB, 32 * MIB),
+        promoted=float(rng.uniform(0, 0.2)),
+        grows_by=float(rng.uniform(1.2, 2.5)),
+    )
+    return case._replace(environments=[heap.steps(steps) for steps in case.environments])
+
+
+class _Collected(NamedTuple):
+    """A heap that is collected when it is full."""
+
+    base_kib: float
+    """The least that is held."""
+    kib: float
+    """Garbage of an invocation,"""
+    minute_kib: float
+    """and of a minute."""
+    young_kib: float
+    """So much is made before the young generation is collected."""
+    promoted: float
+    """Part of that garbage which the old generation gets."""
+    grows_by: float
+    """The old one is collected when it is so many times what it was after the last time."""
+
+    def steps(self, steps: list[Step]) -> list[Step]:
+        """The same steps, with what the heap has kept at most."""
+        young = old = least = 0.0
+        number, found, before = 0, [], steps[0]
+        lowest = min((step.current_kib for step in steps if step.current_kib is not None), default=0.0)
+        for step in steps:
+            if step.begins:
+                young, old, least, number = 0.0, 0.0, 2.0 * MIB, 0
+            known = step.current_kib or before.current_kib or lowest
+            held = known - lowest + self.base_kib
+            minutes = (step.time_ms - before.time_ms) / 60_000
+            young += self.kib * (step.invocation - before.invocation) + self.minute_kib * minutes
+            if young > self.young_kib:
+                old, young = old + young * self.promoted, young % self.young_kib
+            if held + old > self.grows_by * max(least, 2 * MIB):
+                old, young, least, number = 0.0, 0.0, held, number + 1
+            before = step._replace(current_kib=known)
+            if step.current_kib is not None:
+                used = (held + old + young) / 1024
+                found.append(
+                    Reading(
+                        runtime="nodejs", number=step.invocation, committed=used, used=used, collections=number,
+                        begins=step.begins,
+                    )
+                )  # fmt: skip
+        kept = kept_at_most(found)
+        return [step._replace(current_kib=kept.get(step.invocation), certain=True) for step in steps]
 
 
 def _between(rng: Generator, low: float, high: float) -> float:

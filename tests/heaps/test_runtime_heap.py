@@ -3,7 +3,7 @@
 import json
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,15 @@ from truemem_workbench.analysis import causes, runtime_heap
 from truemem_workbench.analysis.curves import curves_of
 from truemem_workbench.analysis.finding import Commands, Finding
 from truemem_workbench.analysis.heap import malloc_heaps
-from truemem_workbench.analysis.runtime_heap import LEAKS, RUNTIMES, CollectedHeap, longest_life, readings
+from truemem_workbench.analysis.runtime_heap import (
+    LEAKS,
+    RUNTIMES,
+    CollectedHeap,
+    Reading,
+    kept_at_most,
+    longest_life,
+    readings,
+)
 from truemem_workbench.lines.line import Line, parse_event
 from truemem_workbench.lines.record import Record
 
@@ -325,3 +333,46 @@ def test_no_leak_is_found_where_what_is_live_is_flat(
     needed = [live * source.uniform(0.9, 1.2) for _ in range(invocations + 1)]
     lines = life(needed.__getitem__, invocations=invocations, garbage=garbage, committed=live * room + 2 * garbage)
     assert found(lines).kind not in LEAKS
+
+
+# --- what is kept at most -------------------------------------------------------------------------------------------
+
+
+def used(
+    *sizes: int, collections: Sequence[int], begins: Collection[int] = (), overlaps: bool = False
+) -> list[Reading]:
+    """Readings of these MiB, with the number of major collections so far."""
+    return [
+        Reading(
+            runtime="nodejs", number=number, committed=99.0, used=size, collections=count, begins=number in begins,
+            overlaps=overlaps,
+        )
+        for number, (size, count) in enumerate(zip(sizes, collections, strict=True), 1)
+    ]  # fmt: skip
+
+
+def kept(found: list[Reading]) -> dict[int, float]:
+    return {number: size / 1024 for number, size in kept_at_most(found).items()}
+
+
+def test_what_less_was_used_after_was_not_kept() -> None:
+    found = used(10, 14, 11, 15, 12, 16, 13, collections=[0, 0, 1, 1, 2, 2, 3])
+    assert kept(found) == {1: 10, 2: 11, 3: 11, 4: 12, 5: 12, 6: 13, 7: 13}
+
+
+def test_what_grows_long_after_a_collection_may_be_garbage() -> None:
+    found = used(10, 12, 11, 15, 20, 25, 30, collections=[0, 0, 1, 1, 1, 1, 1])
+    assert kept(found) == {1: 10, 2: 11, 3: 11}
+    assert kept(used(10, 20, 30, collections=[0, 0, 0])) == {}
+
+
+def test_each_process_is_judged_by_its_own_collections() -> None:
+    found = used(10, 20, 30, 5, 6, 7, collections=[0, 0, 1, 0, 0, 0], begins=[4])
+    assert kept(found) == {1: 10, 2: 20, 3: 30}
+
+
+def test_requests_that_overlap_are_of_one_process() -> None:
+    """The one that began first may have ended last."""
+    found = used(10, 11, 14, 12, collections=[0, 1, 3, 2], overlaps=True)
+    assert len(longest_life(found)) == 4
+    assert kept(found) == {1: 10, 2: 11, 3: 12}

@@ -11,6 +11,7 @@ RSS cannot tell: it has what is live, what is garbage, and what is no heap at al
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -128,6 +129,8 @@ class Reading:
     """The function's memory size."""
     begins: bool = False
     """True if the processes are new."""
+    overlaps: bool = False
+    """On Managed Instances: it need not be in the order in which requests began."""
 
     @property
     def outside(self) -> float:
@@ -160,21 +163,46 @@ def reading(members: Mapping[str, Any], place: int = 1) -> Reading | None:
         rss=size_of(members.get("CurrentRSS")) if members.get("processes") == 1 else None,
         memory=size_of(members.get("memoryLimit")),
         begins=members.get("coldStart") is True or members.get("suppressedInit") is True,
+        overlaps="sharedBy" in members,
     )
 
 
 def longest_life(found: Sequence[Reading]) -> Sequence[Reading]:
     """The readings of the process that lived longest, and of several the last: its counts do not fall."""
-    begins = [0]
-    for place, (before, after) in enumerate(pairwise(found), 1):
-        fell = any(
-            earlier is not None and later is not None and later < earlier
-            for earlier, later in ((before.collections, after.collections), (before.gc_ms, after.gc_ms))
-        )
-        if fell or after.begins or after.runtime != before.runtime:
-            begins.append(place)
-    lives = [found[begin:end] for begin, end in pairwise([*begins, len(found)])]
-    return max(reversed(lives), key=len)
+    return max(reversed(_lives(found)), key=len)
+
+
+def _lives(found: Sequence[Reading]) -> list[Sequence[Reading]]:
+    begins = [0, *(place for place, (before, after) in enumerate(pairwise(found), 1) if _is_new(before, after))]
+    return [found[begin:end] for begin, end in pairwise([*begins, len(found)])]
+
+
+def _is_new(before: Reading, after: Reading) -> bool:
+    """Is the second one of another process?"""
+    counts = ((before.collections, after.collections), (before.gc_ms, after.gc_ms))
+    fell = any(earlier is not None and later is not None and later < earlier for earlier, later in counts)
+    return (fell and not after.overlaps) or after.begins or after.runtime != before.runtime
+
+
+def kept_at_most(found: Sequence[Reading], name: str = "used") -> dict[int, float]:
+    """KiB that each reading may have kept, by its number: what was used is not kept if less was used later. Of a process
+    whose last major collection was in the earlier half, the readings after it are left out, and all of one that had
+    none: what has grown since may be garbage."""
+    held: dict[int, float] = {}
+    for life in _lives(found):
+        collected = [at for at, (a, b) in enumerate(pairwise(life), 1) if (a.collections or 0) < (b.collections or 0)]
+        last = collected[-1] if collected else -1
+        until = len(life) if last > RECENT * len(life) else last + 1
+        least = math.inf
+        for at, each in reversed([*enumerate(life)]):
+            least = min(least, _or_infinite(getattr(each, name)) * 1024)
+            if at < until and least < math.inf:
+                held[each.number] = least
+    return held
+
+
+def _or_infinite(size: float | None) -> float:
+    return math.inf if size is None else size
 
 
 def limit_advice(reading: Reading) -> str:

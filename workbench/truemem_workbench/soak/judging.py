@@ -10,11 +10,12 @@ from truemem.verdict import COUNTED_KIB
 
 from ..analysis.causes import find
 from ..analysis.clocks import LONGER, Clock, Step, clock_of
-from ..analysis.curves import DESCRIPTORS, PROCESSES, THREADS, Curves, curves_of
+from ..analysis.curves import DESCRIPTORS, IN_USE, PROCESSES, THREADS, Curves, curves_of
 from ..analysis.drift import INSUFFICIENT, MATTERS_KIB, MINUTE_MS, Point, Verdict
 from ..analysis.finding import COUNTED as COUNTS
 from ..analysis.finding import Cause, Commands, Finding, most_urgent, unmeasured
 from ..analysis.growth_lines import merged, named
+from ..analysis.runtime_heap import kept_at_most
 from ..analysis.witnesses import Witnesses
 from ..check.limits import Rate
 from ..support.terminal import counted
@@ -22,6 +23,9 @@ from .tally import EnvironmentTally
 
 COUNTED: dict[Cause, str] = {"descriptors": DESCRIPTORS, "processes": PROCESSES, "threads": THREADS}
 """Causes whose clock is that of a count."""
+RSS, LIVE = "RSS", "live objects"
+HEAP = {LIVE: "used", "buffers outside of the heap": "external", "classes": "metaspace"}
+"""What a collected heap's findings hold, and which figure of it has that."""
 UNCLEAR = ("none", "cache", "undecided", "page-cache")
 """Causes that do not explain growth by a clock: what looks level by invocation may rise by the minute."""
 LEAST_KIB = 1024.0
@@ -79,8 +83,9 @@ def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed:
         return Judged(finding=nothing, clock=clock_of([]), by_environment={}, per_minute=None)
     first = most_urgent([(finding, curves[name].invocations) for name, finding in found.items()])
     first = named(first, merged([profile for each in curves.values() for profile in each.profiles]), commands)
-    cause, clock = _clock(first, [(each.steps(), curves[each.id]) for each in known])
-    finding = _with_clock(first, cause, clock, commands, allowed)
+    grown = _grown(first, [(each.steps(), curves[each.id]) for each in known])
+    clock = grown.clock
+    finding = _with_clock(first, grown, commands, allowed)
     busiest = max(known, key=lambda each: each.served)
     return Judged(
         finding=finding,
@@ -100,18 +105,49 @@ def _curves(environment: EnvironmentTally) -> Curves:
     return replace(curves, invocations=environment.served or curves.invocations, failed=failed)
 
 
-def _clock(found: Finding, seen: Sequence[tuple[list[Step], Curves]]) -> tuple[Cause, Clock]:
-    """The clock that growth follows, and of which cause that is: of a count if the finding is of one, or if it has no
-    cause and the count grows by a clock."""
-    for cause, name in COUNTED.items():
-        if found.cause == cause or (found.cause in UNCLEAR and not found.grows):
+@dataclass(frozen=True)
+class _Grown:
+    """What may grow by a clock."""
+
+    cause: Cause
+    what: str
+    """A count, RSS, or what a heap holds."""
+    clock: Clock
+
+    def sentence(self) -> str:
+        clock, rate = self.clock, self.clock.rate_kib or 0.0
+        at_least = f" of {clock.pause_ms / 1000:g} s or longer" if clock.pause_ms else ""
+        if self.cause in COUNTED:
+            grown = f"{self.cause} grow by {rate / COUNTED_KIB:,.3g}"
+        elif self.what == RSS:
+            grown = f"RSS grows by {rate:,.3g} KiB"
+        else:
+            grown = f"{rate:,.3g} KiB more in {self.what}"
+        return f"{grown} with each {PER[clock.name]}{at_least}"
+
+
+def _grown(found: Finding, seen: Sequence[tuple[list[Step], Curves]]) -> _Grown:
+    """What grows, by the witness that the finding is judged by. If it has no cause, a count and then a collected heap
+    are asked before RSS, which does not tell what is kept."""
+    is_open = found.cause in UNCLEAR and not found.grows
+    cause: Cause = found.cause if found.grows else "leak"
+    for count, name in COUNTED.items():
+        if found.cause == count or is_open:
             clock = clock_of([_counting(steps, curves.others.get(name, ())) for steps, curves in seen])
-            if clock.grows or found.cause == cause:
-                return cause, clock
+            if clock.grows or found.cause == count:
+                return _Grown(count, count, clock)
+    holder = LIVE if is_open else found.holder
+    if holder in HEAP and any(curves.readings for _, curves in seen):
+        clock = clock_of([_with(steps, kept_at_most(curves.readings, HEAP[holder])) for steps, curves in seen])
+        if clock.grows or not is_open or found.holder == "heap":  # RSS may rise by garbage
+            return _Grown(cause, holder, clock)
+    if found.grows and found.hidden and any(IN_USE in curves.others for _, curves in seen):
+        clock = clock_of([_with(steps, _by_number(curves.others.get(IN_USE, ()))) for steps, curves in seen])
+        return _Grown(cause, "memory in use", clock)
     clock = clock_of([steps for steps, _ in seen])
     if not clock.name and max(_span(steps) for steps, _ in seen) < LEAST_KIB:
         clock = replace(clock, grows=False)
-    return found.cause if found.grows else "leak", clock
+    return _Grown(cause, RSS, clock)
 
 
 def _span(steps: Sequence[Step]) -> float:
@@ -122,21 +158,30 @@ def _span(steps: Sequence[Step]) -> float:
 
 def _counting(steps: Sequence[Step], counts: Sequence[Point]) -> list[Step]:
     """The same steps with a count in place of RSS, as large as the verdict takes one for (COUNTED_KIB)."""
-    by_number = {point.invocation: point.current_kib * COUNTED_KIB for point in counts}
-    return [step._replace(current_kib=by_number.get(step.invocation)) for step in steps]
+    return _with(steps, {number: count * COUNTED_KIB for number, count in _by_number(counts).items()})
 
 
-def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, allowed: Collection[str]) -> Finding:
+def _by_number(points: Sequence[Point]) -> dict[int, float]:
+    return {point.invocation: point.current_kib for point in points}
+
+
+def _with(steps: Sequence[Step], held: Mapping[int, float]) -> list[Step]:
+    """The same steps with what each invocation left behind in place of RSS."""
+    return [step._replace(current_kib=held.get(step.invocation)) for step in steps]
+
+
+def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Collection[str]) -> Finding:
     """The finding, which says by which clock memory grows. A clock that is not the invocation's is an answer of its own
     where the finding has none: what hardly rises by invocation may rise by the minute. Whether growth by invocation
     ends is for the finding to say."""
+    cause, clock = grown.cause, grown.clock
     if found.grows and not clock.grows and cause not in allowed:
         return replace(found, evidence=[*found.evidence, UNKNOWN])
     if not clock.grows or (not found.grows and found.cause not in UNCLEAR) or cause in allowed:
         return found
     if not found.grows and cause not in COUNTED and clock.name == "invocation" and (clock.high_kib or 0) < MATTERS_KIB:
-        grown = f"{_grown(cause, clock)}: less than {MATTERS_KIB:g} KiB is not called a leak"
-        return replace(found, evidence=[*found.evidence, grown])
+        little = f"{grown.sentence()}: less than {MATTERS_KIB:g} KiB is not called a leak"
+        return replace(found, evidence=[*found.evidence, little])
     if found.grows and clock.name in ("", "invocation"):
         return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")])
     if clock.may_end or (clock.name == "invocation" and found.cause == "undecided"):  # a leak, or what fills
@@ -144,10 +189,10 @@ def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, 
         return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")], next=longer)
     is_told = clock.name != ""
     if is_told:
-        title = f"Leak{'' if clock.name == 'invocation' else ' by the clock'}: {_grown(cause, clock)}."
+        title = f"Leak{'' if clock.name == 'invocation' else ' by the clock'}: {grown.sentence()}."
     else:
-        what, grow = (cause, "they grow") if cause in COUNTED else ("RSS", "memory grows")
-        title = f"Leak by a clock, of {what}: {clock.evidence.replace('Memory grows', grow, 1)}"
+        grow = "memory grows" if grown.what == RSS else "they grow"
+        title = f"Leak by a clock, of {grown.what}: {clock.evidence.replace('Memory grows', grow, 1)}"
     telling = commands.longer if clock.traffic == LONGER else commands.mixed
     return replace(
         found,
@@ -162,13 +207,6 @@ def _with_clock(found: Finding, cause: Cause, clock: Clock, commands: Commands, 
         settled=is_told,
         pattern=BY_A_CLOCK,
     )
-
-
-def _grown(cause: Cause, clock: Clock) -> str:
-    rate = clock.rate_kib or 0.0
-    grown = f"{cause} grow by {rate / COUNTED_KIB:,.3g}" if cause in COUNTED else f"RSS grows by {rate:,.3g} KiB"
-    at_least = f" of {clock.pause_ms / 1000:g} s or longer" if clock.pause_ms else ""
-    return f"{grown} with each {PER[clock.name]}{at_least}"
 
 
 def _per_minute(environments: Sequence[EnvironmentTally]) -> float | None:
