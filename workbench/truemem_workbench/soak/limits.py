@@ -117,7 +117,7 @@ def _errors(tally: Tally, limit: float) -> LimitCheck:
     if not tally.invocations:
         return LimitCheck("max-errors", f"{limit:g} %", "none served", "unknown", "No invocation was served.")
     ((most, count),) = tally.errors.most_common(1) or [("", 0)]
-    said = f" {count:,} of them with: {printable(tally.examples.get(most, most))}." if count else ""
+    said = f" {count:,} of them with: {printable(tally.examples.get(most, most)).rstrip('.')}." if count else ""
     return check_errors(tally.errors.total(), tally.invocations, limit, said)
 
 

@@ -100,4 +100,4 @@ def _frame(axes: Axes, label: str) -> None:
     axes.tick_params(colors=QUIET, length=0, labelsize=9)
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
-    axes.legend(frameon=False, loc="lower right", fontsize=9)
+    axes.legend(frameon=False, loc="best", fontsize=9)
