@@ -29,6 +29,7 @@ def document(text: str) -> dict[str, Any]:
     [
         (["--rate", "fast"], "--rate fast is no rate. Try --rate 50/s"),
         (["--rate", "5/s", "--like", "log.txt"], "--rate with --like: leave one out"),
+        (["--lines", "--no-probe"], "--lines with --no-probe: the probe asks for the lines. Leave one out"),
         (["--speed", "10"], "--speed 10 shortens the pauses of --like FILE. Add that, or leave it out"),
         (["--like", "/no/such.log"], "/no/such.log cannot be read: No such file or directory"),
         (["--output", "soak.svg"], "--output soak.svg: its ending is not .png or .html or .xml or .json. Try"),

@@ -193,6 +193,8 @@ def _soak(
     **given: Any,
 ) -> int:
     check_outputs(outputs, *ENDINGS)
+    if given["lines"] and given["no_probe"]:
+        raise BadInput("--lines with --no-probe: the probe asks for the lines. Leave one out")
     if given["max_growth"] is not None and baseline is None:
         raise BadInput(f"--max-growth {given['max_growth']}: over what? Try --baseline FILE")
     was = read_baseline(baseline, target) if baseline else None
