@@ -4,18 +4,21 @@ import asyncio
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 
 import pytest
+from truemem_workbench.check.command import resolved_here
 from truemem_workbench.lines.line import parse_event
 from truemem_workbench.local import Function, LocalLambda, LogLine, Settings
 from truemem_workbench.local.configuration.layer import SIDECAR, sidecar
 from truemem_workbench.local.scaling import Scaling
 from truemem_workbench.soak.arrivals import schedule
 from truemem_workbench.soak.driver import drive
+from truemem_workbench.soak.run import Plan, run
 from truemem_workbench.soak.saved import Saved
 from truemem_workbench.soak.tally import Tally
 
@@ -102,6 +105,22 @@ def test_it_goes_on_where_it_was_saved(tmp_path: Path) -> None:
     assert {each.ended for each in tally.environments} == {"stopped"}
     assert sum(each.served for each in tally.environments) == tally.invocations
     assert sum(each.count for each in tally.buckets) == tally.invocations
+
+
+def test_an_environment_that_cannot_start_later_loses_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    def watch(tally: Tally) -> None:
+        if tally.invocations:
+            monkeypatch.setattr(tempfile, "tempdir", "/no/such")
+
+    target = resolved_here(HANDLER, python=None, timeout_s=None, env=())
+    plan = Plan(for_s=60, scaling=Scaling(environments=1, age_s=0.1, keep=False))
+
+    ran = run(target, count(step=0.5), [{}], plan, None, watch)
+
+    assert ran.tally.invocations and ran.is_cut and not ran.signal
+    (limit,) = ran.limits
+    assert limit.outcome == "unknown"
+    assert limit.sentence.startswith("An environment could not start: [Errno 2] No such file or directory: '/no/such/")
 
 
 @pytest.mark.nightly

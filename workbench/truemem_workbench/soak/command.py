@@ -251,12 +251,12 @@ def _soak(
         was=was,
         told=[*notices, *ran.notices],
         function_log=ran.log,
-        is_cut=ran.signal > 0,
+        is_cut=ran.is_cut,
         source=resolved.source,
         line=resolved.line,
     )
     code = places.write(result, dict.fromkeys((".png", ".html"), partial(_draw, result)))
-    if saved and not ran.signal:
+    if saved and not ran.is_cut:
         saved.discard()  # else the same command would show these figures again
     return 128 + ran.signal if ran.signal else code
 

@@ -43,7 +43,7 @@ class Result:
     function_log: Sequence[str] = ()
     """The end of what a failing function logged."""
     is_cut: bool = False
-    """True if Ctrl-C ended it."""
+    """True if it was ended before its time."""
     source: Path | None = None
     """File of the handler, for annotations; `line` is where it begins."""
     line: int | None = None

@@ -65,6 +65,8 @@ class Ran:
     """What the script has checked itself."""
     signal: int = 0
     """What ended it before its time."""
+    is_cut: bool = False
+    """True if it was ended before its time, by a signal or because no environment could start."""
 
 
 def run(
@@ -76,7 +78,7 @@ def run(
     watch: Watch,
 ) -> Ran:
     """Send the requests that are due, or let the script send them, until all are answered or a signal comes. What was
-    saved before goes on from there. Raises BadInput."""
+    saved before goes on from there. Raises BadInput, also if the first environment cannot start."""
     tally = saved.tally() if saved else Tally()
     logged: deque[str] = deque(maxlen=LAST_LINES)
 
@@ -101,11 +103,16 @@ def run(
                 events = itertools.cycle([json.dumps(each).encode() for each in payloads])
                 _wait(local.begin(_drive(local, tally, traffic, events)), look)
         except Ended as ended:
-            ran.signal = ended.number
+            ran.signal, ran.is_cut = ended.number, True
         except Stopped as stopped:
-            raise BadInput(f"{target.spec}: {stopped}. Try truemem local run {target.spec} --event '{{}}'") from None
+            if not tally.invocations:
+                raise BadInput(
+                    f"{target.spec}: {stopped}. Try truemem local run {target.spec} --event '{{}}'"
+                ) from None
+            ran.is_cut, sentence = True, f"An environment could not start: {stopped}."
+            ran.limits = [LimitCheck("environments", "start", "one did not", "unknown", sentence)]
         with suppress(Stopped):
-            local.stop(abort=ran.signal != 0)
+            local.stop(abort=ran.is_cut)
         if saved is not None:
             look.save(saved, saved.changes(tally))
         ran.notices = [*target.notices, *local.notices, *ran.notices, *look.unsaved]
@@ -143,7 +150,7 @@ def _load(script: LoadScript, local: LocalLambda, look: Callable[[], None], ran:
             while not process.wait(LOOK_S):
                 look()
         except Ended as ended:
-            ran.signal = ended.number
+            ran.signal, ran.is_cut = ended.number, True
             process.interrupt()
             process.wait(END_S)
         try:
