@@ -8,30 +8,38 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
-from truemem_workbench.explain import native
+from truemem_workbench.explain import native, run
 from truemem_workbench.explain.attribution import Holder
 from truemem_workbench.explain.explanation import Explanation
 from truemem_workbench.explain.run import explain
 from truemem_workbench.local import Function, Settings
 
 FUNCTIONS = Path(__file__).with_name("functions")
+FEW = (*run.JITTER[:4], 0.0)
+"""Five looks: ten, as a user has them, take twice the time."""
 
 
 def explained(
-    handler: str | Function, plain_seconds: float = 60, module: str = "planted.py", timeout_s: float = 30
+    handler: str | Function,
+    plain_seconds: float = 60,
+    module: str = "planted.py",
+    timeout_s: float = 30,
+    jitter: tuple[float, ...] = FEW,
 ) -> Explanation:
     function = Function.from_spec(f"{FUNCTIONS / module}:{handler}") if isinstance(handler, str) else handler
-    return explain(
-        function,
-        Settings(name="planted", memory_mib=1024, timeout_s=timeout_s),
-        [{}],
-        invocations=160,
-        plain_seconds=plain_seconds,
-        measured_kib=8.0,
-        progress=lambda _, __, ___: None,
-    )
+    with patch.multiple(run, LOOKS=len(jitter), JITTER=jitter):
+        return explain(
+            function,
+            Settings(name="planted", memory_mib=1024, timeout_s=timeout_s),
+            [{}],
+            invocations=151,
+            plain_seconds=plain_seconds,
+            measured_kib=8.0,
+            progress=lambda _, __, ___: None,
+        )
 
 
 def line_marked(handler: str, comment: str = "#") -> tuple[str, int]:
@@ -135,7 +143,7 @@ def test_a_partial_answer_says_what_is_missing(
     options: dict[str, Any], line: str, missing: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("truemem_workbench.explain.run.LOOKS_S", 0)
-    explanation = explained(**options)
+    explanation = explained(**options, jitter=run.JITTER)
     names_first(explanation, line)
     assert [part for part in missing if not any(part in said for said in explanation.missing)] == []
     assert bool(explanation.missing) == bool(missing)
