@@ -22,20 +22,22 @@ SAYS_LEAK = re.compile(r"\bis a leak\b|\bA leak with\b")
 SAYS_NO_LEAK = re.compile(r"\b(?:not|no sign of) a leak\b")
 UNDECIDED = frozenset({"failing", "undecided"})
 ALL = [pytest.param(case, id=case.name) for case in cases()]
-RUN = [
-    pytest.param(case, id=case.name, marks=[pytest.mark.nightly, pytest.mark.timeout(900)] if case.nightly else [])
-    for case in cases()
+AT_NIGHT = [pytest.mark.nightly, pytest.mark.timeout(900)]
+RUN = [pytest.param(case, True, id=f"{case.name}, explained", marks=AT_NIGHT) for case in cases()] + [
+    pytest.param(case, False, id=case.name) for case in cases() if not case.nightly
 ]
 
 
-def check(case: Case, *options: str) -> tuple[dict[str, Any], int]:
-    """The document of `truemem check --json` and its exit code."""
+def check(case: Case, explain: bool) -> tuple[dict[str, Any], int]:
+    """The document of `truemem check --json` and its exit code. `explain`: with the lines, which take most of the
+    time."""
     try:
         program = ready(case)
     except Missing as missing:
         pytest.skip(str(missing))
     events = () if "--events" in case.options else ("--event", case.event)
-    command = [str(TRUEMEM), "check", *program.arguments, *events, *case.options, *options, "--json"]
+    options = (*case.options, *([] if explain else ["--no-explain"]))
+    command = [str(TRUEMEM), "check", *program.arguments, *events, *options, "--json"]
     variables = {name: value for name, value in os.environ.items() if name != "GITHUB_STEP_SUMMARY"}
     done = subprocess.run(command, cwd=program.folder, env=variables, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
@@ -59,9 +61,9 @@ def contradictions(document: dict[str, Any], code: int) -> list[str]:
     return [fault for fault, is_there in faults.items() if is_there]
 
 
-@pytest.mark.parametrize("case", RUN)
-def test_finding_names_the_known_cause(case: Case) -> None:
-    document, code = check(case)
+@pytest.mark.parametrize(("case", "explain"), RUN)
+def test_finding_names_the_known_cause(case: Case, explain: bool) -> None:
+    document, code = check(case, explain)
     finding = document["finding"]
     said = json.dumps(finding, indent=1)
     assert finding["cause"] in case.causes, said
