@@ -348,9 +348,17 @@ def test_it_ends_before_it_costs_more(truemem: Command, deployed: Deployed) -> N
 # --- However it ends, it is as it was ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["first update", "second update", "publish", "invoke"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
-def test_a_signal_puts_it_back(deployed: Deployed, where: str, number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "where"),
+    [
+        (signal.SIGINT, "first update"),
+        (signal.SIGTERM, "second update"),
+        (signal.SIGINT, "publish"),
+        (signal.SIGTERM, "invoke"),
+        (signal.SIGQUIT, "invoke"),
+    ],
+)
+def test_a_signal_puts_it_back(deployed: Deployed, number: int, where: str) -> None:
     running: list[subprocess.Popen[str]] = []
 
     def end() -> None:

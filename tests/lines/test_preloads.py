@@ -25,9 +25,15 @@ MOST = GROWING_FROM + 500
 """V8 says what is live after its next major collection."""
 
 
+def profiled(running: Environment) -> bool:
+    """Is a line out that has a profile?"""
+    return any('"growthProfile"' in line for line in running.local.extension_stdout(running.name))
+
+
 def check(running: Environment, file: str, gave_up: str = "") -> None:
-    for _ in range(MOST):
-        running.attempt()
+    while len(running.invocations) < MOST and not profiled(running):
+        for _ in range(20):
+            running.attempt()
     records = running.told()
     (record,) = [each for each in records if each.growthProfile]
     assert record.growthProfile.get("gaveUp", "") == gave_up
@@ -133,4 +139,4 @@ def test_a_leak_is_named_beside_anothers_preload(packages: Path, other: str) -> 
     variables = {**ON, **variables, "PACKAGES": str(packages), "NODE_OPTIONS": options.format(packages) + REQUIRED}
     with Environment(leaking_node(module, packages), environment=variables, memory_mib=512) as running:
         check(running, "leaks.mjs", gave_up)
-    assert [made.payload for made in running.invocations] == list(range(1, MOST + 1))
+    assert [made.payload for made in running.invocations] == list(range(1, len(running.invocations) + 1))

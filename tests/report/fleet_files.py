@@ -40,7 +40,7 @@ def captured() -> Iterator[str]:
 
 def quiet() -> Iterator[str]:
     for kind in QUIET:
-        yield from points(fleets.quiet(kind, 1)[:12], f"q-{kind}", kind.replace(" ", "-"))
+        yield from points(fleets.quiet(kind, 1)[:4], f"q-{kind}", kind.replace(" ", "-"))
 
 
 def leaking() -> Iterator[str]:

@@ -170,7 +170,7 @@ def said_by_the_report(path: Path, names: list[str]) -> tuple[dict[str, tuple[st
 
 @example([{**PLAIN, "heap": {"in_use": True, "held": "grows", "blocks": False}}, {**PLAIN, "killed": True}])
 @example([{**PLAIN, "rss": True, "heap": {"in_use": False, "held": "little", "blocks": True}}, PLAIN])
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=max(1, settings().max_examples // 20))  # 2 s each
 @given(st.lists(PLANS | MEMORY, min_size=2, max_size=8))
 def test_all_commands_name_one_cause_for_the_same_lines(plans: list[Plan]) -> None:
     texts = {f"f{number}": lines_of(plan, f"f{number}") for number, plan in enumerate(plans)}

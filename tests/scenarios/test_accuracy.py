@@ -8,7 +8,14 @@ from testing.environment import Environment
 from testing.workload import Judgement, events
 
 LIMIT_MIB = 1024
-ORDERS = ("runtime:50", "runtime:100", "runtime:500", "together", "extension:300", "aws")
+ORDERS = (
+    "runtime:50",
+    pytest.param("runtime:100", marks=pytest.mark.nightly),
+    "runtime:500",
+    "together",
+    "extension:300",
+    "aws",
+)
 
 
 def judged(count: int, release: str, exact: bool = False) -> Iterator[Judgement]:
