@@ -75,7 +75,8 @@ def checks(full: bool) -> Iterator[tuple[str, list[str]]]:
     python = str(ROOT / ".venv/bin/python")
     yield "lint", [python, "-m", "ruff", "check", "--quiet", "."]
     yield "types", [python, "-m", "mypy", "extension", *(["workbench", "tests"] if full else [])]
-    yield "the spine's tests", [python, "-m", "pytest", "-m", "not nightly", "--hypothesis-profile=quick", *SPINE]
+    spine = ["-n", "2", "-m", "not nightly", "--hypothesis-profile=quick", *SPINE]
+    yield "the spine's tests", [python, "-m", "pytest", *spine]
     yield "ten scenarios", [python, "-m", "pytest", *SMOKE]
 
 
