@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from truemem.platform.proxy import NAME, ExactMode, ProxyListener, RuntimeProxy
+from truemem.platform.exact_mode import ExactMode
+from truemem.platform.proxy import NAME, ProxyListener, RuntimeProxy
 
 PATIENCE_S = 30
 """Longest wait for anything, on a machine that does other things as well."""

@@ -12,8 +12,9 @@ import sys
 import time
 
 from .config import parse_switch
+from .platform.exact_mode import ExactMode
 from .platform.extensions_api import FOREVER, ApiError, ExtensionsApi
-from .platform.proxy import ExactMode, RuntimeProxy, open_listener
+from .platform.proxy import RuntimeProxy, open_listener
 from .startup import start
 from .support import files
 from .support.log import last_word, reason

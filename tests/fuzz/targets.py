@@ -16,7 +16,7 @@ from truemem.lines import answer
 from truemem.linux import cgroup, procfs
 from truemem.outputs import dogstatsd, otlp_document
 from truemem.platform import http1, telemetry
-from truemem.platform.proxy import PIPELINED, ExactMode, RuntimeConnection
+from truemem.platform.exact_mode import PIPELINED, ExactMode, RuntimeConnection
 from truemem.records.pending_record import EnvironmentState, PendingRecord, PendingRecords
 from truemem.records.record import line
 from truemem.support import minijson

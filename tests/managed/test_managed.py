@@ -29,8 +29,8 @@ from truemem.measure.environment_memory import EnvironmentMemory
 from truemem.measure.recorder import Recorder
 from truemem.measure.watermark import Readings
 from truemem.measure.window import Window, current
+from truemem.platform.exact_mode import Invocation
 from truemem.platform.extensions_api import ApiError
-from truemem.platform.proxy import Invocation
 from truemem.platform.telemetry import TelemetryServer
 from truemem.records.pending_record import PendingRecord
 from truemem.support.clock import Clock

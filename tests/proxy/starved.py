@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 
-from truemem.platform.proxy import ExactMode, ProxyListener, RuntimeProxy
+from truemem.platform.exact_mode import ExactMode
+from truemem.platform.proxy import ProxyListener, RuntimeProxy
 
 from testing.proxy import FOREVER_S, fill_descriptors
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem.platform.proxy import SPARE, ExactMode, RuntimeConnection
+from truemem.platform.exact_mode import ExactMode, RuntimeConnection
+from truemem.platform.proxy import SPARE
 
 from testing.proxy import (
     ACCEPTED,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import select
 
 from ..platform import telemetry
+from ..platform.exact_mode import ExactMode
 from ..platform.extensions_api import ApiError
-from ..platform.proxy import ExactMode
 from ..platform.telemetry import TelemetryInbox
 from ..support.log import log, reason
 from ..support.named_tuple import NamedTuple

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..measure.recorder import Recorder
     from ..measure.watermark import Readings
     from ..measure.window import Window
-    from ..platform.proxy import ExactMode, Invocation, Moment
+    from ..platform.exact_mode import ExactMode, Invocation, Moment
     from ..records.pending_record import EnvironmentState
     from .loop import Event, Parts
     from .machine import Pending

@@ -9,7 +9,7 @@ from .segments import RESOLUTION_NS, both
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..measure.window import Peak
-    from ..platform.proxy import Invocation
+    from ..platform.exact_mode import Invocation
     from ..platform.telemetry import Event
     from .segments import Segments
 

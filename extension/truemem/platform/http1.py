@@ -81,6 +81,11 @@ class Framing:
         return self._state in (_BODY, _CHUNK, _UNTIL_CLOSE)
 
     @property
+    def body_left(self) -> int:
+        """Bytes that are sure to be of the body, or of its chunk."""
+        return self.left if self._state in (_BODY, _CHUNK) else 0
+
+    @property
     def pending(self) -> int:
         """Bytes kept of a head, or of a line between chunks."""
         return len(self._pending)
@@ -117,13 +122,7 @@ class Framing:
         state = self._state
         if state in (_BODY, _CHUNK):
             passed = min(self.left, len(piece) - at)
-            self.left -= passed
-            if self.head is not None:
-                self.head.body_bytes += passed
-            if not self.left:
-                self._state = _CHUNK_END
-                if state == _BODY:
-                    self._end()
+            self.skip(passed)
             return at + passed
         if state == _UNTIL_CLOSE:
             if self.head is not None:
@@ -142,6 +141,17 @@ class Framing:
             self._pending.clear()
             self._line(line)
         return end
+
+    def skip(self, size: int) -> None:
+        """So many bytes of the body have passed: `body_left` at most."""
+        self.left -= size
+        if self.head is not None:
+            self.head.body_bytes += size
+        if not self.left:
+            if self._state == _BODY:
+                self._end()
+            else:
+                self._state = _CHUNK_END
 
     def _take(self, piece: memoryview, at: int, mark: bytes, limit: int) -> int:
         """Move bytes to `_pending` up to the end of `mark`, or all that there are."""

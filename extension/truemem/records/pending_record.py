@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..measure.environment_memory import HeldMemory
     from ..measure.window import Boundary, MemoryCurve, Peak, Window
-    from ..platform.proxy import Invocation
+    from ..platform.exact_mode import Invocation
 
 SNAP_START = "snap-start"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.lifecycle.on_demand import AHEAD
-from truemem.platform.proxy import MOST, PIPELINED, ExactMode, Moment, RuntimeConnection
+from truemem.platform.exact_mode import MOST, PIPELINED, ExactMode, Moment, RuntimeConnection
 
 INVOCATION = "/2018-06-01/runtime/invocation"
 RUNTIME, API = True, False
