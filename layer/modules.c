@@ -18,6 +18,7 @@
     MODULE(_collections, PyInit__collections)                                                                          \
     MODULE(_json, PyInit__json)                                                                                        \
     MODULE(_socket, PyInit__socket)                                                                                    \
+    MODULE(fcntl, PyInit_fcntl)                                                                                        \
     MODULE(gc, PyInit_gc)                                                                                              \
     MODULE(posix, PyInit_posix)                                                                                        \
     MODULE(select, PyInit_select)                                                                                      \

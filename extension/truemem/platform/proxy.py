@@ -206,46 +206,47 @@ class RuntimeProxy:
                 end.closed = True
                 self._did(pair.connection.ended if end is pair.api else pair.connection.finished)
                 self._finish(end.other)
+            if size != PIECE:  # there is no more now, or poll tells of it
                 break
         if pair.runtime.closed and pair.api.closed and not pair.runtime.unsent and not pair.api.unsent:
             self._close(pair, _socket.socket.close)
 
     def _take(self, end: _End) -> int:
-        """Receive a piece, and hand it on; its size, 0 if nothing more comes. Raises OSError."""
-        of_runtime, connection = end is end.pair.runtime, end.pair.connection
-        left = connection.body_left(of_runtime)
+        """Receive, and hand it on: a piece, or what is there of a large body. How much, 0 if nothing more comes. Raises
+        OSError."""
+        left = end.pair.connection.body_left(end is end.pair.runtime)
         pipe = self._take_pipe() if left >= SPLICED else None
-        if pipe is None:
-            return self._copy(end)
-        refusal = None
-        try:
-            size = pipe.fill(end.socket.fileno(), min(left, PIECE))
-        except BlockingIOError:
-            self._keep_pipe(pipe)
-            raise
-        except OSError as error:
-            refusal, size = error, 0
-        if size:
-            self._hand_on(end, pipe, connection.skip, of_runtime, size)
+        return self._copy(end) if pipe is None else self._splice(end, pipe, left)
+
+    def _splice(self, end: _End, pipe: Pipe, left: int) -> int:
+        other, connection = end.other, end.pair.connection
+        size = pipe.pass_on(end.socket.fileno(), other.socket.fileno(), min(left, AT_ONCE * PIECE))
+        if not self._did(connection.skip, end is end.pair.runtime, size):
+            self._did(connection.lose)
+        if pipe:
+            other.unsent = pipe
+            if pipe.refusal is not None:
+                self._send_copied(other, pipe)
             return size
         self._keep_pipe(pipe)
-        size = self._copy(end)  # which knows an end, and what is wrong with the connection
-        if refusal is not None:
-            if not size:  # it was the connection's, and is told once
-                raise refusal
-            self.splices = False
+        if pipe.refusal is None:
+            return size or self._copy(end)  # which knows whether that is the end
+        size = self._copy(end)  # which knows what is wrong with the connection, unless the kernel has told it
+        if not size:
+            raise pipe.refusal
+        self.splices = False
         return size
 
     def _copy(self, end: _End) -> int:
         size = end.socket.recv_into(self._buffer)
         if size:
-            piece, connection = self._buffer[:size], end.pair.connection
-            self._hand_on(end, piece, connection.sent if end is end.pair.runtime else connection.received, piece)
+            self._hand_on(end, self._buffer[:size])
         return size
 
-    def _hand_on(self, end: _End, piece: memoryview | Pipe, read: Callable[..., None], *what: object) -> None:
-        if not self._did(read, *what):
-            self._did(end.pair.connection.lose)
+    def _hand_on(self, end: _End, piece: memoryview) -> None:
+        connection = end.pair.connection
+        if not self._did(connection.sent if end is end.pair.runtime else connection.received, piece):
+            self._did(connection.lose)
         end.other.unsent = piece
         self._send(end.other)
 
@@ -277,14 +278,18 @@ class RuntimeProxy:
         except BlockingIOError:
             return
         except OSError:
-            end.unsent = pipe.empty()
-            self._keep_pipe(pipe)
-            self._send(end)  # which knows what is wrong with the connection
-            self.splices = False
+            self._send_copied(end, pipe)
             return
         if not pipe:
             end.unsent = b""
             self._keep_pipe(pipe)
+
+    def _send_copied(self, end: _End, pipe: Pipe) -> None:
+        """It was refused to send what the pipe holds: sending a copy does it, or raises what is wrong."""
+        end.unsent = pipe.empty()
+        self._keep_pipe(pipe)
+        self._send(end)
+        self.splices = False
 
     def _take_pipe(self) -> Pipe | None:
         """An empty one; None where there is none."""
