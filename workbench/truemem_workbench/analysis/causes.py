@@ -7,7 +7,6 @@ allocator holds is hoarding also where RSS rises; RSS alone decides only where n
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +22,7 @@ from .curves import (
     IN_USE,
     Curves,
 )
-from .drift import MATTERS_KIB, Verdict, lives, trusted_of
+from .drift import MATTERS_KIB, Curve, Verdict, lives, median_of, trusted_of
 from .finding import TOO_FEW, Cause, Commands, Finding
 from .growth_causes import (
     MOST_HELD,
@@ -278,12 +277,12 @@ def _is_small(verdict: Verdict) -> bool:
 def _page_cache(witnesses: Witnesses) -> Finding | None:
     """The environment's level is far above what processes hold, and near the limit."""
     curves = witnesses.curves
-    used = [point.current_kib for point in curves.others.get(ENVIRONMENT, ())]
-    if not used or not curves.limit_mib or curves.killed or curves.out_of_memory:
+    used = Curve.of(curves.others.get(ENVIRONMENT, ())).current_kib
+    if not len(used) or not curves.limit_mib or curves.killed or curves.out_of_memory:
         return None
     held = witnesses.environment_kib()
-    cached = statistics.median(used[-MINIMUM:]) - held
-    if cached < CACHED * curves.limit_mib * 1024 or max(used) < NEAR * curves.limit_mib * 1024:
+    cached = median_of(used[-MINIMUM:]) - held
+    if cached < CACHED * curves.limit_mib * 1024 or used.max() < NEAR * curves.limit_mib * 1024:
         return None
     title = f"No leak: {mib(cached / 1024)} MiB of the environment are page cache, which the kernel takes back."
     return Finding(cause="page-cache", title=title, holder="page cache", evidence=[rss_span(witnesses)])
@@ -291,11 +290,10 @@ def _page_cache(witnesses: Witnesses) -> Finding | None:
 
 def _hoarding(witnesses: Witnesses) -> Finding | None:
     """malloc holds much, and nothing grows."""
-    held = [point.current_kib for point in witnesses.curves.others.get(HELD, ())][-MINIMUM:]
-    used = [point.current_kib for point in witnesses.curves.others.get(IN_USE, ())][-MINIMUM:]
+    held, used = (witnesses.curves.others.get(name, ())[-MINIMUM:] for name in (HELD, IN_USE))
     if not held or not used:
         return None
-    kept, in_use = statistics.median(held), statistics.median(used)
+    kept, in_use = (median_of(Curve.of(each).current_kib) for each in (held, used))
     if kept < max(HELD_MIB * 1024, HELD_SHARE * (kept + in_use)):
         return None
     title = (

@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import itemgetter
+
+import numpy as np
 
 from ..lines.growth import GrowthProfile, profile_in
 from ..lines.line import Line
 from ..lines.record import Record, figure
 from . import runtime_heap
-from .drift import MOVER_MEMBERS, Point, Value, mover_value, point_of
+from .drift import MOVER_MEMBERS, Curve, Point, Value, mover_value, point_of
 from .heap import malloc_heap, size_of
 from .resources import Resource, ResourceHistory
 from .runtime_heap import CollectedHeap, Reading, limit_advice, longest_life, reading
@@ -162,14 +163,12 @@ class CurveBuilder:
 
     def curves(self) -> Curves:
         """The curves, in the order of the invocations."""
-        rows = sorted(zip(*self._rss, strict=True), key=itemgetter(0))
+        *columns, flags = map(np.array, self._rss)
+        marks = (flags.astype(int) & bit for bit in (1, 2, 4))
         numbers = [int(number) for number in self._numbers]
         return Curves(
             invocations=self._count,
-            rss=[
-                Point(int(number), time, kib, None if math.isnan(peak) else peak, *_flags(int(flags)))
-                for number, time, kib, peak, flags in rows
-            ],
+            rss=Curve.made(*columns, *marks),
             beside={name: dict(zip(numbers, column, strict=True)) for name, column in self._beside.items()},
             others=self._others.curves(),
             readings=sorted(self._readings, key=lambda each: each.number),
@@ -181,11 +180,6 @@ class CurveBuilder:
             profiles=self.profiles,
             killed=sorted(self._killed),
         )
-
-
-def _flags(flags: int) -> tuple[bool, bool, bool]:
-    """Certain, begins, died."""
-    return bool(flags & 1), bool(flags & 2), bool(flags & 4)
 
 
 class Others:
@@ -209,18 +203,16 @@ class Others:
             flags.append(self._begins | (killed if name.startswith(EXTENSION) else 0))
         self._begins = False
 
-    def curves(self) -> dict[str, Sequence[Point]]:
+    def curves(self) -> dict[str, Curve]:
         """The curves by name, in the order of their invocations."""
-        return {
-            name: [
-                Point(int(number), 0.0, value, None, True, bool(flag & 1), bool(flag & 2))
-                for number, value, flag in sorted(zip(*columns, strict=True))
-            ]
-            for name, columns in self._found.items()
-        }
+        found = {}
+        for name, (numbers, values, flags) in self._found.items():
+            marks = np.array(flags)
+            found[name] = Curve.made(numbers, 0.0, values, begins=marks & 1, died=marks & 2)
+        return found
 
 
-def others_of(numbered: Iterable[tuple[int, Record]]) -> dict[str, Sequence[Point]]:
+def others_of(numbered: Iterable[tuple[int, Record]]) -> dict[str, Curve]:
     """The curves beside RSS of lines with their numbers."""
     others = Others()
     for number, line in numbered:

@@ -17,20 +17,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from truemem.verdict import (
     BLOCK,
     GROWING_FROM,
     LEAST_KIB,
     LEVELS,
     MINIMUM,
+    SPIKE_KIB,
     URGENT_UNTIL,
     LeakVerdict,
     all_slopes,
-    is_spike,
     levels_of,
     look_schedule,
     median,
@@ -72,6 +72,68 @@ class Point(NamedTuple):
     """True if the function's processes are new: at a cold start, and first after a reset."""
     died: bool = False
     """True if this invocation ran out of memory."""
+
+
+class Curve(Sequence[Point]):
+    """Points in the order of their invocations, a column for each member; `peak_kib` is NaN where it is not known.
+
+    A report judges millions of points: as objects they would take ten times as long.
+    """
+
+    def __init__(self, *columns: NDArray[Any]) -> None:
+        self.invocation, self.time_ms, self.current_kib, self.peak_kib, self.certain, self.begins, self.died = columns
+        self._columns = columns
+
+    @classmethod
+    def made(
+        cls,
+        invocation: ArrayLike,
+        time_ms: ArrayLike,
+        current_kib: ArrayLike,
+        peak_kib: ArrayLike = math.nan,
+        certain: ArrayLike = True,
+        begins: ArrayLike = False,
+        died: ArrayLike = False,
+    ) -> Curve:
+        """Of columns in any order. One value may stand for a whole column."""
+        numbers = np.asarray(invocation, float)
+        order = np.argsort(numbers, kind="stable")
+        given = (time_ms, current_kib, peak_kib, certain, begins, died)
+        columns = (
+            np.asarray(each, kind) for each, kind in zip(given, (float, float, float, bool, bool, bool), strict=True)
+        )
+        return cls(numbers[order], *(each[order] if each.ndim else np.full(len(order), each) for each in columns))
+
+    @classmethod
+    def of(cls, points: Sequence[Point]) -> Curve:
+        """These points, given in any order."""
+        if isinstance(points, Curve):
+            return points
+        numbers, times, levels, peaks, *flags = zip(*points, strict=True) if points else [()] * len(Point._fields)
+        return cls.made(numbers, times, levels, [math.nan if peak is None else peak for peak in peaks], *flags)
+
+    def __len__(self) -> int:
+        return len(self.invocation)
+
+    def __iter__(self) -> Iterator[Point]:
+        numbers, times, levels, peaks, *flags = (column.tolist() for column in self._columns)
+        known = [None if math.isnan(peak) else peak for peak in peaks]
+        return map(Point._make, zip(map(int, numbers), times, levels, known, *flags, strict=True))
+
+    @overload
+    def __getitem__(self, at: int) -> Point: ...
+    @overload
+    def __getitem__(self, at: slice | NDArray[np.bool_]) -> Curve: ...
+    def __getitem__(self, at: int | slice | NDArray[np.bool_]) -> Point | Curve:
+        if isinstance(at, (slice, np.ndarray)):
+            return Curve(*(column[at] for column in self._columns))
+        return next(iter(self[at : at + 1 or None]))
+
+    def at_levels(self, current_kib: Floats, invocation: Floats | None = None) -> Curve:
+        """The same points with other levels, and perhaps with other numbers."""
+        return Curve(
+            self.invocation if invocation is None else invocation, self.time_ms, current_kib, *self._columns[3:]
+        )
 
 
 @dataclass(frozen=True)
@@ -129,66 +191,69 @@ def judge(
     half must have grown into the limit. `is_patient`: see LeakVerdict; a gate is not. `beside`: by name, what may move
     with the memory: a value by the invocation's number.
     """
-    all_lives = list(lives(points))
+    all_lives = lives(points)
     judged = (_judge(life, limit_mib, is_patient, beside) for life in all_lives)
     known = [verdict for verdict in judged if verdict.name != "insufficient"]
     growing = [verdict for verdict in known if verdict.name == "growing"]
-    killed = [life for life in all_lives if SHORT_LIFE <= len(life) < GROWING_FROM and life[-1].died]
+    killed = [life for life in all_lives if SHORT_LIFE <= len(life) < GROWING_FROM and life.died[-1]]
     return (growing or _of_killed(killed) or known or [INSUFFICIENT])[-1]
 
 
-def lives(points: Sequence[Point]) -> Iterator[list[Point]]:
+def lives(points: Sequence[Point]) -> list[Curve]:
     """Split points into lives: invocations of the same processes. At least one life, which may be empty."""
-    life: list[Point] = []
-    for point in sorted(points, key=lambda point: point.invocation):
-        if point.begins and life:
-            yield life
-            life = []
-        life.append(point)
-    yield life
+    curve = Curve.of(points)
+    edges = [0, *(np.flatnonzero(curve.begins[1:]) + 1).tolist(), len(curve)]
+    return [curve[first:last] for first, last in pairwise(edges)]
 
 
-def trusted_of(life: list[Point], least: int = MINIMUM) -> list[Point]:
+def trusted_of(life: Curve, least: int = MINIMUM) -> Curve:
     """The points that are certain, if there are at least `least` of them; else all points."""
-    certain = [point for point in life if point.certain]
+    certain = life[life.certain]
     return certain if len(certain) >= least else life  # doubtful is better than not at all: medians bear some of it
 
 
-def _judge(
-    life: list[Point], limit_mib: int | None, is_patient: bool, beside: Mapping[str, Mapping[int, Value]]
-) -> Verdict:
+def _judge(life: Curve, limit_mib: int | None, is_patient: bool, beside: Mapping[str, Mapping[int, Value]]) -> Verdict:
     trusted = trusted_of(life)
     if len(trusted) < MINIMUM:
         return INSUFFICIENT
-    spikes = _spikes(life)
-    plain = _looked(trusted, life[0].invocation, spikes, limit_mib, is_patient)
+    first, spikes = int(life.invocation[0]), _spikes(life)
+    plain = _looked(trusted, first, spikes, limit_mib, is_patient)
     if not beside or len(trusted) < GROWING_FROM:
         return plain
-    columns = {name: [values.get(point.invocation) for point in trusted] for name, values in beside.items()}
-    explained = without_mover([point.current_kib for point in trusted], columns)
+    numbers = trusted.invocation.tolist()
+    columns = {name: list(map(values.get, numbers)) for name, values in beside.items()}
+    explained = without_mover(trusted.current_kib, columns)
     if explained is None:
         return plain
     by, rest = explained
-    bare = [point._replace(current_kib=held) for point, held in zip(trusted, rest, strict=True)]
-    of_the_rest = _looked(bare, life[0].invocation, spikes, limit_mib, is_patient)
+    of_the_rest = _looked(trusted.at_levels(rest), first, spikes, limit_mib, is_patient)
     if (of_the_rest.name == "growing") == (plain.name == "growing"):
         return plain
     return replace(of_the_rest, explained=by)
 
 
-def _looked(trusted: list[Point], first: int, spikes: int, limit_mib: int | None, is_patient: bool) -> Verdict:
+def median_of(values: Floats) -> float:
+    """The median of at least one value. numpy's own takes ten times as long."""
+    return middle(np.sort(values).tolist())
+
+
+def _looked(trusted: Curve, first: int, spikes: int, limit_mib: int | None, is_patient: bool) -> Verdict:
     """The verdict on the points of a life that began at the invocation `first`."""
     seen = LeakVerdict(is_patient)
-    for count, levels, floors in _looks(np.array([point.current_kib for point in trusted], dtype=float)):
+    held = trusted.current_kib
+    for count, levels, floors in _looks(held):
+        invocations = int(trusted.invocation[count - 1]) - first + 1
+        if count < len(held) and not seen.since and not _may_begin(floors, invocations):
+            continue  # the looks after it are the same without it
         room_kib = limit_mib * 1024 - levels[-1] if limit_mib else None
-        seen.look(levels, floors, trusted[count - 1].invocation - first + 1, room_kib, spikes)
+        seen.look(levels, floors, invocations, room_kib, spikes)
     name, (growth, low, high) = cast(Name, seen.name), seen.growth
     made = Verdict(name, growth, low, high, None, ended=seen.ended or None)
     if name != "growing":
         return made
     left = None
     if limit_mib and growth > 0:
-        highest = np.quantile([point.peak_kib or point.current_kib for point in trusted[-MINIMUM:]], 0.9)
+        highest = np.quantile(_peaks_of(trusted[-MINIMUM:]), 0.9)
         left = max(0, math.floor((limit_mib * 1024 - highest) / growth))
     return replace(
         made,
@@ -199,29 +264,47 @@ def _looked(trusted: list[Point], first: int, spikes: int, limit_mib: int | None
     )
 
 
+def _may_begin(floors: Sequence[float], invocations: int) -> bool:
+    """False if LeakVerdict.look certainly calls these floors no leak, if it did not before.
+
+    The median of the slopes between n levels is at most 3.5 / n of what lies between their ends."""
+    judged = floors[max(2, len(floors) // 6) :]
+    if invocations < GROWING_FROM or max(judged) - min(judged) < LEAST_KIB / 4:
+        return False
+    return max(floors[1 : len(floors) // 3]) < max(floors[-(len(floors) // 4) :])
+
+
 def _looks(held: Floats) -> Iterator[tuple[int, list[float], list[float]]]:
     """The looks that the sidecar takes (truemem.verdict), and one at all readings in place of the last. Of each:
     the number of readings, the levels and their floors."""
-    whole = held[: len(held) // BLOCK * BLOCK].reshape(-1, BLOCK)
-    middles, lowest = np.median(whole, axis=1), whole.min(axis=1)
+    ordered = np.sort(held[: len(held) // BLOCK * BLOCK].reshape(-1, BLOCK), axis=1)
+    middles, lowest = ordered[:, BLOCK // 2 - 1 : BLOCK // 2 + 1].mean(axis=1), ordered[:, 0]
+    made, levels, floors = 0, [0.0], [0.0]
     for stride, count in look_schedule():
         if stride * count > NEARLY * len(held):
             break
-        blocks = stride // BLOCK
-        first = middles[: blocks * count].reshape(count, blocks), lowest[: blocks * count].reshape(count, blocks)
-        yield stride * count, first[0].mean(axis=1).tolist(), first[1].min(axis=1).tolist()
+        if stride > made:
+            made, blocks = stride, stride // BLOCK
+            whole = len(middles) // blocks * blocks
+            levels = middles[:whole].reshape(-1, blocks).mean(axis=1).tolist()
+            floors = lowest[:whole].reshape(-1, blocks).min(axis=1).tolist()
+        yield stride * count, levels[:count], floors[:count]
     most = LEVELS if len(held) < URGENT_UNTIL else LAST_LEVELS
     yield len(held), *levels_of(held.tolist(), min(most, len(held) // BLOCK))
 
 
-def _of_killed(lives: list[list[Point]]) -> list[Verdict]:
+def _peaks_of(life: Curve) -> Floats:
+    """The peaks; levels where none is known."""
+    return np.where(life.peak_kib > 0, life.peak_kib, life.current_kib)
+
+
+def _of_killed(lives: list[Curve]) -> list[Verdict]:
     """The verdict of each life that grew into the limit, if these show a leak."""
     curves = []
     for life in lives:
-        *before, last = life
-        trusted = trusted_of(before, SHORT_LIFE - 1)
-        numbers, held = ([point[at] for point in trusted] for at in (0, 2))
-        curves.append((np.array(numbers, float), np.array(held, float), max(last.current_kib, last.peak_kib or 0)))
+        trusted, last = trusted_of(life[:-1], SHORT_LIFE - 1), life[-1]
+        reached = max(last.current_kib, last.peak_kib or 0)
+        curves.append((trusted.invocation.astype(float), trusted.current_kib, reached))
     return [Verdict("growing", *growth, None) for _, growth in grew_into_the_limit(curves)]
 
 
@@ -231,11 +314,10 @@ def per_minute(growth: float, points: Sequence[Point]) -> float | None:
     return growth * (points[-1].invocation - points[0].invocation) / span if span > 0 else None
 
 
-def _spikes(points: Sequence[Point]) -> int:
-    return sum(
-        point.peak_kib is not None and is_spike(point.peak_kib, max(before.current_kib, point.current_kib))
-        for before, point in pairwise(points)
-    )
+def _spikes(life: Curve) -> int:
+    """Peaks that `is_spike` is true of."""
+    held = np.maximum(life.current_kib[:-1], life.current_kib[1:])
+    return int(np.count_nonzero(life.peak_kib[1:] - held > np.maximum(SPIKE_KIB, held / 4)))
 
 
 def points(lines: Iterable[Line]) -> list[Point]:
@@ -286,7 +368,7 @@ def mover_value(line: Record, name: str) -> float | None:
     return figure(found)
 
 
-def without_mover(held: Sequence[float], beside: Mapping[str, Sequence[Value]]) -> tuple[str, list[float]] | None:
+def without_mover(held: Sequence[float] | Floats, beside: Mapping[str, Sequence[Value]]) -> tuple[str, Floats] | None:
     """What is left of the levels, in KiB, without what one of the columns beside them explains, and the name of that
     column: the one that explains most. None if none explains much. A column has a value for each level; None: not
     known."""
@@ -304,7 +386,7 @@ def without_mover(held: Sequence[float], beside: Mapping[str, Sequence[Value]]) 
     if not found:
         return None
     name, (left, rest) = min(found.items(), key=lambda each: each[1][0])
-    return (name, rest.tolist()) if left <= EXPLAINS * movement else None
+    return (name, rest) if left <= EXPLAINS * movement else None
 
 
 def _mover_groups(values: Sequence[Value]) -> NDArray[np.intp] | None:

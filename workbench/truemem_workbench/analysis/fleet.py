@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from truemem.verdict import LEAST_KIB
 
-from .drift import Point, lives
+from .drift import Point, lives, median_of
 
 Floats = NDArray[np.float64]
 Evidence = dict[int, tuple[float, ...]]
@@ -91,18 +91,17 @@ class Together:
 def evidence(points: Sequence[Point]) -> Evidence:
     """The evidence of one environment: of its longest life, counted from the first invocation that is known."""
     life = max(lives(points), key=len)
-    known = [point for point in life if point.certain and not point.died]
-    if not known:
+    known = life[life.certain & ~life.died]
+    if not len(known):
         return {}
-    numbers = np.array([point.invocation - known[0].invocation for point in known])
-    held = np.array([point.current_kib for point in known])
+    numbers, held = known.invocation - known.invocation[0], known.current_kib
     found: Evidence = {}
     for width in WIDTHS:
         if numbers[-1] < (PARTS - 1 + FILLED / 2) * width:
             break
         edges = np.searchsorted(numbers, np.arange(1, PARTS + 1) * width)
         if np.diff(edges).min() >= FILLED * width:
-            found[width] = tuple(float(np.median(held[first:last])) for first, last in pairwise(edges))
+            found[width] = tuple(median_of(held[first:last]) for first, last in pairwise(edges.tolist()))
     return found
 
 

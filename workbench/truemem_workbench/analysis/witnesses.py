@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from truemem.verdict import COUNTED_KIB, LEAST_KIB, MINIMUM
 
 from .curves import BLOCKS, DESCRIPTORS, ENVIRONMENT, EXTENSION, HELD, IN_USE, PROCESSES, THREADS, TMP, Curves
-from .drift import INSUFFICIENT, SHORT_LIFE, Point, Verdict, judge, lives
+from .drift import INSUFFICIENT, SHORT_LIFE, Curve, Point, Verdict, judge, lives, median_of
 from .resources import Resource
 
 BLOCK_KIB = 1 / 16
@@ -62,15 +60,15 @@ class Witnesses:
 
     def rose_to_the_end(self, name: str) -> bool:
         """True if a count rose evenly until the environment ran out of memory, too early for a verdict."""
-        life = self._longest_life(name) if self.curves.out_of_memory else ()
-        if len(life) < SHORT_LIFE:
+        life = self._longest_life(name) if self.curves.out_of_memory else None
+        if life is None or len(life) < SHORT_LIFE:
             return False
-        counts = [point.current_kib for point in life]
+        counts = life.current_kib
         early, late = counts[len(counts) // 2] - counts[0], counts[-1] - counts[len(counts) // 2]
-        rises = sum(after > before for before, after in pairwise(counts))
-        return early >= SHORT_LIFE / 4 and late >= EVEN * early and rises >= EVEN * PER_INVOCATION * len(counts)
+        rises = np.count_nonzero(np.diff(counts) > 0)
+        return bool(early >= SHORT_LIFE / 4 and late >= EVEN * early and rises >= EVEN * PER_INVOCATION * len(counts))
 
-    def _longest_life(self, name: str) -> Sequence[Point]:
+    def _longest_life(self, name: str) -> Curve:
         """The longest life of a curve."""
         return max(lives(self.curves.others.get(name, ())), key=len)
 
@@ -87,17 +85,15 @@ class Witnesses:
         if len(found) < MINIMUM:
             return INSUFFICIENT
         unit = _unit(name)
-        values = [point.current_kib for point in found]
+        values = found.current_kib
         # Of blocks a few tell whose memory it is: Python's objects or a library's.
         least = unit if name == BLOCKS else FLAT_KIB if unit == 1 and name != TMP else LEAST_KIB
-        if (max(values) - min(values)) * unit < least:
+        if (values.max() - values.min()) * unit < least:
             return replace(INSUFFICIENT, name="stable", per_invocation_kib=0.0, low_kib=0.0, high_kib=0.0)
         is_memory = name in (IN_USE, HELD, BLOCKS) or name.startswith(EXTENSION)
         limit = round(self.curves.limit_mib) if self.curves.limit_mib and is_memory else None
         beside = {key: values for key, values in self.curves.beside.items() if key in MOVERS} if name == IN_USE else {}
-        return judge(
-            [each._replace(current_kib=each.current_kib * unit) for each in found], limit, self._is_patient, beside
-        )
+        return judge(found.at_levels(values * unit), limit, self._is_patient, beside)
 
     @property
     def rss_shows(self) -> bool:
@@ -145,28 +141,23 @@ class Witnesses:
 
 def span_of(points: Sequence[Point]) -> tuple[float, float]:
     """The level at the begin and at the end of the last life: medians of an eighth of it. (0, 0) without points."""
-    life = [point.current_kib for point in list(lives(points))[-1]] if points else []
-    if not life:
-        return 0.0, 0.0
-    part = max(1, len(life) // 8)
-    return statistics.median(life[:part]), statistics.median(life[-part:])
+    held = lives(points)[-1].current_kib
+    part = max(1, len(held) // 8)
+    return (median_of(held[:part]), median_of(held[-part:])) if len(held) else (0.0, 0.0)
 
 
-def _even(found: Sequence[Point]) -> Sequence[Point]:
+def _even(points: Sequence[Point]) -> Curve:
     """The same curve at evenly spaced invocations of each life, which is what the engine expects. A slow probe reads
     ever more seldom, and a report reads some lines of many: by their place alone, a straight line has a bend."""
-    if not found or found[-1].invocation - found[0].invocation < len(found):
+    found = Curve.of(points)
+    numbers = found.invocation
+    if not len(found) or numbers[-1] - numbers[0] < len(found):
         return found
-    made: list[Point] = []
+    places, values = [], []
     for life in lives(found):
-        numbers = np.array([point.invocation for point in life], dtype=float)
-        places = np.linspace(numbers[0], numbers[-1], len(life))
-        values = np.interp(places, numbers, [point.current_kib for point in life])
-        made += [
-            point._replace(invocation=round(place), current_kib=value)
-            for point, place, value in zip(life, places.tolist(), values.tolist(), strict=True)
-        ]
-    return made
+        places.append(np.linspace(life.invocation[0], life.invocation[-1], len(life)))
+        values.append(np.interp(places[-1], life.invocation, life.current_kib))
+    return found.at_levels(np.concatenate(values), np.rint(np.concatenate(places)))
 
 
 def _unit(name: str) -> float:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from ..analysis import fleet
 from ..analysis.causes import find
 from ..analysis.curves import ENVIRONMENT, EXTENSION, PROCESSES, THREADS, Curves, Failed, others_of, runtime_of
-from ..analysis.drift import MOVER_MEMBERS, Point, Value
+from ..analysis.drift import MOVER_MEMBERS, Curve, Value
 from ..analysis.finding import Finding, commands_of
 from ..analysis.growth_lines import Growth, merged
 from ..analysis.resources import Resource, resources
@@ -323,30 +322,23 @@ def here(columns: Sequence[Column]) -> Iterator[tuple[Finding, fleet.Evidence]]:
 
 def finding_of(column: Column) -> tuple[Finding, fleet.Evidence]:
     """Judge one environment, alone and for its function."""
-    numbers = column.invocation.astype(int).tolist()
-    currents, peaks = ((each * 1024).tolist() for each in (column.current, column.peak))
-    known = [None if math.isnan(peak) else peak for peak in peaks]
-    flags = [each.tolist() for each in (column.certain, column.begins, column.died)]  # lists: Python reads them sooner
-    points = list(map(Point._make, zip(numbers, column.time_ms.tolist(), currents, known, *flags, strict=True)))
-    return find(_curves(column, points), commands_of(column.function, column.environment)), fleet.evidence(points)
+    levels, peaks = column.current * 1024, column.peak * 1024
+    rss = Curve.made(column.invocation, column.time_ms, levels, peaks, column.certain, column.begins, column.died)
+    return find(_curves(column, rss), commands_of(column.function, column.environment)), fleet.evidence(rss)
 
 
-def _curves(column: Column, points: Sequence[Point]) -> Curves:
-    numbers = [point.invocation for point in points]
-    others = {
-        name: [
-            Point(number, 0.0, value, None, True, begins)
-            for number, value, begins in zip(numbers, values.tolist(), column.begins.tolist(), strict=True)
-            if not math.isnan(value)
-        ]
-        for name, values in column.others.items()
-    }
+def _curves(column: Column, rss: Curve) -> Curves:
+    others = {}
+    for name, values in column.others.items():
+        known = ~np.isnan(values)
+        others[name] = Curve.made(rss.invocation[known], 0.0, values[known], begins=rss.begins[known])
     sampled = sorted(column.sampled, key=lambda each: each["n"] or 0)
+    numbers = rss.invocation.tolist()
     return Curves(
-        invocations=len(points),
-        rss=points,
+        invocations=len(rss),
+        rss=rss,
         beside={name: dict(zip(numbers, _known(values), strict=True)) for name, values in column.beside.items()},
-        others={**others, **_with_begins(others_of((each["n"] or 0, _record(each)) for each in sampled), points)},
+        others={**others, **_with_begins(others_of((each["n"] or 0, _record(each)) for each in sampled), rss)},
         readings=readings(Record(members=json.loads(members)) for members in column.heaps),
         reported=column.resources,
         runtime="".join(runtime_of(_record(each)) for each in sampled[:1])
@@ -358,16 +350,15 @@ def _curves(column: Column, points: Sequence[Point]) -> Curves:
     )
 
 
-def _with_begins(others: Mapping[str, Sequence[Point]], points: Sequence[Point]) -> dict[str, Sequence[Point]]:
+def _with_begins(others: Mapping[str, Curve], rss: Curve) -> dict[str, Curve]:
     """The curves of some lines, with the begin of each life: the line that says so may not be among them."""
-    begins = [point.invocation for point in points if point.begins]
-    return {
-        name: [
-            point._replace(begins=bisect_right(begins, point.invocation) > bisect_right(begins, before))
-            for before, point in zip([0, *(each.invocation for each in curve)], curve, strict=False)
-        ]
-        for name, curve in others.items()
-    }
+    begins = rss.invocation[rss.begins]
+    found = {}
+    for name, curve in others.items():
+        lives = np.searchsorted(begins, curve.invocation, side="right")
+        begun = np.diff(lives, prepend=0) > 0
+        found[name] = Curve.made(curve.invocation, curve.time_ms, curve.current_kib, begins=begun, died=curve.died)
+    return found
 
 
 def _record(sampled: Mapping[str, Any]) -> Record:
