@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.report import collect, spark
-from truemem_workbench.report.spark import File, Job, Piece
-from truemem_workbench.report.store import Loaded, Store
+from truemem_workbench.report.spark import File, Piece
+from truemem_workbench.report.store import Job, Loaded
 from truemem_workbench.report.summary import Report
 from truemem_workbench.support.bad_input import BadInput
 
@@ -27,9 +27,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def here(files: Sequence[Path], job: Job) -> Report:
     """The report of one machine."""
-    with Store(batch=5000) as store:
-        loaded = store.load(files, since_ms=job.since_ms, environment=job.environment, function=job.function, by=job.by)
-        return collect.collect(store, loaded, by=job.by, prices=PRICES)
+    return collect.collect(files, job, PRICES)
 
 
 def shuffled(pieces: Iterable[Piece]) -> Iterator[Iterator[Piece]]:
@@ -40,11 +38,11 @@ def shuffled(pieces: Iterable[Piece]) -> Iterator[Iterator[Piece]]:
     return (iter(parts[part]) for part in sorted(parts))
 
 
-def in_parts(shares: Sequence[Sequence[File]], job: Job) -> tuple[Loaded, Report | None]:
-    pieces = [piece for share in shares for piece in spark.read_files(share, job)]
+def in_parts(shares: Sequence[Sequence[File]], job: Job, parts: int) -> tuple[Loaded, Report | None]:
+    pieces = [piece for share in shares for piece in spark.read_files(share, job, parts)]
     if job.by is not None:
-        pieces = [piece for part in shuffled(pieces) for piece in spark.match_requests(part, job)]
-    pieces = [piece for part in shuffled(pieces) for piece in spark.judge_part(part, job)]
+        pieces = [piece for part in shuffled(pieces) for piece in spark.match_lines(part, job, parts)]
+    pieces = [piece for part in shuffled(pieces) for piece in spark.judge_lines(part, job, parts)]
     return spark.gather_report(pieces, job, PRICES)
 
 
@@ -66,8 +64,8 @@ def shares_of(files: Sequence[Path], size: int) -> list[list[File]]:
 def test_the_report_in_parts_is_that_of_one_machine(
     parts: int, size: int, asked: dict[str, str], fleet: list[Path]
 ) -> None:
-    job = Job(parts=parts, **asked)  # type: ignore[arg-type]
-    _, report = in_parts(shares_of(fleet, size), job)
+    job = Job(**asked)  # type: ignore[arg-type]
+    _, report = in_parts(shares_of(fleet, size), job, parts)
     assert report is not None
     assert report.functions
     assert report == here(fleet, job)
@@ -76,7 +74,7 @@ def test_the_report_in_parts_is_that_of_one_machine(
 def test_a_line_of_code_is_named_wherever_it_stands() -> None:
     lines = [*with_profile(life("a", grows=1.0), growth_line()), *life("b", grows=1.0)]
     shares: list[list[File]] = [[(f"{at}.log", [f"{each}\n".encode() for each in lines[at::5]])] for at in range(5)]
-    _, report = in_parts(shares, Job(parts=16))
+    _, report = in_parts(shares, Job(), 16)
     assert report is not None
     findings = [*(each.finding for each in report.functions), *(each.finding for each in report.environments)]
     assert [each.line.get("line") for each in findings] == [12, 12, 12]
@@ -85,7 +83,7 @@ def test_a_line_of_code_is_named_wherever_it_stands() -> None:
 def test_an_environment_is_judged_whole_wherever_its_lines_stand() -> None:
     lines = life("a", 1500, grows=0.1)
     shares: list[list[File]] = [[(f"{at}.log", [f"{each}\n".encode() for each in lines[at::5]])] for at in range(5)]
-    _, report = in_parts(shares, Job(parts=16))
+    _, report = in_parts(shares, Job(), 16)
     assert report is not None
     (environment,) = report.environments
     assert (environment.peaks.invocations, environment.finding.cause) == (1500, "leak")
@@ -94,13 +92,13 @@ def test_an_environment_is_judged_whole_wherever_its_lines_stand() -> None:
 def test_a_file_that_is_no_log_is_named_as_it_was_given() -> None:
     shares: list[list[File]] = [[("s3://bucket/log", [line().encode()])], [("s3://bucket/x", [bytes(range(256)) * 40])]]
     with pytest.raises(BadInput, match=r"^s3://bucket/x is not a log"):
-        in_parts(shares, Job(parts=2))
+        in_parts(shares, Job(), 2)
 
 
 def test_no_line_is_no_report() -> None:
-    loaded, report = in_parts([[("log", [b"START\n"])], [], [("log", [b""])]], Job(parts=2, function="x"))
+    loaded, report = in_parts([[("log", [b"START\n"])], [], [("log", [b""])]], Job(function="x"), 2)
     assert (loaded.lines, loaded.elsewhere, report) == (0, 0, None)
-    loaded, report = in_parts([[("log", [line().encode()])]], Job(parts=2, function="x"))
+    loaded, report = in_parts([[("log", [line().encode()])]], Job(function="x"), 2)
     assert (loaded.lines, loaded.elsewhere, report) == (0, 1, None)
 
 

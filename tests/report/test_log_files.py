@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from truemem_workbench.analysis.drift import points
 from truemem_workbench.lines.line import read
-from truemem_workbench.report.store import Store
+from truemem_workbench.report.judging import ordered
+from truemem_workbench.report.parts import merged
+from truemem_workbench.report.store import Job, Store
 from truemem_workbench.support.bad_input import BadInput
 
 from tests.report.conftest import Command
@@ -37,11 +39,13 @@ def test_every_encoding_has_the_same_lines(form: str, encoding: str, packed: boo
 
     one_by_one = [(each.environment, each.invocation, each.request_id) for each in read([path])]
     with Store() as store:
-        loaded = store.load([path])
-        in_the_store = store.rows("SELECT environment_id, invocation, request::VARCHAR AS r FROM line ORDER BY ALL")
+        part = merged(store.read([path], Job()))
+        loaded = store.loaded
+    rows = zip(*(part.rows[name].tolist() for name in ("environment", "invocation", "request")), strict=True)
+    in_the_store = sorted((part.names[key].environment_id, number, at.decode()) for key, number, at in rows)
 
     assert one_by_one == [(f"2026/11/21/[$LATEST]{e}", i, request(e, i)) for e, i in (("a", 1), ("a", 2), ("b", 1))]
-    assert [tuple(each.values()) for each in in_the_store] == one_by_one
+    assert in_the_store == one_by_one
     assert (loaded.lines, loaded.unread.total()) == (3, 0)
 
 
@@ -62,10 +66,7 @@ def one_by_one(paths: list[Path]) -> int:
 
 def in_the_store(paths: list[Path]) -> int:
     with Store() as store:
-        store.load(paths)
-        for _ in store.batches():
-            return int(store.value("SELECT count(*) FROM batch"))
-    return 0
+        return len(ordered(merged(store.read(paths, Job()))).rows)
 
 
 AGAIN = line("a", 2, recovered=True, mayRepeat=True, _aws=None)
@@ -105,7 +106,8 @@ def test_a_line_cut_off_is_counted_and_harms_nothing(tmp_path: Path) -> None:
         file.write(b'\xff\xfe{"schema":1,"environmentId":"\xff"}\n')
 
     with Store() as store:
-        loaded = store.load([path])
+        assert len(list(store.read([path], Job()))) == 1
+        loaded = store.loaded
 
     assert (loaded.lines, loaded.unread) == (3, {"cut_off": 1})  # what is not UTF-8 is read as well
 

@@ -13,7 +13,7 @@ import pytest
 from truemem_workbench.analysis.drift import points
 from truemem_workbench.lines.line import read
 from truemem_workbench.report import collect
-from truemem_workbench.report.store import Store
+from truemem_workbench.report.store import Job
 
 from tests.report.conftest import Command, Report, Told
 from tests.report.written import BEGIN_MS, life, line, log, request
@@ -111,8 +111,7 @@ def test_a_reset_begins_a_new_curve(tmp_path: Path) -> None:
     """Memory that falls with new processes is no plateau of the old ones, and theirs no leak of the new."""
     lives = [*life("a", 200, grows=1.0), *life("a", 400)[200:]]
     lives[200] = line("a", 201, suppressedInit=True)
-    with Store() as store:
-        report = collect.collect(store, store.load([log(tmp_path, lives)]))
+    report = collect.collect([log(tmp_path, lives)], Job())
 
     assert report.environments[0].finding.cause == "leak"
     assert [point.begins for point in points(list(read([tmp_path / "log.txt"])))].index(True) == 200
@@ -175,15 +174,19 @@ def test_a_leak_is_a_failure_only_when_asked_for(fail_on: list[str], code: int, 
     assert truemem("report", two, *options).code == code
 
 
-def test_many_environments_are_judged_in_batches_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_environments_are_judged_in_parts_on_all_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truemem: Command
+) -> None:
     monkeypatch.setattr(collect, "WORTH_A_POOL", 1)
     lines = [each for number in range(12) for each in life(f"{number:08x}", 150, grows=2.0 if number == 7 else 0.0)]
-    with Store(batch=400) as store:
-        report = collect.collect(store, store.load([log(tmp_path, sorted(lines, key=hash))]))
+    path = log(tmp_path, sorted(lines, key=hash))
+    report = truemem("report", path, "--json").document
 
-    assert [each.environment_id[-8:] for each in report.environments if each.finding.grows] == ["00000007"]
-    assert report.functions[0].peaks.invocations == 12 * 150
-    assert len(report.environments) == 12
+    (leaky,) = (each for each in report["environments"] if each["finding"]["cause"] == "leak")
+    assert leaky["environment_id"].endswith("00000007")
+    assert report["functions"][0]["peaks"]["invocations"] == 12 * 150
+    monkeypatch.setattr(collect, "WORTH_A_POOL", 1 << 30)
+    assert truemem("report", path, "--json").document == report  # in one part, in this process
 
 
 def test_the_lines_that_were_asked_for_are_drawn(truemem: Command, two: Path, tmp_path: Path) -> None:

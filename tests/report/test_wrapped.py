@@ -11,7 +11,8 @@ from truemem_workbench.lines import log_files
 from truemem_workbench.lines.line import read
 from truemem_workbench.lines.wrapped import Unread
 from truemem_workbench.report import schema
-from truemem_workbench.report.store import Store
+from truemem_workbench.report.parts import merged
+from truemem_workbench.report.store import Job, Store
 
 from tests.report.conftest import Command
 from tests.report.forms import docker, subscription, telemetry
@@ -55,8 +56,8 @@ def wrapped_logs(draw: st.DrawFn) -> tuple[int, str]:
 
 def in_the_store(path: Path, by: str | None = None) -> tuple[int, Unread]:
     with Store() as store:
-        loaded = store.load([path], by=by)
-        return loaded.lines, loaded.unread
+        merged(store.read([path], Job(by=by)))
+        return store.loaded.lines, store.loaded.unread
 
 
 def one_by_one(path: Path) -> tuple[int, Unread]:

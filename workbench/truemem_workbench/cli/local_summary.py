@@ -211,12 +211,12 @@ def _on_size(printed: Sequence[str], finding: Finding, commands: Commands) -> li
         return []
     from ..analysis.sizing import HEADROOM, of_memory
     from ..report.collect import collect  # scipy and duckdb take most of a second
-    from ..report.store import Store
+    from ..report.store import Job
 
-    with tempfile.TemporaryDirectory(prefix="truemem-summary-") as folder, Store() as store:
+    with tempfile.TemporaryDirectory(prefix="truemem-summary-") as folder:
         path = Path(folder) / "lines.log"
         path.write_text("".join(f"{text}\n" for text in printed), encoding="utf-8", errors="replace")
-        report = collect(store, store.load([path]))
+        report = collect([path], Job())
     said = [sentence for each in report.functions for sentence in of_memory(each.sizing, HEADROOM)]
     if any(each.sizing.can_shrink for each in report.functions):
         # durations here are not those of Lambda: nothing is predicted from them

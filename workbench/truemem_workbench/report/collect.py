@@ -1,4 +1,4 @@
-"""Reads what `truemem report` was given, and makes the report: figures by DuckDB, findings on all cores."""
+"""Reads what `truemem report` was given, and makes the report: lines by DuckDB, findings on all cores."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import multiprocessing
 import os
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,7 +25,7 @@ from ..analysis.size_prediction import Invocations
 from ..analysis.sizing import HEADROOM, SizingFigures, advise_size
 from ..aws.cloudwatch import Source
 from ..lines.line import read as read_lines
-from ..lines.log_files import on_disk, size_of
+from ..lines.log_files import gzipped, on_disk, size_of
 from ..lines.wrapped import WORDS as REASONS
 from ..lines.wrapped import not_read
 from ..page import html as page_html
@@ -32,22 +33,11 @@ from ..support.bad_input import BadInput
 from ..support.exit_codes import no_ctrl_c_in_children
 from ..support.platform_facts import MOST_MIB
 from ..support.terminal import Count, notify, progress
-from .judging import (
-    Judged,
-    Judges,
-    computed,
-    count_batch,
-    durations,
-    finding_of,
-    growths,
-    here,
-    judged,
-    left_out,
-    parts_by,
-    payloads,
-    peaks_by,
-)
-from .store import Loaded, Store
+from .counts import Counts
+from .judging import Judged
+from .parts import Files, divided, merged, read_pieces
+from .steps import Found, judge_file, match_requests
+from .store import Job, Loaded, Store
 from .summary import (
     Durations,
     EnvironmentSummary,
@@ -60,8 +50,15 @@ from .summary import (
     added,
 )
 
-WORTH_A_POOL = 200
-"""Least number of environments for a pool of processes. Fewer are judged before a process has started."""
+WORTH_A_POOL = 1 << 26
+"""Least bytes of lines for a pool of processes. Fewer are judged before a process has started."""
+PART_LINES = 100_000
+"""Lines in a part, about: so many are in a process at once."""
+LINE_BYTES = 900
+PACKED = 10
+"""A gzipped log has this many times as many bytes, about."""
+MOST_PARTS = 500
+"""Each has an open file."""
 
 
 LEAST_SPAN_MS = 3600 * 1000
@@ -82,60 +79,97 @@ class Prices(NamedTuple):
 USUAL = Prices()
 
 
-def collect(
-    store: Store,
-    loaded: Loaded,
-    *,
-    by: str | None = None,
-    prices: Prices = USUAL,
-    done: Callable[[int], None] = lambda _: None,
-) -> Report:
-    """Make the report of all that `store` has loaded. `done` is called with the lines that are judged."""
-    found: list[Judged] = []
-    with _judges(store) as judges:
-        waiting: tuple[Iterator[Judged], int] = iter(()), 0
-        for lines in store.batches():  # the database makes the next batch while the processes judge this one
-            before, waiting = waiting, (judged(store, by, judges), lines)
-            count_batch(store, by)
-            found += before[0]
-            done(before[1])
-        found += waiting[0]
-        done(waiting[1])
-    return report_of(store, found, loaded, by, left_out(store) if by is not None else None, prices)
+class Parts(NamedTuple):
+    """The lines that were read."""
+
+    paths: Sequence[Path]
+    loaded: Loaded
+    left_out: LeftOut | None
+    """None without --by."""
+
+
+def collect(files: Sequence[Path], job: Job, prices: Prices = USUAL) -> Report:
+    """Make the report of these files, in this process."""
+    with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder:
+        return judge_parts(read_parts(files, job, Path(folder)), job, prices)
+
+
+def read_parts(files: Sequence[Path], job: Job, folder: Path, count: int = 1, read: Count = lambda _: None) -> Parts:
+    """Read the lines, and divide them into so many parts, as files in the folder. Raises BadInput."""
+    parts = _files_in(folder / "parts")
+    with Store() as store:
+        for piece in store.read(files, job, read):
+            for number, part in divided(piece, "environment" if job.by is None else "request_key", count):
+                parts.add(number, part)
+        loaded = store.loaded
+    if job.by is None:
+        return Parts(parts.done(), loaded, None)
+    without, of_environments = 0, _files_in(folder / "matched")
+    for path in parts.done():
+        missing, matched = match_requests(merged(read_pieces(path)), count)
+        without += missing
+        for number, part in matched:
+            of_environments.add(number, part)
+    left_out = LeftOut(without_request_id=loaded.without_request_id, without_line=without)
+    return Parts(of_environments.done(), loaded, left_out)
+
+
+def _files_in(folder: Path) -> Files:
+    folder.mkdir()
+    return Files(folder)
+
+
+Judges = Callable[[Callable[[Path, str | None], Found], Sequence[Path], Iterable[str | None]], Iterable[Found]]
+"""`map`, or that of a pool."""
+
+
+def judge_parts(parts: Parts, job: Job, prices: Prices, judges: Judges = map, done: Count = lambda _: None) -> Report:
+    """Judge the environments of all parts. `done` is called with the lines that are judged."""
+    found, counts = [], Counts()
+    for each in judges(judge_file, parts.paths, repeat(job.by)):
+        found += each.environments
+        counts.add(each.counts)
+        done(each.lines)
+    return report_of(found, counts, parts.loaded, job.by, parts.left_out, prices)
+
+
+def part_count(size: int, cores: int) -> int:
+    """So many parts that none is large; some for each core."""
+    return max(1, min(MOST_PARTS, max(4 * cores if size >= WORTH_A_POOL else 1, size // LINE_BYTES // PART_LINES)))
 
 
 def report_of(
-    store: Store, found: Sequence[Judged], loaded: Loaded, by: str | None, by_left_out: LeftOut | None, prices: Prices
+    found: list[Judged], counts: Counts, loaded: Loaded, by: str | None, by_left_out: LeftOut | None, prices: Prices
 ) -> Report:
-    """Make the report of the environments of all batches, in the order of their keys, and of the store's counts."""
+    """Make the report of all environments, and of the counts of their invocations."""
+    found.sort(key=lambda each: each.key)
     evidences: dict[tuple[str, str], list[fleet.Evidence]] = {}
     for _, each, evidence in found:
         # else a witness says that it is no leak, or that garbage may be what rises
         if each.finding.cause not in ("hoarding", "collector") and each.finding.holder != "heap":
             evidences.setdefault((each.function, each.version), []).append(evidence)
-    profiled = growths(store)
+    profiled = counts.growths()
     environments = [_with_line(each.environment, profiled, each.environment.environment_id) for each in found]
     environments.sort(key=lambda each: urgency(each.finding, each.peaks.out_of_memory, each.peaks.highest, each.size))
     total = sum(environment.peaks.invocations for environment in environments)
     groups: dict[tuple[str, str], list[EnvironmentSummary]] = {}
     for environment in environments:
         groups.setdefault((environment.function, environment.version), []).append(environment)
-    peaks = peaks_by(store, "coalesce(function, ''), coalesce(version, '')")
-    explained, lasted, at_sizes = payloads(store), durations(store), computed(store)
+    peaks = counts.peaks()
     together = dict(zip(evidences, fleet.accuse(list(map(fleet.pool, evidences.values()))), strict=True))
 
     per_month = prices.per_month if prices.per_month is not None else _traffic(environments, total)
 
     def function(key: tuple[str, str]) -> Function:
         share = None if per_month is None else per_month * peaks[key].invocations / total
-        more = explained.get(key), lasted.get(key), together.get(key), at_sizes.get(key, {})
+        more = counts.payload(key), counts.durations(key), together.get(key), counts.computed(key)
         made = function_of(key, groups[key], peaks[key], more, prices._replace(per_month=share))
         return _with_line(made, profiled, groups[key][0].environment_id)
 
     return Report(
         functions=[function(key) for key in sorted(groups)],
         environments=environments,
-        parts=parts_by(store) if by is not None else [],
+        parts=counts.parts() if by is not None else [],
         by=by,
         by_left_out=by_left_out,
         lines=loaded.lines,
@@ -155,32 +189,35 @@ def _with_line(judged: Judgement, profiled: Mapping[tuple[str, str], Growth], en
 
 
 @contextmanager
-def _judges(store: Store) -> Iterator[Judges]:
-    """Yield a function that judges curves, on all cores if there are many."""
-    if store.value("SELECT count(DISTINCT environment) FROM line") < WORTH_A_POOL:
-        yield here
+def _judges(size: int) -> Iterator[Judges]:
+    """Yield a function that judges parts: on all cores, if there are so many bytes of lines that it is worth it."""
+    if size < WORTH_A_POOL:
+        yield map
         return
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of the processes to come: each has a core, and no more
-    pool: Executor
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield lambda curves: pool.map(finding_of, curves, chunksize=25)
+    context = multiprocessing.get_context("forkserver")  # which imports what they need, once
+    context.set_forkserver_preload([judge_file.__module__])
+    cores = os.cpu_count() or 1
+    with no_ctrl_c_in_children(), ProcessPoolExecutor(cores, mp_context=context) as pool:
+        for _ in range(cores):
+            pool.submit(int)  # they start while lines are read
+        yield pool.map
 
 
 def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Report:
     """Read and judge all lines on this machine. Writes the pages of --output, which need the lines again. `options` are
     those of the command. Raises BadInput."""
-    by, environment = options["by"], options["environment"]
+    job = Job(by=options["by"], since_ms=where.since_ms, environment=options["environment"], function=where.function)
     with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder:
         paths = [on_disk(file, Path(folder)) for file in where.paths(Path(folder), options["way"])]
         size = sum(map(size_of, paths))
-        with Store() as store:
+        unpacked = sum(size_of(path) * (PACKED if gzipped(path) else 1) for path in paths)
+        with _judges(unpacked) as judges:
             with progress("reading", size) as read:
-                loaded = store.load(
-                    paths, since_ms=where.since_ms, environment=environment, function=where.function, by=by, read=read
-                )
-            check_loaded(loaded, where)
-            with progress("judging", loaded.lines) as judged, no_ctrl_c_in_children():
-                made = collect(store, loaded, by=by, prices=prices, done=judged)
+                parts = read_parts(paths, job, Path(folder), part_count(unpacked, os.cpu_count() or 1), read)
+            check_loaded(parts.loaded, where)
+            with progress("judging", parts.loaded.lines) as done:
+                made = judge_parts(parts, job, prices, judges, done)
         for html in options["outputs"]:
             if html.suffix.lower() == ".html":
                 with progress("drawing", size) as read:
@@ -238,7 +275,7 @@ def function_of(
     key: tuple[str, str],
     environments: Sequence[EnvironmentSummary],
     peaks: Peaks,
-    more: tuple[Payload | None, Durations | None, Together | None, Mapping[float, Invocations]],
+    more: tuple[Payload | None, Durations, Together | None, Mapping[float, Invocations]],
     prices: Prices,
 ) -> Function:
     """`prices`: with the traffic of this function."""
@@ -291,7 +328,7 @@ def function_of(
         lost=sum(each.lost for each in environments),
         methods=added([each.methods for each in environments]),
         payload=payload,
-        durations=lasted or Durations(p50=None, p99=None),
+        durations=lasted,
         sizing=advise_size(seen, headroom=prices.headroom, gb_second=prices.gb_second),
         cost=_cost(environments, prices),
         resources=_most_urgent_resources(environments),

@@ -1,13 +1,13 @@
-"""Judges the environments of a batch: figures by DuckDB's SQL, the answer by `analysis.finding`.
+"""Judges the environments of a part: their figures by numpy, the answer by `analysis.finding`.
 
-`truemem report` does so on one machine (`collect`) and on many (`distributed`).
+`truemem report` does so on all cores of one machine (`collect`), and on many (`spark`).
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,338 +16,335 @@ from numpy.typing import NDArray
 from ..analysis import fleet
 from ..analysis.causes import find
 from ..analysis.curves import ENVIRONMENT, EXTENSION, PROCESSES, THREADS, Curves, Failed, others_of, runtime_of
-from ..analysis.drift import MOVER_MEMBERS, Curve, Value
+from ..analysis.drift import MOVER_MEMBERS, Curve
 from ..analysis.finding import Finding, commands_of
-from ..analysis.growth_lines import Growth, merged
-from ..analysis.resources import Resource, resources
+from ..analysis.resources import resources
 from ..analysis.runtime_heap import readings
-from ..analysis.size_prediction import Invocations
-from ..lines.growth import GrowthProfile, profile_in
-from ..lines.record import Record, record_of
-from .store import Store
-from .summary import Durations, EnvironmentSummary, LeftOut, Part, Payload, Peaks
+from ..lines.record import Record, figure, record_of
+from ..support.untrusted_text import parsed
+from .parts import NO_REQUEST, Name, Part, Rows, Texts
+from .summary import EnvironmentSummary, Peaks
 
-# counts of values, not values: their number is bounded by Lambda's largest size in hundredths of a MiB
-_COUNTED = """
-SELECT function, version, by_value, round(peak, 2) AS peak, {more} AS more, count(*) AS n,
-    count(*) FILTER (out_of_memory) AS out_of_memory, count("current" - baseline) AS left_n,
-    coalesce(sum("current" - baseline), 0) AS left_sum
-FROM batch GROUP BY ALL
-"""
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
-# three digits are enough, and keep their number small
-_DURATIONS = """
-SELECT coalesce(function, '') AS function, coalesce(version, '') AS version,
-    round(duration_ms, 2 - floor(log10(greatest(duration_ms, 1)))::INT) AS ms, count(*) AS n
-FROM batch WHERE duration_ms IS NOT NULL GROUP BY ALL
-"""
+SAMPLED, HEAPS = 1000, 400
+"""Most lines of an environment of which malloc's heap and extensions are looked at, and a collected heap: of all its
+life, at random. What is live shows at major collections, which may be far apart."""
+REPORTED = 64
+"""Most lines of which `resources` is looked at: the last ones."""
+MOST_KILLED = 10
 
-# bins of about 5 %, with their sums: in hundredths of a ms, so that their order does not matter. `is_any`: the CPU time
-# of an environment's last invocation is not known where the runtime has ended first; it is like those before it
-_COMPUTED = """
-SELECT coalesce(function, '') AS function, coalesce(version, '') AS version, size,
-    cpu_ms IS NULL AND invocation > 1 AND closed_by = 'shutdown' AND status = 'success' AS is_any, cpu_ms >= 0 AS known,
-    round(20 * ln(duration_ms))::INT AS ms_bin, round(20 * ln(greatest(cpu_ms, 0.01)))::INT AS cpu_bin, count(*) AS n,
-    sum(round(100 * duration_ms)::BIGINT)::BIGINT AS ms, sum(round(100 * cpu_ms)::BIGINT)::BIGINT AS cpu
-FROM batch WHERE duration_ms > 0 AND size > 0 AND shared_by IS NULL GROUP BY ALL
-"""
-
-LARGE_MIB = 0.25
-"""Least size of event and answer together. With less, other memory counts for more."""
-PAYLOAD_MANY = 20
-"""Least number of such invocations."""
-PAYLOAD_ALIKE = 1.5
-"""The middle half must not differ by more than this factor. Otherwise the payload does not explain the peak."""
-PAYLOAD_TIMES = (0.5, 50.0)
-"""Values outside of this range are not caused by the payload."""
-
-_PAYLOAD_RATIOS = f"""
-SELECT coalesce(function, '') AS function, coalesce(version, '') AS version,
-    round((peak - baseline) / payload, 2) AS times, count(*) AS n
-FROM batch WHERE exact AND NOT raced AND payload >= {LARGE_MIB} AND peak IS NOT NULL AND baseline IS NOT NULL
-GROUP BY ALL
-"""
-
-
-_PROFILES = """
-SELECT coalesce(function, '') AS function, coalesce(version, '') AS version, growth
-FROM batch WHERE growth IS NOT NULL
-"""
-
-TABLES = ("counts", "payloads", "durations", "computed", "profiles")
-"""What all batches add their counts to."""
-
-
-def count_batch(store: Store, by: str | None) -> None:
-    """Add the invocations of the present batch."""
-    more = "round(peak - baseline, 1)" if by is not None else "NULL::FLOAT"  # only `parts` asks for it
-    queries = (_COUNTED.format(more=more), _PAYLOAD_RATIOS, _DURATIONS, _COMPUTED, _PROFILES)
-    for table, query in zip(TABLES, queries, strict=True):
-        store.execute(f"CREATE TABLE IF NOT EXISTS {table} AS {query} LIMIT 0")
-        store.execute(f"INSERT INTO {table} {query}")
-
-
-def _ranked(by: str, value: str, table: str = "counts") -> str:
-    return f"""
-    SELECT {by} AS place, {value} AS value, sum(n) AS n,
-        sum(sum(n)) OVER (PARTITION BY {by} ORDER BY {value}) AS upto, sum(sum(n)) OVER (PARTITION BY {by}) AS whole
-    FROM {table} WHERE {value} IS NOT NULL GROUP BY {by}, {value}
-    """
-
-
-def peaks_by(store: Store, by: str) -> dict[Any, Peaks]:
-    """Nearest-rank percentiles of the counts, by one column or several."""
-    place = f"({by})"
-    rows = store.rows(f"""
-    WITH ranked AS ({_ranked(place, "peak")}), quantiles AS (
-        SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS p50, min(value) FILTER (upto >= 0.99 * whole) AS p99,
-            max(value) AS highest FROM ranked GROUP BY place
-    )
-    SELECT {place} AS place, sum(n) AS invocations, sum(out_of_memory) AS out_of_memory, any_value(p50) AS p50,
-        any_value(p99) AS p99, any_value(highest) AS highest
-    FROM counts LEFT JOIN quantiles ON quantiles.place IS NOT DISTINCT FROM {place} GROUP BY {place}
-    """)
-    return {row["place"]: peaks_of(row) for row in rows}
-
-
-def parts_by(store: Store) -> list[Part]:
-    peaks = peaks_by(store, "by_value")
-    rows = store.rows(f"""
-    WITH ranked AS ({_ranked("by_value", "more")}), quantiles AS (
-        SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS more FROM ranked GROUP BY place
-    )
-    SELECT by_value, sum(left_n) AS left_n, sum(left_sum) AS left_sum, any_value(quantiles.more) AS more
-    FROM counts LEFT JOIN quantiles ON place IS NOT DISTINCT FROM by_value GROUP BY by_value
-    """)
-    made = [
-        Part(
-            value=row["by_value"],
-            peaks=peaks[row["by_value"]],
-            added_p50=rounded_mib(row["more"]),
-            left_mean=row["left_sum"] / row["left_n"] if row["left_n"] else None,
-            left_sum=rounded_mib(row["left_sum"]) if row["left_n"] else None,
-        )
-        for row in rows
-    ]
-    return sorted(made, key=lambda part: (part.value is None, -(part.left_sum or 0.0), part.value or ""))
-
-
-def left_out(store: Store) -> LeftOut:
-    """Count what `parts` leaves out: what the function said, and no invocation here belongs to it."""
-    (row,) = store.rows("""
-    SELECT count(*) FILTER (request IS NULL) AS without_id,
-        count(DISTINCT request) FILTER (request NOT IN (SELECT request FROM line WHERE request IS NOT NULL)) AS without
-    FROM own_lines WHERE by_value IS NOT NULL
-    """)
-    return LeftOut(without_request_id=int(row["without_id"]), without_line=int(row["without"]))
-
-
-def payloads(store: Store) -> dict[tuple[str, str], Payload]:
-    """The ratio of peak growth to payload, for each function and version in which the payload explains the peak."""
-    place = "(function, version)"
-    rows = store.rows(f"""
-    WITH ranked AS ({_ranked(place, "times", "payloads")})
-    SELECT place, sum(n) AS invocations, min(value) FILTER (upto >= 0.25 * whole) AS low,
-        min(value) FILTER (upto >= 0.5 * whole) AS middle, min(value) FILTER (upto >= 0.75 * whole) AS high
-    FROM ranked GROUP BY place
-    """)
-    return {
-        row["place"]: Payload(times=round(row["middle"], 2), invocations=int(row["invocations"]))
-        for row in rows
-        if row["invocations"] >= PAYLOAD_MANY
-        and PAYLOAD_TIMES[0] <= row["low"] <= row["high"] <= min(PAYLOAD_TIMES[1], PAYLOAD_ALIKE * row["low"])
-    }
-
-
-def durations(store: Store) -> dict[tuple[str, str], Durations]:
-    """Of each function and version that has any."""
-    rows = store.rows(f"""
-    WITH ranked AS ({_ranked("(function, version)", "ms", "durations")})
-    SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS p50, min(value) FILTER (upto >= 0.99 * whole) AS p99
-    FROM ranked GROUP BY place
-    """)
-    return {row["place"]: Durations(p50=row["p50"], p99=row["p99"]) for row in rows}
-
-
-def computed(store: Store) -> dict[tuple[str, str], dict[float, Invocations]]:
-    """Durations and CPU times of each function and version that has any, by memory size. An environment's last
-    invocation, if it succeeded, has the share of CPU time that the others have."""
-    rows = store.columns("""
-    SELECT function, version, size, sum(ms) / sum(n) / 100 AS ms, sum(n)::BIGINT AS n,
-        CASE WHEN known THEN sum(cpu) / sum(n) / 100
-            WHEN is_any THEN sum(ms) / sum(n) / 100 * (
-                sum(sum(cpu)) FILTER (known) OVER at_size / sum(sum(ms)) FILTER (known) OVER at_size)
-        END AS cpu
-    FROM computed GROUP BY function, version, size, known, is_any, ms_bin, cpu_bin
-    WINDOW at_size AS (PARTITION BY function, version, size) ORDER BY ALL
-    """)
-    keys = list(zip(rows["function"], rows["version"], rows["size"].tolist(), strict=True))
-    begins = [at for at, key in enumerate(keys) if at == 0 or key != keys[at - 1]]
-    found: dict[tuple[str, str], dict[float, Invocations]] = {}
-    for begin, end in zip(begins, [*begins[1:], len(keys)], strict=False):
-        function, version, size = keys[begin]
-        columns = (np.ma.filled(rows[name][begin:end], np.nan) for name in ("ms", "cpu", "n"))
-        found.setdefault((function, version), {})[size] = Invocations(size, *columns)
-    return found
-
-
-def growths(store: Store) -> dict[tuple[str, str], Growth]:
-    """The lines of code that keep memory, of each function and version that was profiled."""
-    found: dict[tuple[str, str], list[GrowthProfile]] = {}
-    for row in store.rows("SELECT function, version, growth FROM profiles"):
-        if (profile := profile_in(json.loads(row["growth"]))) is not None:
-            found.setdefault((row["function"], row["version"]), []).append(profile)
-    return {key: merged(profiles) for key, profiles in found.items()}
-
-
-def peaks_of(row: dict[str, Any]) -> Peaks:
-    return Peaks(
-        invocations=int(row["invocations"]),
-        p50=rounded_mib(row["p50"]),
-        p99=rounded_mib(row["p99"]),
-        highest=rounded_mib(row["highest"]),
-        out_of_memory=int(row["out_of_memory"]),
-    )
-
-
-def rounded_mib(value: float | None) -> float | None:
-    """Round MiB as in the lines: the store keeps 4-byte floats."""
-    return None if value is None else round(value, 2)
-
-
-_ENVIRONMENTS = """
-SELECT environment, any_value(function) AS function, any_value(version) AS version,
-    any_value(environment_id) AS environment_id, count(*) AS invocations,
-    quantile_disc(peak, 0.5) AS p50, quantile_disc(peak, 0.99) AS p99, max(peak) AS highest,
-    count(*) FILTER (out_of_memory) AS out_of_memory,
-    arg_min("current", invocation) FILTER (certain) AS current_first,
-    arg_max("current", invocation) FILTER (certain) AS current_last,
-    arg_min(mark, invocation) AS mark_first, max(mark) AS mark, max(size) AS size,
-    min(time_ms) AS first_ms, max(time_ms) AS last_ms,
-    max(greatest(coalesce(upper, peak), peak, init_peak)) AS need,
-    count(*) FILTER (peak IS NOT NULL AND (upper IS NULL OR (upper >= size AND coalesce(lower, peak) < size))
-        AND (closed_by <> 'shutdown' OR out_of_memory)) AS unbounded,
-    max(others) AS others,
-    arg_max(struct_pack(f := held_function, t := held_truemem, e := held_extensions), invocation)
-        FILTER (held_truemem IS NOT NULL AND closed_by <> 'shutdown') AS holders,
-    -- of all its life, at random
-    max_by(struct_pack(n := invocation, h := heap, e := held_extensions, d := ended), hash(invocation), 1000)
-        FILTER (heap IS NOT NULL OR held_extensions IS NOT NULL) AS sampled,
-    list(invocation ORDER BY invocation) FILTER (ended) AS ends,
-    list(invocation ORDER BY invocation) FILTER (out_of_memory) AS deaths,
-    histogram(coalesce(error_type, status)) FILTER (status <> 'success' AND NOT out_of_memory AND NOT ended) AS failed,
-    max_by(struct_pack(n := invocation, r := resources), invocation, 64) FILTER (resources IS NOT NULL) AS resources,
-    max(invocation) AS latest,
-    -- of all its life: what is live shows at major collections, which may be far apart
-    max_by(runtime_heap, hash(invocation), 400) FILTER (runtime_heap IS NOT NULL) AS runtime_heaps,
-    arg_max(runtime_heap, invocation) FILTER (runtime_heap IS NOT NULL) AS last_runtime_heap,
-    count(duration_ms) AS billed,
-    coalesce(sum(coalesce(billed_ms, ceil(duration_ms))) FILTER (duration_ms IS NOT NULL), 0) AS billed_ms,
-    coalesce(sum(greatest(billed_ms - ceil(duration_ms), 0)), 0) AS init_ms,
-    sum(line_bytes)::BIGINT AS line_bytes, count(shared_by) > 0 AS managed,
-    arg_max(request, (peak, -invocation)) FILTER (peak IS NOT NULL)::VARCHAR AS peak_request,
-    min_by(request::VARCHAR, invocation, 10) FILTER (out_of_memory AND request IS NOT NULL) AS killed,
-    histogram(coalesce(method, 'none')) AS methods, count(*) FILTER (report_missing OR dropped) AS lost
-FROM batch GROUP BY environment ORDER BY environment
-"""
-_POINTS = """
-SELECT * FROM (
-    SELECT environment, invocation, coalesce(time_ms, 0) AS time_ms, peak, certain, begins, out_of_memory AS died,
-        coalesce("current", CASE WHEN out_of_memory THEN peak END) AS "current", by_value, threads,
-        processes, held_truemem, environment_used, shared_by AS "sharedBy", files AS "rss.file",
-        heap_held AS "heap.held", request_bytes AS "requestBytes"
-    FROM batch WHERE invocation IS NOT NULL
-) WHERE "current" IS NOT NULL ORDER BY environment, invocation
-"""
-
-
-class Column(NamedTuple):
-    """One environment's invocations, and what else its finding is made from."""
-
-    function: str
-    environment: str
-    invocation: NDArray[np.float64]
-    time_ms: NDArray[np.float64]
-    current: NDArray[np.float64]
-    peak: NDArray[np.float64]
-    """Peaks; NaN if unknown."""
-    certain: NDArray[np.bool_]
-    begins: NDArray[np.bool_]
-    died: NDArray[np.bool_]
-    size: float | None
-    beside: dict[str, NDArray[Any]]
-    """What may move with the memory, by name, if it is not always the same; None or NaN if unknown."""
-    others: dict[str, NDArray[np.float64]]
-    """Other witnesses that are on each line, in the curve's own unit; NaN if unknown."""
-    sampled: Sequence[Mapping[str, Any]]
-    """Some invocations with what the heap and the extensions held, as JSON."""
-    heaps: Sequence[str]
-    """Some readings of a collected heap, as JSON."""
-    resources: Sequence[Resource]
-    failed: Failed
-    ends: Sequence[int]
-    """Invocations in which something beside the function was killed, or an extension ended."""
-    deaths: Sequence[int]
+_OTHERS = {
+    PROCESSES: ("processes", 1.0),
+    THREADS: ("threads", 1.0),
+    f"{EXTENSION}truemem": ("held_truemem", 1024.0),
+    ENVIRONMENT: ("environment_used", 1024.0),
+}
+"""Witnesses that are on each line: the column, and what one of its unit is in the curve's."""
+_MOVERS = dict(zip(("threads", "shared_by", "files", "heap_held", "request_bytes"), MOVER_MEMBERS, strict=True))
+"""What may move with the memory, by its column."""
 
 
 class Judged(NamedTuple):
-    """One environment of a batch."""
+    """One environment."""
 
     key: int
-    """The store's key of the environment: its place among the others."""
+    """The hash that stands for it."""
     environment: EnvironmentSummary
     evidence: fleet.Evidence
     """For the verdict on all environments of its function."""
 
 
-Judges = Callable[[Sequence[Column]], Iterator[tuple[Finding, fleet.Evidence]]]
-"""A function that judges curves, in their order."""
+class Sorted(NamedTuple):
+    """The rows of whole environments, one per invocation, those of a function beside each other."""
+
+    rows: Rows
+    starts: list[int]
+    """Where each environment begins; last, the number of rows."""
+    keys: list[int]
+    """The environments' hashes."""
+    names: list[Name]
+    part: Part
 
 
-def judged(store: Store, by: str | None, judges: Judges) -> Iterator[Judged]:
-    """Judge the environments in the store's present batch, by their keys. The batch is read at once: by the time that
-    they are judged, there may be another."""
-    rows = store.rows(_ENVIRONMENTS)
-    columns = _columns(store, rows, by)
-    return (
-        Judged(row["environment"], _environment(row, column.resources, finding), evidence)
-        for row, column, (finding, evidence) in zip(rows, columns, judges(columns), strict=True)
-    )
+def ordered(part: Part) -> Sorted:
+    """The rows in order. Lines that repeat another are left out."""
+    keys = sorted(part.names, key=lambda key: (part.names[key], key))
+    by_hash = np.argsort(np.array(keys, np.uint64))
+    place = by_hash[np.searchsorted(np.array(keys, np.uint64)[by_hash], part.rows["environment"])]
+    order = np.lexsort((part.rows["invocation"], place))
+    rows, place = part.rows.take(order), place[order]
+    if _alike(place, rows["invocation"]).any():
+        names = ("time_ms", "recovered", "may_repeat", "request_key", "invocation")
+        order = np.lexsort((*(rows[name] for name in names), place))
+        rows, place = rows.take(order), place[order]
+        is_repeat = _alike(place, rows["invocation"]) & _alike(place, rows["request_key"])
+        kept = np.flatnonzero(np.append(True, ~is_repeat))
+        rows, place = rows.take(kept), place[kept]
+    starts = np.searchsorted(place, np.arange(len(keys) + 1)).tolist()
+    return Sorted(rows, starts, keys, [part.names[key] for key in keys], part)
 
 
-def here(columns: Sequence[Column]) -> Iterator[tuple[Finding, fleet.Evidence]]:
-    """Judge environments in this process."""
-    return map(finding_of, columns)
+def _alike(place: NDArray[Any], values: NDArray[Any]) -> Flags:
+    """Is a row the same as the one before, by both?"""
+    same = (values[1:] == values[:-1]) | ((values[1:] != values[1:]) & (values[:-1] != values[:-1]))  # NaN too
+    alike: Flags = same & (place[1:] == place[:-1])
+    return alike
 
 
-def finding_of(column: Column) -> tuple[Finding, fleet.Evidence]:
-    """Judge one environment, alone and for its function."""
-    levels, peaks = column.current * 1024, column.peak * 1024
-    rss = Curve.made(column.invocation, column.time_ms, levels, peaks, column.certain, column.begins, column.died)
-    return find(_curves(column, rss), commands_of(column.function, column.environment)), fleet.evidence(rss)
+def judged(found: Sorted, by: str | None) -> Iterator[Judged]:
+    """Judge the environments."""
+    if not len(found.rows):
+        return
+    figures, columns = _Figures(found), _Columns(found, by)
+    for place, (key, name) in enumerate(zip(found.keys, found.names, strict=True)):
+        curves = columns.curves(place)
+        finding = find(curves, commands_of(name.function, name.environment_id))
+        yield Judged(key, figures.summary(place, curves, finding), fleet.evidence(curves.rss))
 
 
-def _curves(column: Column, rss: Curve) -> Curves:
-    others = {}
-    for name, values in column.others.items():
-        known = ~np.isnan(values)
-        others[name] = Curve.made(rss.invocation[known], 0.0, values[known], begins=rss.begins[known])
-    sampled = sorted(column.sampled, key=lambda each: each["n"] or 0)
-    numbers = rss.invocation.tolist()
-    return Curves(
-        invocations=len(rss),
-        rss=rss,
-        beside={name: dict(zip(numbers, _known(values), strict=True)) for name, values in column.beside.items()},
-        others={**others, **_with_begins(others_of((each["n"] or 0, _record(each)) for each in sampled), rss)},
-        readings=readings(Record(members=json.loads(members)) for members in column.heaps),
-        reported=column.resources,
-        runtime="".join(runtime_of(_record(each)) for each in sampled[:1])
-        or (json.loads(column.heaps[0])["heap"]["runtime"] if column.heaps else ""),
-        limit_mib=column.size,
-        failed=column.failed,
-        out_of_memory=column.deaths,
-        killed=column.ends,
-    )
+class _Figures:
+    """What a report says of each environment, without its finding."""
+
+    def __init__(self, found: Sorted) -> None:
+        self._found = found
+        rows, self._starts = found.rows, np.array(found.starts[:-1])
+        self._of = np.repeat(np.arange(len(found.keys)), np.diff(found.starts))
+        """The environment of each row."""
+        peak, upper, size, duration = (rows[name] for name in ("peak", "upper", "size", "duration_ms"))
+        is_numbered, is_killed = ~np.isnan(rows["invocation"]), rows["out_of_memory"]
+        is_certain = ~(rows["raced"] | rows["recovered"] | rows["is_last"])
+        beyond = np.isnan(upper) | ((upper >= size) & (np.where(np.isnan(rows["lower"]), peak, rows["lower"]) < size))
+        rounded = np.ceil(duration.astype(float))
+        billed = np.where(np.isnan(rows["billed_ms"]), rounded, rows["billed_ms"])
+        held = rows["held_truemem"] + np.nan_to_num(rows["held_by_extensions"])
+        has_request = rows["request"] != NO_REQUEST
+        highest = self._most(np.where(has_request, peak, np.nan))
+        self.columns: dict[str, list[Any]] = {
+            "invocations": np.diff(found.starts).tolist(),
+            "out_of_memory": self._count(is_killed),
+            "highest": _values(self._most(peak)),
+            "current_first": self._end(is_certain & is_numbered, rows["current"]),
+            "current_last": self._end(is_certain & is_numbered, rows["current"], last=True),
+            "mark_first": self._end(is_numbered, rows["mark"]),
+            "mark": _values(self._most(rows["mark"])),
+            "size": _values(self._most(size)),
+            "first_ms": _values(-self._most(-rows["time_ms"])),
+            "last_ms": _values(self._most(rows["time_ms"])),
+            "need": _values(
+                self._most(np.fmax(np.fmax(np.where(np.isnan(upper), peak, upper), peak), rows["init_peak"]))
+            ),
+            "unbounded": self._count(~np.isnan(peak) & beyond & (~rows["is_last"] | is_killed)),
+            "others": _values(self._most(held)),
+            "holders": self._place(is_numbered & ~np.isnan(rows["held_truemem"]) & ~rows["is_last"], last=True),
+            "latest": _values(self._most(rows["invocation"])),
+            "billed": self._count(~np.isnan(duration)),
+            "billed_ms": self._sum(np.where(np.isnan(duration), 0.0, billed)),
+            "init_ms": self._sum(np.nan_to_num(np.fmax(rows["billed_ms"] - rounded, 0.0))),
+            "line_bytes": self._sum(rows["line_bytes"]),
+            "managed": self._count(~np.isnan(rows["shared_by"])),
+            "lost": self._count(rows["lost"]),
+            "peak_place": self._place(has_request & (peak == highest[self._of])),
+        }
+        self.columns |= dict(zip(("p50", "p99"), self._quantiles(peak, 0.5, 0.99), strict=True))
+
+    def summary(self, place: int, curves: Curves, finding: Finding) -> EnvironmentSummary:
+        row = {name: column[place] for name, column in self.columns.items()}
+        name, rows = self._found.names[place], self._found.rows
+        own = slice(self._found.starts[place], self._found.starts[place + 1])
+        held: dict[str, float | None] = {"function": None, "truemem": None}
+        if (latest := row["holders"]) is not None:
+            held = {name: _value(rows[f"held_{name}"][latest]) for name in held}
+            if rows["text"][latest] >= 0:
+                held |= _extensions(self._found.part.texts[rows["text"][latest]])
+        methods, counts = np.unique(rows["method"][own], return_counts=True)
+        words = [self._found.part.words[each] for each in methods.tolist()]
+        killed: list[bytes] = []
+        if row["out_of_memory"]:
+            requests = rows["request"][own][rows["out_of_memory"][own]]
+            killed = requests[requests != NO_REQUEST][:MOST_KILLED].tolist()
+        mib = {each: rounded_mib(row[each]) for each in ("current_first", "current_last", "mark_first", "mark", "size")}
+        return EnvironmentSummary(
+            function=name.function,
+            version=name.version,
+            environment_id=name.environment_id,
+            peaks=peaks_of(row),
+            **mib,
+            first_ms=_whole(row["first_ms"]),
+            last_ms=_whole(row["last_ms"]),
+            need=rounded_mib(row["need"]),
+            unbounded=row["unbounded"],
+            others=rounded_mib(row["others"]),
+            holders={each: round(value, 2) for each, value in held.items() if value is not None},
+            billed=row["billed"],
+            billed_ms=row["billed_ms"],
+            init_ms=row["init_ms"],
+            line_bytes=int(row["line_bytes"]),
+            managed=row["managed"] > 0,
+            methods=dict(sorted(zip(words, counts.tolist(), strict=True))),
+            lost=row["lost"],
+            peak_request=None if row["peak_place"] is None else rows["request"][row["peak_place"]].decode(),
+            out_of_memory_requests=[each.decode() for each in killed],
+            finding=finding,
+            ended=len(curves.killed),
+            resources=curves.reported,
+        )
+
+    def _most(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The highest of each environment; NaN if there is none."""
+        return np.fmax.reduceat(values, self._starts)
+
+    def _sum(self, values: NDArray[Any]) -> list[Any]:
+        sums: list[Any] = np.add.reduceat(values, self._starts).tolist()
+        return sums
+
+    def _count(self, flags: Flags) -> list[int]:
+        return self._sum(flags.astype(int))
+
+    def _place(self, flags: Flags, *, last: bool = False) -> list[int | None]:
+        """The first row of each environment that has the flag, or the last; None if there is none."""
+        places = np.flatnonzero(flags)
+        edges = np.searchsorted(places, self._found.starts).tolist()
+        return [int(places[end - 1 if last else begin]) if begin < end else None for begin, end in pairwise(edges)]
+
+    def _end(self, flags: Flags, values: NDArray[Any], *, last: bool = False) -> list[float | None]:
+        """The first known value of those with the flag, or the last."""
+        places = self._place(flags & ~np.isnan(values), last=last)
+        return [None if place is None else float(values[place]) for place in places]
+
+    def _quantiles(self, values: NDArray[Any], *shares: float) -> Iterator[list[float | None]]:
+        """Nearest ranks."""
+        ranked = values[np.lexsort((values, self._of))]
+        counts = self._count(~np.isnan(values))
+        for share in shares:
+            yield [
+                float(ranked[start + rank(share, count)]) if count else None
+                for start, count in zip(self._found.starts, counts, strict=False)
+            ]
+
+
+def rank(share: float, count: int) -> int:
+    """The place of a quantile that occurred."""
+    return max(1, count - int(np.floor(count - share * count))) - 1
+
+
+class _OfTexts(NamedTuple):
+    """What the texts of one environment say."""
+
+    sampled: list[tuple[int, Record]]
+    heaps: list[Record]
+    runtime: str
+    reported: list[tuple[float, object]]
+
+
+class _Columns:
+    """The curves of each environment."""
+
+    def __init__(self, found: Sorted, by: str | None) -> None:
+        self._found, self._by, rows = found, by, found.rows
+        current = np.where(np.isnan(rows["current"]) & rows["out_of_memory"], rows["peak"], rows["current"])
+        is_point = ~(np.isnan(rows["invocation"]) | np.isnan(current))
+        self._edges = np.append(0, np.cumsum(is_point))[found.starts].tolist()
+        at = np.flatnonzero(is_point)
+        points = rows.take(at)
+        self._rss = Curve(
+            points["invocation"],
+            np.nan_to_num(points["time_ms"]),
+            current[at] * 1024.0,
+            points["peak"] * 1024.0,
+            ~(points["raced"] | points["recovered"] | points["is_last"]),
+            points["begins"],
+            points["out_of_memory"],
+        )
+        self._points = {
+            name: points[name].astype(float) for name in {*_MOVERS, *(name for name, _ in _OTHERS.values())}
+        }
+        self._values = points["by_value"]
+        self._words = found.part.words
+
+    def _of_texts(self, place: int) -> _OfTexts:
+        rows, texts = self._found.rows, self._found.part.texts
+        own = range(self._found.starts[place], self._found.starts[place + 1])
+        told = [at for at in own if rows["text"][at] >= 0] if texts else []
+        if not told:
+            return _OfTexts([], [], "", [])
+        text = {at: texts[rows["text"][at]] for at in told}
+        number = {at: int(np.nan_to_num(rows["invocation"][at])) for at in told}
+        drawn = _drawn(
+            [at for at in told if rows["has_malloc"][at] or text[at].extensions is not None], number, SAMPLED
+        )
+        sampled = [
+            (number[at], _record(text[at], bool(rows["has_malloc"][at]), bool(rows["ended"][at]))) for at in drawn
+        ]
+        sampled.sort(key=lambda each: each[0])
+        has_runtime = [at for at in told if rows["has_runtime"][at]]
+        documents = [_object(text[at].heap) for at in (*_drawn(has_runtime, number, HEAPS), *has_runtime[-1:])]
+        runtime = "".join(runtime_of(record) for _, record in sampled[:1])
+        reported = [at for at in told if text[at].resources is not None][-REPORTED:]
+        return _OfTexts(
+            sampled,
+            [Record(members=each) for each in documents],
+            runtime or ("".join(runtime_of(Record(members=each)) for each in documents[:1])),
+            [(number[at], _object(text[at].resources)) for at in reported],
+        )
+
+    def curves(self, place: int) -> Curves:
+        texts = self._of_texts(place)
+        own = slice(*self._found.starts[place : place + 2])
+        rows, at = self._found.rows, slice(*self._edges[place : place + 2])
+        rss = self._rss[at]
+        beside = {}
+        numbers = rss.invocation.tolist()
+        for column, name in _MOVERS.items():
+            if _varies(self._points[column][at]):
+                beside[name] = dict(zip(numbers, _values(self._points[column][at]), strict=True))
+        if self._by is not None and len(set(values := self._values[at].tolist())) > 1:
+            beside[self._by] = dict(zip(numbers, map(self._words.get, values), strict=True))
+        others: dict[str, Curve] = {}
+        for name, (column, unit) in _OTHERS.items():
+            values_of = self._points[column][at]
+            known = np.flatnonzero(~np.isnan(values_of))
+            if not _varies(values_of):
+                known = known[-1:]  # it says all of a curve that is level, and is judged in no time
+            of_those = (values_of[known] * unit, np.full(len(known), np.nan), np.ones(len(known), bool))
+            nothing = np.zeros(len(known))
+            others[name] = Curve(rss.invocation[known], nothing, *of_those, rss.begins[known], nothing > 0)
+        sampled = _with_begins(others_of(texts.sampled), rss) if texts.sampled else {}
+        failed: dict[str, int] = {}
+        if (said := rows["failed"][own]).any():
+            hashes, counts = np.unique(said[said > 0], return_counts=True)
+            failed = dict(sorted(zip(map(self._words.__getitem__, hashes.tolist()), counts.tolist(), strict=True)))
+        size, latest = (np.fmax.reduce(rows[name][own]) for name in ("size", "invocation"))
+        return Curves(
+            invocations=len(rss),
+            rss=rss,
+            beside=beside,
+            others={**others, **sampled},
+            readings=readings(texts.heaps),
+            reported=resources(texts.reported, 0 if np.isnan(latest) else int(latest)),
+            runtime=texts.runtime,
+            limit_mib=_value(size),
+            failed=Failed.of(failed),
+            out_of_memory=self._numbers(own, "out_of_memory"),
+            killed=self._numbers(own, "ended"),
+        )
+
+    def _numbers(self, own: slice, flag: str) -> list[int]:
+        """The invocations that have the flag."""
+        flags = self._found.rows[flag][own]
+        return np.nan_to_num(self._found.rows["invocation"][own][flags]).astype(int).tolist() if flags.any() else []
+
+
+def _drawn(places: list[int], number: Mapping[int, int], most: int) -> list[int]:
+    """At most so many of the places, at random by the invocation's number."""
+    if len(places) <= most:
+        return places
+    numbers = np.array([number[at] for at in places], np.int64).astype(np.uint64)
+    for _ in range(2):  # murmur's finalizer
+        numbers = (numbers ^ (numbers >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    order = np.argsort(numbers ^ (numbers >> np.uint64(32)), kind="stable")
+    return [places[at] for at in order[-most:].tolist()]
 
 
 def _with_begins(others: Mapping[str, Curve], rss: Curve) -> dict[str, Curve]:
@@ -361,111 +358,55 @@ def _with_begins(others: Mapping[str, Curve], rss: Curve) -> dict[str, Curve]:
     return found
 
 
-def _record(sampled: Mapping[str, Any]) -> Record:
+def _record(texts: Texts, has_malloc: bool, has_ended: bool) -> Record:
     """The record of one sampled invocation, with what it says of the heap and of the extensions alone."""
-    members = json.loads(sampled["h"] or "{}")
-    members["holders"] = {"extensions": json.loads(sampled["e"] or "{}")}
-    members["environmentKills"] = int(sampled["d"])
-    members.pop("processes", None)  # which is a curve of its own
+    members = _object(texts.heap) if has_malloc else {}
+    for name in ("processes", "invocation", "memoryLimit", "coldStart", "suppressedInit"):  # which are not of the heap
+        members.pop(name, None)
+    members["holders"] = {"extensions": _extensions(texts)}
+    members["environmentKills"] = int(has_ended)
     return record_of(members)
 
 
-def _known(column: NDArray[Any]) -> list[Value]:
-    """The values, None where there is none."""
-    return column.tolist() if column.dtype == object else [None if math.isnan(one) else one for one in column.tolist()]
+def _extensions(texts: Texts) -> dict[str, float]:
+    members = _object(texts.extensions)
+    return {name: value for name in members if (value := figure(members[name])) is not None}
 
 
-def _columns(store: Store, rows: Sequence[dict[str, Any]], by: str | None) -> list[Column]:
-    """The columns of each row, in their order."""
-    found = {name: _filled(name, values) for name, values in store.columns(_POINTS).items()}
-    keys, begins = np.unique(found["environment"], return_index=True)
-    ends = [*begins[1:], len(found["environment"])][: len(keys)]
-    places = {int(key): slice(begin, end) for key, begin, end in zip(keys, begins, ends, strict=True)}
-    names = {name: name for name in MOVER_MEMBERS} | ({"by_value": by} if by else {})
-
-    def column(row: dict[str, Any]) -> Column:
-        at = places.get(row["environment"], slice(0, 0))
-        beside = {name: found[column][at] for column, name in names.items()}
-        others = {name: found[column][at].astype(float) * unit for name, (column, unit) in _OTHERS.items()}
-        heaps = (*(row["runtime_heaps"] or []), row["last_runtime_heap"])
-        reported = ((each["n"] or 0, json.loads(each["r"])) for each in row["resources"] or [])
-        floats = {name: found[name][at].astype(float) for name in ("invocation", "time_ms", "current", "peak")}
-        flags = {name: found[name][at].astype(bool) for name in ("certain", "begins", "died")}
-        return Column(
-            function=row["function"] or "",
-            environment=row["environment_id"],
-            **floats,
-            **flags,
-            size=row["size"],
-            beside={name: values for name, values in beside.items() if _varies(values)},
-            others={name: values if _varies(values) else _last(values) for name, values in others.items()},
-            sampled=row["sampled"] or [],
-            heaps=[each for each in heaps if each is not None],
-            resources=resources(reported, row["latest"] or 0),
-            failed=Failed.of(row["failed"] or {}),
-            ends=row["ends"] or [],
-            deaths=row["deaths"] or [],
-        )
-
-    return [column(row) for row in rows]
+def _object(text: str | None) -> dict[str, Any]:
+    """A text's JSON object; empty if it is none."""
+    found = parsed(text) if text else None
+    return found if isinstance(found, dict) else {}
 
 
-_OTHERS = {
-    PROCESSES: ("processes", 1.0),
-    THREADS: ("threads", 1.0),
-    f"{EXTENSION}truemem": ("held_truemem", 1024.0),
-    ENVIRONMENT: ("environment_used", 1024.0),
-}
-"""Witnesses that are on each line: the column, and what one of its unit is in the curve's."""
-
-
-def _varies(values: NDArray[Any]) -> bool:
+def _varies(values: Floats) -> bool:
     """Is there more than one known value?"""
-    known = values if values.dtype == object else values[~np.isnan(values)]
-    return len(known) > 0 and bool((known != known[0]).any())
+    return bool(np.fmin.reduce(values) < np.fmax.reduce(values)) if len(values) else False
 
 
-def _last(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Only the last known value: it says all of a curve that is level, and is judged in no time."""
-    known = np.flatnonzero(~np.isnan(values))[-1:]
-    return np.where(np.isin(np.arange(len(values)), known), values, np.nan)
+def _value(value: Any) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
-def _filled(name: str, values: Any) -> NDArray[Any]:
-    """A column as a plain array: NaN, or None in texts, where there is no value."""
-    if name == "by_value":
-        return np.ma.filled(values.astype(object), None) if isinstance(values, np.ma.MaskedArray) else values
-    if not isinstance(values, np.ma.MaskedArray):
-        return np.asarray(values)
-    return np.ma.filled(values.astype(float) if name != "environment" else values, np.nan)
+def _values(values: NDArray[Any]) -> list[Any]:
+    """The same as a list, None for NaN."""
+    return [None if math.isnan(one) else one for one in values.tolist()]
 
 
-def _environment(row: dict[str, Any], reported: Sequence[Resource], finding: Finding) -> EnvironmentSummary:
-    held = row["holders"] or {}
-    holders = {"function": held.get("f"), "truemem": held.get("t"), **json.loads(held.get("e") or "{}")}
-    mib = {name: rounded_mib(row[name]) for name in ("current_first", "current_last", "mark_first", "mark", "size")}
-    return EnvironmentSummary(
-        function=row["function"] or "",
-        version=row["version"] or "",
-        environment_id=row["environment_id"],
-        peaks=peaks_of(row),
-        **mib,
-        first_ms=row["first_ms"],
-        last_ms=row["last_ms"],
-        need=rounded_mib(row["need"]),
-        unbounded=row["unbounded"],
-        others=rounded_mib(row["others"]),
-        holders={name: round(value, 2) for name, value in holders.items() if value is not None},
-        billed=row["billed"],
-        billed_ms=row["billed_ms"],
-        init_ms=row["init_ms"],
-        line_bytes=row["line_bytes"],
-        managed=row["managed"],
-        methods=row["methods"],
-        lost=row["lost"],
-        peak_request=row["peak_request"],
-        out_of_memory_requests=row["killed"] or [],
-        finding=finding,
-        ended=len(row["ends"] or []),
-        resources=reported,
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def peaks_of(row: Mapping[str, Any]) -> Peaks:
+    return Peaks(
+        invocations=int(row["invocations"]),
+        p50=rounded_mib(row["p50"]),
+        p99=rounded_mib(row["p99"]),
+        highest=rounded_mib(row["highest"]),
+        out_of_memory=int(row["out_of_memory"]),
     )
+
+
+def rounded_mib(value: float | None) -> float | None:
+    """Round MiB as in the lines: rows have 4-byte floats."""
+    return None if value is None else round(value, 2)

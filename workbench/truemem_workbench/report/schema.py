@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from truemem.line_schema import ANY, FLAG, MEMBERS, METRICS, SCHEMA, TEXT
+from truemem.line_schema import FLAG, MEMBERS, METRICS, SCHEMA, TEXT
 
 from ..lines.log_files import LONGEST
 from ..lines.wrapped import NAMES
@@ -22,10 +22,9 @@ _TYPES = {TEXT: "VARCHAR", FLAG: "BOOLEAN"}
 
 
 def _type(kind: Any) -> Any:
+    """An object stays JSON: as a struct, each of its members would be a column, also of lines that do not have it."""
     if isinstance(kind, dict):
-        if ANY in kind:
-            return f"MAP(VARCHAR, {_type(kind[ANY])})"
-        return {name: _type(inner) for name, inner in kind.items()}
+        return "JSON"
     return [_type(kind[0])] if isinstance(kind, list) else _TYPES.get(kind, "DOUBLE")
 
 
@@ -53,18 +52,12 @@ def _flag(member: str) -> str:
     return f"coalesce(m.{member}, false)"
 
 
-_RUNTIME_HEAP = ("runtime", "used", "live", "committed", "limit", "external", "metaspace", "collections", "gcMs")
 _OURS = f"(m.schema BETWEEN 1 AND {SCHEMA} AND m.environmentId IS NOT NULL)"
 
 _BEGUN = 'coalesce(try_cast(m._aws."Timestamp" AS BIGINT), epoch_ms(try_cast(m."timestamp" AS TIMESTAMP)))'
 """Epoch ms at which the first invocation of the line began; a plain line has no `_aws`."""
 
-# one figure that is none spoils all of them
-_EXTENSIONS = "list_sum(map_values(m.holders.extensions))"
-_HEAP = (
-    "m.heap.held + coalesce(m.heap.inUse, 0) + coalesce(m.heap.mapped, 0)"
-    " + coalesce(m.heap.blocks, 0) + coalesce(m.rss.anon, 0) + coalesce(m.CurrentRSS, 0)"
-)
+_HELD = "try_cast(m.heap ->> '$.held' AS DOUBLE)"
 
 _PLACE = """strpos(line, '{"')"""  # not Loki's labels, {job="x"}, which stand before the line
 _TEXT = (
@@ -73,7 +66,6 @@ _TEXT = (
 )
 """The JSON of a line, after any text before it. NULL if another line, in quotes, is in that text."""
 
-# Objects that few lines have are kept as JSON: as structs, each of their members would be a column to write and to sort
 _COLUMNS = {
     # the hash stands for both names: 8 bytes to sort and to join by, where a log stream has 60
     "environment": "hash(m.FunctionName, m.environmentId)",
@@ -99,22 +91,20 @@ _COLUMNS = {
     "line_bytes": f"strlen({_TEXT})",
     "held_truemem": _mib("m.holders.truemem"),
     "held_function": _mib('m.holders."function"'),
-    "held_extensions": f"CASE WHEN isfinite({_EXTENSIONS}) THEN to_json(m.holders.extensions)::VARCHAR END",
-    "held_by_extensions": f"CASE WHEN isfinite({_EXTENSIONS}) THEN {_EXTENSIONS} END",
-    "heap": f"CASE WHEN isfinite({_HEAP}) THEN to_json({{'heap': m.heap, 'rss': m.rss, 'processes': m.processes,"
-    " 'CurrentRSS': m.CurrentRSS})::VARCHAR END",
-    "heap_held": f"CASE WHEN isfinite({_HEAP}) THEN m.heap.held END",
+    "held_by_extensions": "list_sum(map_values(TRY(json_transform(m.holders.extensions, '\"MAP(VARCHAR, DOUBLE)\"'))))",
+    "extensions": "m.holders.extensions::VARCHAR",
+    "heap": "CASE WHEN m.heap IS NOT NULL THEN to_json({'heap': m.heap,"
+    " 'rss': {'anon': m.rss.anon, 'file': m.rss.file}, 'processes': m.processes, 'CurrentRSS': m.CurrentRSS,"
+    " 'invocation': m.invocation, 'memoryLimit': m.memoryLimit, 'coldStart': m.coldStart,"
+    " 'suppressedInit': m.suppressedInit})::VARCHAR END",
+    "heap_held": f"CASE WHEN isfinite({_HELD}) THEN {_HELD} END",
+    "has_runtime": "(m.heap ->> '$.runtime') IS NOT NULL",
     "environment_used": _mib("m.environment.used"),
     "ended": "coalesce(m.environmentKills > 0 OR m.errorType = 'Extension.Crash', false)",
     "processes": "m.processes",
-    "resources": "CASE WHEN m.resources IS NOT NULL THEN to_json(m.resources)::VARCHAR END",
+    "resources": "m.resources::VARCHAR",
     "growth": "CASE WHEN m.growthProfile IS NOT NULL THEN to_json({'growthLines': m.growthLines, 'growthProfile':"
     " m.growthProfile})::VARCHAR END",
-    # of these, a figure that is none is left out where they are read
-    "runtime_heap": "CASE WHEN m.heap.runtime IS NOT NULL THEN to_json({'heap': {"
-    + ", ".join(f"'{name}': m.heap.{name}" for name in _RUNTIME_HEAP)
-    + "}, 'processes': m.processes, 'CurrentRSS': m.CurrentRSS, 'invocation': m.invocation, 'memoryLimit':"
-    " m.memoryLimit, 'coldStart': m.coldStart, 'suppressedInit': m.suppressedInit})::VARCHAR END",
     "threads": "m.threads",
     "shared_by": "m.sharedBy",
     "files": _mib("m.rss.file"),
@@ -132,7 +122,7 @@ _COLUMNS = {
     "may_repeat": _flag("mayRepeat"),
     "report_missing": _flag("reportMissing"),
     "dropped": "m.dropped IS NOT NULL",
-    "many": f"CASE WHEN {_OURS} AND m.aggregate IS NOT NULL THEN line END",
+    "many": f"CASE WHEN {_OURS} AND json_type(m.aggregate) = 'OBJECT' THEN line END",
 }
 """Expression of each column. `many` is the line itself, if it has many invocations; `rest`, if it must be unwrapped."""
 
@@ -156,7 +146,7 @@ _ARRAYS = _shape(_OF_EACH.values(), "a", {**MEMBERS, **{name: [kind] for name, k
 """Arrays in a line of many invocations."""
 _OF_THE_LAST = (
     *("baseline", "lower", "payload", "billed_ms", "held_truemem", "held_function", "threads"),
-    *("held_extensions", "held_by_extensions", "heap", "heap_held", "runtime_heap"),
+    *("extensions", "held_by_extensions", "heap", "heap_held", "has_runtime"),
     *("resources", "growth", "shared_by", "files", "request_bytes", "environment_used", "processes"),
 )
 
@@ -168,30 +158,8 @@ def _selected(columns: dict[str, str]) -> str:
 COLUMNS = f"{_selected(_COLUMNS)} FROM (SELECT '' AS line, json_transform('{{}}', '{_SHAPE}') AS m)"
 """All columns of an empty line, with names and types."""
 
-INVOCATIONS = """
-SELECT line.*, request_values.by_value,
-    NOT raced AND NOT recovered AND closed_by <> 'shutdown' AS certain,
-    held_truemem + coalesce(held_by_extensions, 0) AS others
-FROM line LEFT JOIN request_values USING (request)
-WHERE environment BETWEEN $first AND $last AND line.rowid NOT IN (
-    SELECT place FROM (
-        SELECT rowid AS place, row_number() OVER (
-            PARTITION BY environment, request, invocation ORDER BY may_repeat, recovered, time_ms
-        ) AS number
-        FROM line WHERE environment BETWEEN $first AND $last
-    ) WHERE number > 1
-)
-"""
-"""The environments between two ids, one row per invocation. A line that repeats another is left out. It is looked for
-in few columns: a window over all of them takes three times as long."""
-
 OWN_LINES = "request UUID, by_value VARCHAR, rest VARCHAR"
 """Columns of what `own_lines_in` finds."""
-REQUEST_VALUES = """
-SELECT request, CASE count(DISTINCT by_value) WHEN 1 THEN min(by_value) ELSE '(several)' END AS by_value
-FROM own_lines WHERE request IS NOT NULL AND by_value IS NOT NULL GROUP BY request
-"""
-"""One value for each request."""
 
 _REQUEST_KEYS = ("function_request_id", "requestId", "request_id", "aws_request_id", "awsRequestId")
 """Names of the request id: of Powertools for Python and TypeScript, of Lambda's JSON log format, and of plain JSON."""
@@ -267,3 +235,49 @@ def own_lines_in(source: str, name: str) -> str:
         FROM (SELECT line, TRY(CAST({_TEXT} AS JSON)) AS d FROM {source} WHERE {wanted})
     ) WHERE by_value IS NOT NULL OR line LIKE '%{{%'
     """
+
+
+CHOSEN = """
+contains(environment_id, $environment) AND many IS NULL AND (time_ms >= $since OR time_ms IS NULL)
+AND ($function IS NULL OR function = $function)
+"""
+NAMED = """
+SELECT environment, any_value(coalesce(function, '')), any_value(coalesce(version, '')), any_value(environment_id)
+FROM found
+"""
+_FAILED = "status <> 'success' AND NOT out_of_memory AND NOT ended"
+_WORD = "coalesce(error_type, status)"
+WORDS = f"""
+SELECT DISTINCT hash(word), word FROM (
+    SELECT coalesce(method, 'none') AS word FROM found UNION ALL SELECT {_WORD} FROM found WHERE {_FAILED}
+)
+"""
+_AS_THEY_ARE = (
+    *("environment", "invocation", "time_ms", "processes", "threads", "shared_by", "line_bytes"),
+    *("held_by_extensions", "heap_held", "peak", "current", "mark", "lower", "upper", "baseline", "init_peak"),
+    *("size", "duration_ms", "cpu_ms", "billed_ms", "held_truemem", "held_function", "environment_used"),
+    *("files", "request_bytes", "payload", "ended", "exact", "out_of_memory", "begins", "raced", "recovered"),
+    "may_repeat",
+)
+_NUMBERED = ("invocation", "time_ms", "line_bytes")  # a masked integer has no NaN
+FETCHED = (
+    ", ".join(f'"{name}"::DOUBLE AS "{name}"' if name in _NUMBERED else f'"{name}"' for name in _AS_THEY_ARE)
+    + f""",
+    coalesce(request::VARCHAR, repeat(' ', 36)) AS request, hash(request) AS request_key,
+    hash(coalesce(method, 'none')) AS method, CASE WHEN {_FAILED} THEN hash({_WORD}) ELSE 0 END AS failed,
+    0::UBIGINT AS by_value,
+    report_missing OR dropped AS lost, coalesce(status = 'success', false) AS succeeded,
+    closed_by = 'shutdown' AS is_last, heap_held IS NOT NULL AS has_malloc,
+    coalesce(has_runtime, false) AS has_runtime
+"""
+)
+"""The columns of parts.Rows, without the texts."""
+OWN_WORDS = "SELECT DISTINCT hash(by_value), by_value FROM own_lines WHERE by_value IS NOT NULL"
+OWN_VALUES = """
+SELECT DISTINCT hash(request) AS request_key, hash(by_value) AS by_value FROM own_lines
+WHERE by_value IS NOT NULL AND request IS NOT NULL
+"""
+"""The columns of parts.SAID."""
+WITHOUT_REQUEST = "SELECT count(*) FROM own_lines WHERE by_value IS NOT NULL AND request IS NULL"
+TEXTS = "heap, CASE WHEN isfinite(held_by_extensions) THEN extensions END, resources, growth"
+"""The columns of parts.Texts."""

@@ -2,14 +2,14 @@
 
 Spark lists and reads the files, carries the pieces of the report's work, and tries again what was lost with a machine.
 Under spark-submit, Glue and EMR Serverless it uses the session that is there. `read_files` takes some of the files, and
-divides their lines by environment; `judge_part` judges the whole environments of one part; `gather_report` makes the
-report of all. With --by, `match_requests` comes between: it finds what the function said of a request, which may be in
-another file than the sidecar's line. Each part has a DuckDB of its own, with the SQL and the functions of the report on
-one machine, so both say the same. Between them lines travel as Parquet, which keeps DuckDB's types and is small.
+divides their lines by environment; `judge_lines` judges the whole environments of one part; `gather_report` makes the
+report of all. With --by, `match_lines` comes between: it finds what the function said of a request, which may be in
+another file than the sidecar's line. All are the steps of the report on one machine, so both say the same.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -18,10 +18,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -32,11 +30,11 @@ from ..aws.cloudwatch import Source
 from ..lines.log_files import Kind, kind_of
 from ..support.bad_input import BadInput, need
 from ..support.exit_codes import ENDING
-from ..support.untrusted_text import quoted
-from .collect import Prices, check_loaded, report_of
-from .judging import TABLES, Judged, count_batch, here, judged, left_out
-from .schema import COLUMNS, OWN_LINES, REQUEST_VALUES
-from .store import BATCH, Loaded, Store
+from .collect import LINE_BYTES, PACKED, PART_LINES, Prices, check_loaded, report_of
+from .counts import Counts
+from .parts import Part, divided, merged
+from .steps import Found, judge_part, match_requests
+from .store import Job, Loaded, Store
 from .summary import LeftOut, Report
 
 if TYPE_CHECKING:
@@ -148,200 +146,95 @@ def _java_reason(text: str) -> str:
     return (python[-1:] or java[:1] or lines[:1] or ["it has failed"])[0][:500]
 
 
-_EMPTY = {
-    "line": f"CREATE TABLE line AS SELECT * EXCLUDE (many, rest) FROM (SELECT {COLUMNS}) LIMIT 0",
-    "own_lines": f"CREATE TABLE own_lines ({OWN_LINES})",
-    "request_values": "CREATE TABLE request_values (request UUID, by_value VARCHAR)",
-}
-"""Tables that a step needs also where no row of theirs came."""
-
-
-class PartStore(Store):
-    """A store on one core of many."""
-
-    def __init__(self) -> None:
-        super().__init__(threads=1)
-
-    def saved(self, query: str) -> bytes:
-        """The rows of a query as Parquet."""
-        path = self._folder / "saved.parquet"
-        self._db.execute(f"COPY ({query}) TO {quoted(str(path))} (FORMAT parquet)")
-        content = path.read_bytes()
-        path.unlink()
-        return content
-
-    def divided(self, query: str) -> Iterator[tuple[int, bytes]]:
-        """The rows of a query by its column `part`, which is left out. Only parts that have rows."""
-        self._db.execute(f"CREATE OR REPLACE TEMP TABLE divided AS {query} ORDER BY part")
-        for (part,) in self._db.execute("SELECT DISTINCT part FROM divided ORDER BY part").fetchall():
-            yield part, self.saved(f"SELECT * EXCLUDE (part) FROM divided WHERE part = {part}")
-        self._db.execute("DROP TABLE divided")
-
-    @contextmanager
-    def restoring(self) -> Iterator[Callable[[str, bytes], None]]:
-        """Yield a function that takes a table's name and rows of it as Parquet. At the end all are in their tables."""
-        found: dict[str, list[Path]] = {}
-
-        def put(table: str, content: bytes) -> None:
-            paths = found.setdefault(table, [])
-            paths.append(self._folder / f"{table}-{len(paths)}.parquet")
-            paths[-1].write_bytes(content)
-
-        yield put
-        for table in {**_EMPTY, **found}:
-            paths = found.get(table, [])
-            names = ", ".join(quoted(str(path)) for path in paths)
-            self._db.execute(f"CREATE TABLE {table} AS FROM read_parquet([{names}])" if paths else _EMPTY[table])
-            for path in paths:
-                path.unlink()
-
-
-BY_ENVIRONMENT = "((environment >> 32) * {parts}) >> 32"
-"""The part of a line: environments in the order of their keys. The key is a hash of 64 bits."""
-BY_REQUEST = "((hash(request) >> 32) * {parts}) >> 32"
-_PART_OF_VALUES = (
-    f"SELECT DISTINCT request_values.*, {BY_ENVIRONMENT} AS part FROM request_values JOIN line USING (request)"
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """What is asked for, as `truemem report` has it."""
-
-    parts: int
-    """Parts that the environments are divided into. A part is in one place while it is judged."""
-    by: str | None = None
-    since_ms: float | None = None
-    environment: str | None = None
-    function: str | None = None
-
-
 class Piece(NamedTuple):
     """What one step has for another."""
 
     part: int
-    kind: str
-    """A table of the store; or `loaded`, `left out`, `judged`, `refused`."""
     content: Any
-    """Rows as Parquet; or a Loaded, a LeftOut, a list of Judged, the reason why a file was refused."""
+    """A Part of the lines; or a Loaded, a Found, a reason why a file was refused, a number of requests without a line.
+    """
 
 
 File = tuple[str, Iterable[bytes]]
 """A file's name, and what is in it, in any number of pieces."""
 
 
-def read_files(files: Iterable[File], job: Job) -> Iterator[Piece]:
-    """Read some of the files, and divide their lines into parts: by environment, with --by by request.
+def read_files(files: Iterable[File], job: Job, parts: int) -> Iterator[Piece]:
+    """Read some of the files, and divide their lines into so many parts: by environment, with --by by request.
 
     A file that cannot be read becomes a piece: as an error, it would be tried again on another machine.
     """
-    with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder, PartStore() as store:
+    with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder, Store(threads=1) as store:
         names: dict[Path, str] = {}
         for number, (name, content) in enumerate(files):
             path = Path(folder) / f"{number}.log"
             names[path] = name
             with path.open("wb") as file:
                 file.writelines(content)
-        if not names:
-            return
         try:
-            loaded = store.load(
-                list(names), since_ms=job.since_ms, environment=job.environment, function=job.function, by=job.by
-            )
+            for part in store.read(list(names), job):
+                for number, divided_part in divided(part, "environment" if job.by is None else "request_key", parts):
+                    yield Piece(number, divided_part)
         except BadInput as error:
             text = str(error)
             for path, name in names.items():
                 text = text.replace(str(path), name)
-            yield Piece(0, "refused", text)
+            yield Piece(0, text)
             return
-        yield Piece(0, "loaded", loaded)
-        if job.by is None:
-            yield from _divided_pieces(store, "line", f"SELECT *, {BY_ENVIRONMENT} AS part FROM line", job)
-            return
-        yield from _divided_pieces(store, "line", f"SELECT *, {BY_REQUEST} AS part FROM line", job)
-        yield from _divided_pieces(
-            store, "own_lines", f"SELECT *, {BY_REQUEST} AS part FROM own_lines WHERE by_value IS NOT NULL", job
-        )
+        yield Piece(0, store.loaded)
 
 
-def match_requests(pieces: Iterable[Piece], job: Job) -> Iterator[Piece]:
+def match_lines(pieces: Iterable[Piece], job: Job, parts: int) -> Iterator[Piece]:
     """Find what was said of the requests of one part, and divide its lines by environment. Only with --by."""
-    with PartStore() as store:
-        yield from _into_tables(store, pieces)
-        store.execute(f"CREATE OR REPLACE TABLE request_values AS {REQUEST_VALUES}")
-        yield Piece(0, "left out", left_out(store))
-        yield from _divided_pieces(store, "line", f"SELECT *, {BY_ENVIRONMENT} AS part FROM line", job)
-        yield from _divided_pieces(store, "request_values", _PART_OF_VALUES, job)
+    lines: list[Part] = []
+    yield from _without_lines(pieces, lines)
+    without, matched = match_requests(merged(lines), parts)
+    yield Piece(0, without)
+    yield from itertools.starmap(Piece, matched)
 
 
-def judge_part(pieces: Iterable[Piece], job: Job) -> Iterator[Piece]:
+def judge_lines(pieces: Iterable[Piece], job: Job, parts: int) -> Iterator[Piece]:
     """Judge the environments of one part."""
-    with PartStore() as store:
-        yield from _into_tables(store, pieces)
-        if not store.value("SELECT count(*) FROM line"):
-            return
-        for _ in store.batches():
-            yield Piece(0, "judged", list(judged(store, job.by, here)))
-            count_batch(store, job.by)
-        for table in TABLES:
-            yield Piece(0, table, store.saved(f"FROM {table}"))
+    lines: list[Part] = []
+    yield from _without_lines(pieces, lines)
+    if lines:
+        yield Piece(0, judge_part(merged(lines), job.by))
 
 
 def gather_report(pieces: Iterable[Piece], job: Job, prices: Prices) -> tuple[Loaded, Report | None]:
     """Make the report of all parts; None if there is no line. Raises BadInput if a file was refused."""
-    with PartStore() as store:
-        (*others,) = _into_tables(store, pieces)
-        refused = sorted(piece.content for piece in others if piece.kind == "refused")
-        if refused:
-            raise BadInput(refused[0])
-        loaded = _loaded_in_all([piece.content for piece in others if piece.kind == "loaded"])
-        if not loaded.lines:
-            return loaded, None
-        found: list[Judged] = sorted(
-            (each for piece in others if piece.kind == "judged" for each in piece.content), key=lambda each: each.key
-        )
-        missing: list[LeftOut] = [piece.content for piece in others if piece.kind == "left out"]
-        without = None
-        if job.by is not None:
-            without = LeftOut(
-                without_request_id=sum(each.without_request_id for each in missing),
-                without_line=sum(each.without_line for each in missing),
-            )
-        return loaded, report_of(store, found, loaded, job.by, without, prices)
+    loaded, counts, found, without = Loaded(), Counts(), [], 0
+    refused = []
+    for _, content in pieces:
+        if isinstance(content, Loaded):
+            loaded.add(content)
+        elif isinstance(content, Found):
+            counts.add(content.counts)
+            found += content.environments
+        elif isinstance(content, str):
+            refused.append(content)
+        else:
+            without += content
+    if refused:
+        raise BadInput(min(refused))
+    if not loaded.lines:
+        return loaded, None
+    left_out = None if job.by is None else LeftOut(without_request_id=loaded.without_request_id, without_line=without)
+    return loaded, report_of(found, counts, loaded, job.by, left_out, prices)
 
 
-def _loaded_in_all(loaded: Iterable[Loaded]) -> Loaded:
-    lines = elsewhere = 0
-    unread: Counter[str] = Counter()
-    for each in loaded:
-        lines += each.lines
-        elsewhere += each.elsewhere
-        unread += each.unread
-    return Loaded(lines, elsewhere, unread)
-
-
-def _divided_pieces(store: PartStore, kind: str, query: str, job: Job) -> Iterator[Piece]:
-    """The rows of a query, one piece for each `part` that it names."""
-    for part, content in store.divided(query.format(parts=job.parts)):
-        yield Piece(part, kind, content)
-
-
-def _into_tables(store: PartStore, pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Put all rows back into tables. Yields the pieces that are none."""
-    with store.restoring() as put:
-        for piece in pieces:
-            if isinstance(piece.content, bytes):
-                put(piece.kind, piece.content)
-            else:
-                yield piece
+def _without_lines(pieces: Iterable[Piece], lines: list[Part]) -> Iterator[Piece]:
+    """Take the lines out. Yields the other pieces."""
+    for piece in pieces:
+        if isinstance(piece.content, Part):
+            lines.append(piece.content)
+        else:
+            yield piece
 
 
 WHOLE = 160 << 20
 """Largest file, in bytes, that one task takes whole, whatever its form. Firehose's largest object has 128 MiB. A larger
 file is divided at line breaks."""
-LINE_BYTES = 900
-PACKED = 10
-"""A gzipped log has this many times as many bytes, about."""
 MOST_PARTS = 1000
 """Each task may have a piece for each part, and a piece takes milliseconds. A part is judged in batches."""
 HEAD_LINES = 200
@@ -356,17 +249,14 @@ def report_on_spark(where: Source, options: Mapping[str, Any], prices: Prices) -
         shares, size = _shares(session, places)
         if not shares:
             check_loaded(Loaded(0, 0), where)
+        parts = _part_count(size, session.sparkContext.defaultParallelism)
         job = Job(
-            parts=_part_count(size, session.sparkContext.defaultParallelism),
-            by=options["by"],
-            since_ms=where.since_ms,
-            environment=options["environment"],
-            function=where.function,
+            by=options["by"], since_ms=where.since_ms, environment=options["environment"], function=where.function
         )
-        pieces = session.sparkContext.union([_each(read_files, share, job) for share in shares])
+        pieces = session.sparkContext.union([_each(read_files, share, job, parts) for share in shares])
         if job.by is not None:
-            pieces = _each(match_requests, _gathered(pieces, job), job)
-        found = _each(judge_part, _gathered(pieces, job), job).collect()
+            pieces = _each(match_lines, _gathered(pieces, parts), job, parts)
+        found = _each(judge_lines, _gathered(pieces, parts), job, parts).collect()
     loaded, report = gather_report(found, job, prices)
     check_loaded(loaded, where)
     assert report is not None  # there are lines
@@ -484,16 +374,16 @@ def _as_one(path: str, lines: Iterable[Any]) -> Iterator[File]:
 
 def _part_count(size: int, cores: int) -> int:
     """So many parts that each is about a batch; at least one for each core."""
-    return max(1, min(MOST_PARTS, max(cores, size // LINE_BYTES // BATCH)))
+    return max(1, min(MOST_PARTS, max(cores, size // LINE_BYTES // PART_LINES)))
 
 
-def _each(step: Any, items: RDD[Any], job: Job) -> RDD[Piece]:
-    return items.mapPartitions(partial(step, job=job))
+def _each(step: Any, items: RDD[Any], job: Job, parts: int) -> RDD[Piece]:
+    return items.mapPartitions(partial(step, job=job, parts=parts))
 
 
-def _gathered(pieces: RDD[Piece], job: Job) -> RDD[Piece]:
+def _gathered(pieces: RDD[Piece], parts: int) -> RDD[Piece]:
     """The pieces, each part in one place."""
-    return pieces.keyBy(_part).partitionBy(job.parts, int).values()
+    return pieces.keyBy(_part).partitionBy(parts, int).values()
 
 
 def _part(piece: Piece) -> int:

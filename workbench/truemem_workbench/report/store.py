@@ -1,4 +1,4 @@
-"""Keeps a fleet's lines in a DuckDB of its own: read on all cores, stored as columns on disk, in bounded memory.
+"""Reads log files with DuckDB, on all cores and in bounded memory, and hands their lines on as columns (`parts`).
 
 Python would be too slow for ten million lines. DuckDB and not Polars, because DuckDB writes to disk what exceeds a
 given limit of memory, reads .gz itself, and is a third of the size.
@@ -18,19 +18,27 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import duckdb
+import numpy as np
 
 from ..lines.log_files import as_it_is, events, gzipped, kind_of, odd_lines
 from ..lines.wrapped import Event, Unread, around, compact, inside, reason
 from ..support.bad_input import BadInput
 from ..support.terminal import Count
 from ..support.untrusted_text import quoted
+from .parts import SAID, Name, Part, Rows, Texts, merged
 from .schema import (
+    CHOSEN,
     COLUMNS,
-    INVOCATIONS,
+    FETCHED,
+    NAMED,
     OWN_LINES,
+    OWN_VALUES,
+    OWN_WORDS,
     REJECT_TABLES,
     REJECTED,
-    REQUEST_VALUES,
+    TEXTS,
+    WITHOUT_REQUEST,
+    WORDS,
     found_in,
     own_lines_in,
     read_of,
@@ -57,45 +65,65 @@ def plain_lines(events: Iterable[Event], unread: Unread, *, texts: bool) -> Iter
 
 MEMORY_MIB = 512
 """DuckDB's own memory limit."""
-BATCH = 250_000
-"""Lines in a batch of whole environments."""
 TOGETHER = 128
 """Most files, and bytes of files, that one statement reads."""
 ROWS = 5_000
-"""Lines that are taken out of the database at once."""
+"""Lines that are taken out of the database at once, as text,"""
+RANGE = 1 << 18
+"""and as columns."""
 LOOK_S = 0.2
 """Pause between two looks at how far a statement is."""
-TOGETHER_BYTES = 1 << 28
+TOGETHER_BYTES = 1 << 27
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True)
+class Job:
+    """What is asked for, as `truemem report` has it."""
+
+    by: str | None = None
+    """The member of other lines that tells requests apart."""
+    since_ms: float | None = None
+    environment: str | None = None
+    """Only environments with this in their id."""
+    function: str | None = None
+
+
+@dataclass
 class Loaded:
     """Numbers of lines that were found."""
 
-    lines: int
+    lines: int = 0
     """Lines of the sidecar in the chosen time, function and environments. One that may repeat another counts too."""
-    elsewhere: int
+    elsewhere: int = 0
     """Lines of the sidecar of another time, function or environment."""
     unread: Unread = field(default_factory=Unread)
     """Lines that look like the sidecar's but were not read, by reason (`truemem_workbench.lines.wrapped`)."""
+    without_request_id: int = 0
+    """Lines with the member of --by that say no request id."""
+
+    def add(self, other: Loaded) -> None:
+        self.lines += other.lines
+        self.elsewhere += other.elsewhere
+        self.unread += other.unread
+        self.without_request_id += other.without_request_id
 
 
 class Store:
-    """The lines of one report. As a context manager, it removes its folder at the end."""
+    """Reads log files. As a context manager, it removes its folder at the end."""
 
-    def __init__(self, *, memory_mib: int = MEMORY_MIB, batch: int = BATCH, threads: int | None = None) -> None:
+    def __init__(self, *, memory_mib: int = MEMORY_MIB, threads: int | None = None) -> None:
         """Make the database. Raises BadInput if its folder cannot be in TMPDIR. `threads`: else all cores."""
         _check_temporary_folder()
-        self._batch = batch
         self._folder = Path(tempfile.mkdtemp(prefix="truemem-report-"))
-        self._db = duckdb.connect(str(self._folder / "lines.duckdb"))
+        self._db = duckdb.connect()
         self._db.execute(f"SET memory_limit='{memory_mib}MiB'")
         self._db.execute(f"SET temp_directory={quoted(str(self._folder / 'spill'))}")
         self._db.execute(f"SET threads={threads or os.cpu_count() or 1}")
         self._db.execute("SET preserve_insertion_order=false")
-        self._db.execute("SET checkpoint_threshold='1TB'")  # it is for this report alone: nothing is to be recovered
         self._db.execute("SET enable_progress_bar=true")  # it counts how far it is
         self._db.execute("SET enable_progress_bar_print=false")
+        self.loaded = Loaded()
+        """What has been read so far."""
 
     def __enter__(self) -> Self:
         return self
@@ -104,72 +132,53 @@ class Store:
         self._db.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def load(
-        self,
-        files: Sequence[Path],
-        *,
-        since_ms: float | None = None,
-        environment: str | None = None,
-        function: str | None = None,
-        by: str | None = None,
-        read: Count = lambda _: None,
-    ) -> Loaded:
-        """Read all files, once. Raises BadInput for a file that cannot be read.
+    def read(self, files: Sequence[Path], job: Job, read: Count = lambda _: None) -> Iterator[Part]:
+        """Read all files, once, and yield their lines in pieces. Raises BadInput for a file that cannot be read.
 
-        `by` is the member that tells requests apart. `read` is called with the bytes that are read, also within a file.
+        `read` is called with the bytes that are read, also within a file.
         """
-        unread = Unread()
-        self._db.execute(f"CREATE TABLE found AS SELECT {COLUMNS} LIMIT 0")
-        self._db.execute(f"CREATE TABLE own_lines ({OWN_LINES})")
+        unread = self.loaded.unread
         for group in _groups(files):
+            self._db.execute(f"CREATE OR REPLACE TABLE found AS SELECT {COLUMNS} LIMIT 0")
+            self._db.execute(f"CREATE OR REPLACE TABLE own_lines ({OWN_LINES})")
             if group.plain:
-                self._read(group, by, read, unread)
+                self._read(group, job.by, read, unread)
             else:
-                self._unwrap((event for path in group.files for event in events(path, read)), by, unread)
-        self._unwrap(self._rest("found"), by, unread)
-        if by is not None:
-            self._unwrap(self._rest("own_lines"), by, unread=None)
-        self._db.execute(f"INSERT INTO found {spread()}")
-        everything = self.value("SELECT count(environment_id) FROM found WHERE many IS NULL")
-        # sorted, an environment is a short stretch of every column
-        self._db.execute(
-            "CREATE TABLE line AS SELECT * EXCLUDE (many, rest) FROM found WHERE contains(environment_id, $environment)"
-            " AND many IS NULL AND (time_ms >= $since OR time_ms IS NULL)"
-            " AND ($function IS NULL OR function = $function) ORDER BY environment",
-            {"since": since_ms or 0, "environment": environment or "", "function": function},
-        )
-        self._db.execute("DROP TABLE found")
-        self._db.execute(f"CREATE TABLE request_values AS {REQUEST_VALUES}")
-        lines = self.value("SELECT count(*) FROM line")
-        return Loaded(lines, everything - lines, unread)
+                self._unwrap((event for path in group.files for event in events(path, read)), job.by, unread)
+            self._unwrap(self._rest("found"), job.by, unread)
+            if job.by is not None:
+                self._unwrap(self._rest("own_lines"), job.by, unread=None)
+            self._db.execute(f"INSERT INTO found {spread()}")
+            yield from self._pieces(job)
 
-    def batches(self) -> Iterator[int]:
-        """Fill the table `batch` with whole environments, again and again until all are done. Yields its lines."""
-        begin, lines = None, 0
-        sizes = self._db.execute("SELECT environment, count(*) FROM line GROUP BY 1 ORDER BY 1").fetchall()
-        for place, (environment, count) in enumerate(sizes):
-            begin = environment if begin is None else begin
-            lines += count
-            if lines >= self._batch or place == len(sizes) - 1:
-                self._db.execute(
-                    f"CREATE OR REPLACE TEMP TABLE batch AS {INVOCATIONS}", {"first": begin, "last": environment}
-                )
-                yield lines
-                begin, lines = None, 0
+    def _pieces(self, job: Job) -> Iterator[Part]:
+        """The tables as columns."""
+        chosen = {"since": job.since_ms or 0, "environment": job.environment or "", "function": job.function}
+        everything = self._value("SELECT count(environment_id) FROM found WHERE many IS NULL")
+        named = self._db.execute(f"{NAMED} WHERE {CHOSEN} GROUP BY 1", chosen).fetchall()
+        names = {key: Name(*name) for key, *name in named}
+        words = dict(self._db.execute(WORDS).fetchall())
+        words |= dict(self._db.execute(OWN_WORDS).fetchall())
+        found = self._db.execute(OWN_VALUES).fetchnumpy()
+        said = np.empty(len(found["by_value"]), SAID)
+        said["request_key"], said["by_value"] = found["request_key"], found["by_value"]
+        self.loaded.without_request_id += self._value(WITHOUT_REQUEST)
+        lines = 0
+        last = self._value("SELECT max(rowid) FROM found")
+        for first in range(0, 0 if last is None else last + 1, RANGE):
+            where = f"FROM found WHERE rowid >= {first} AND rowid < {first + RANGE} AND {CHOSEN}"
+            columns = self._db.execute(f"SELECT rowid, {FETCHED} {where}", chosen).fetchnumpy()
+            told = self._db.execute(f"SELECT rowid, {TEXTS} {where} AND {_HAS_TEXT}", chosen).fetchall()
+            rows = _rows_of(columns, [row[0] for row in told])
+            lines += len(rows)
+            yield Part(rows, names, [Texts(*row[1:]) for row in told], words, said)
+            said = said[:0]
+        if len(said):
+            yield merged([])._replace(words=words, said=said)
+        self.loaded.lines += lines
+        self.loaded.elsewhere += everything - lines
 
-    def execute(self, statement: str) -> None:
-        self._db.execute(statement)
-
-    def rows(self, query: str) -> list[dict[str, Any]]:
-        result = self._db.execute(query)
-        names = [column[0] for column in result.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-
-    def columns(self, query: str) -> dict[str, Any]:
-        """The result as masked or plain numpy arrays, by name."""
-        return self._db.execute(query).fetchnumpy()
-
-    def value(self, query: str) -> Any:
+    def _value(self, query: str) -> Any:
         row = self._db.execute(query).fetchone()
         return row[0] if row else None
 
@@ -280,3 +289,22 @@ def _groups(files: Sequence[Path]) -> Iterator[_Group]:
         size += max(1, path.stat().st_size)
     if group.files:
         yield group
+
+
+_HAS_TEXT = f"coalesce({TEXTS}) IS NOT NULL"
+
+
+def _rows_of(found: dict[str, Any], told: Sequence[int]) -> Rows:
+    """The rows of these columns; `told` are the places in the table of those that have texts."""
+    columns = {
+        name: values.filled(np.nan if values.dtype.kind == "f" else 0)
+        if isinstance(values, np.ma.MaskedArray)
+        else values
+        for name, values in found.items()
+    }
+    columns["request"] = np.frombuffer("".join(columns["request"].tolist()).encode(), "S36")
+    columns["text"] = np.full(len(columns["request"]), -1)
+    if told:
+        order = np.argsort(columns["rowid"])
+        columns["text"][order[np.searchsorted(columns["rowid"][order], told)]] = np.arange(len(told))
+    return Rows.of(columns)
