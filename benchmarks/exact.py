@@ -23,7 +23,7 @@ from truemem_workbench.local import Function, LocalLambda, Settings
 
 from benchmarks.accuracy import percentile
 from benchmarks.added import spans
-from benchmarks.contenders import EXACT_MODE, EXECUTABLE
+from benchmarks.contenders import EXECUTABLE
 from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, replace, shown
 from benchmarks.running import VCPU_MIB
 
@@ -126,34 +126,46 @@ def cpu_ns(pid: int) -> int:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
-def environment(memory_mib: int, exact: bool) -> LocalLambda:
-    """With the sidecar."""
+def environment(memory_mib: int, exact: bool, executable: Path) -> LocalLambda:
+    """With this sidecar."""
+    wrapper = {"AWS_LAMBDA_EXEC_WRAPPER": str(executable.parents[1] / "truemem" / "exact")}
     settings = Settings(
         memory_mib=memory_mib,
         memory_limit="off",  # that of 128 MiB is not what is measured here
         cpu="size" if memory_mib < VCPU_MIB else "off",
         timeout_s=300,
-        extensions=[EXECUTABLE],
-        environment=EXACT_MODE if exact else {},
+        extensions=[executable],
+        environment=wrapper if exact else {},
     )
     return LocalLambda(Function.from_handler(f"{FUNCTION}:handler"), settings)
 
 
 @contextmanager
-def sides(memory_mib: int) -> Iterator[tuple[dict[str, Side], bool]]:
-    """Both environments, warm, and if all had the CPU of their size. At a whole CPU and more nothing is limited."""
+def sides(memory_mib: int, executables: Sequence[Path]) -> Iterator[tuple[list[dict[str, Side]], bool]]:
+    """Both environments of each executable, warm, and if all had the CPU of their size. At a whole CPU and more nothing
+    is limited."""
     with ExitStack() as stack:
-        made = {name: Side(stack.enter_context(environment(memory_mib, name == WITH))) for name in (WITHOUT, WITH)}
-        for side in made.values():
+        pairs = [
+            {name: Side(stack.enter_context(environment(memory_mib, name == WITH, each))) for name in (WITHOUT, WITH)}
+            for each in executables
+        ]
+        every = [side for made in pairs for side in made.values()]
+        for side in every:
             side.run({"answer": 10}, WARM_UP)
-        yield made, all(side.local.environment.cpu.group is not None for side in made.values())
+        yield pairs, all(side.local.environment.cpu.group is not None for side in every)
 
 
-def measure(kind: PayloadKind, memory_mib: int, blocks: int, advance: Callable[[], None]) -> Result:
-    """One row."""
+def measure(
+    kind: PayloadKind,
+    memory_mib: int,
+    blocks: int,
+    advance: Callable[[], None],
+    executables: Sequence[Path] = (EXECUTABLE,),
+) -> list[Result]:
+    """A row for each executable, all by turns."""
     pause_s = 0.0 if memory_mib >= VCPU_MIB else PAUSE_S
-    with sides(memory_mib) as (made, held):
-        order = list(made.values())
+    with sides(memory_mib, executables) as (pairs, held):
+        order = [side for made in pairs for side in made.values()]
         for side in order:
             side.run(kind.event, 2)
         for _ in range(blocks):
@@ -161,7 +173,7 @@ def measure(kind: PayloadKind, memory_mib: int, blocks: int, advance: Callable[[
                 side.turn(kind.event, BLOCK, pause_s)
             order.reverse()
             advance()
-    return _row(kind, memory_mib, held, made)
+    return [_row(kind, memory_mib, held, made) for made in pairs]
 
 
 def _row(kind: PayloadKind, memory_mib: int, is_confined: bool, made: dict[str, Side]) -> Result:
@@ -250,7 +262,7 @@ def main(part: float) -> None:
         for memory_mib in (VCPU_MIB, SMALL_MIB):
             for kind in KINDS:
                 blocks = max(2, round(kind.blocks * part * (1 if memory_mib >= VCPU_MIB else 0.25)))
-                results.append(measure(kind, memory_mib, blocks, bar(f"{memory_mib} MiB, {kind.name}", blocks)))
+                results.extend(measure(kind, memory_mib, blocks, bar(f"{memory_mib} MiB, {kind.name}", blocks)))
     Console(width=160).print(shown("Without / with exact mode", HEADINGS, cells(results)))
     publish(results)
     exit_if_broken([result.name for result in results if result.promise_kept is False])
