@@ -29,9 +29,10 @@ demo: $(READY) ## Replay the incident under the local Lambda: a table, a verdict
 docs: $(READY) ## Build README and docs/ as a site in build/site: a broken link fails
 	@$(BIN)/mkdocs build --clean
 
-# Two processes; what takes long begins early, small files fill up the end.
+# Three processes on two cores, as a test often waits for the processes that it has started; what takes long begins
+# early, small files fill up the end.
 PYTEST := $(BIN)/pytest --durations=15
-ON_BOTH_CORES := -n 2 --no-loadscope-reorder
+ON_BOTH_CORES := -n 3 --no-loadscope-reorder
 
 quick: lint types ## Before a commit, in a minute: lint, types, the tests of single parts, ten scenarios
 	@$(PYTEST) $(ON_BOTH_CORES) --hypothesis-profile=quick -m "not nightly and not smoke" tests/docs tests/drift tests/proxy tests/unit $(ARGS)
