@@ -30,6 +30,25 @@ def test_an_extension_that_has_ended_keeps_its_last_level(is_reaped: bool) -> No
     assert (memory.extensions, memory.ended) == ({"vendor": 150 * 1024}, {"vendor"})
 
 
+def test_an_extension_that_was_reaped_counts_as_dying() -> None:
+    """A window that closes late finds its kill counted, and no process of it."""
+    levels = [150 * 1024]
+
+    def rss() -> int:
+        if not levels:
+            raise Gone("it was reaped")
+        return levels.pop()
+
+    running = [SimpleNamespace(owner="extension:vendor", files=SimpleNamespace(rss=rss, is_dying=lambda: False))]
+    table: Any = SimpleNamespace(others=lambda: list(running), forget=running.remove)
+    memory = EnvironmentMemory(table, MemorySource(Procfs()))
+    found = []
+    for _ in range(3):
+        memory.read()
+        found.append(memory.dying_extensions())
+    assert found == [0, 1, 1]
+
+
 @pytest.mark.parametrize(("source", "used"), [("cgroup2", 300), ("cgroup1", 300), ("meminfo", 340)])
 def test_the_level_of_several_processes_is_the_environments(source: str, used: int) -> None:
     """meminfo leaves out mapped files, which can be reclaimed: those of the largest process stand for all."""

@@ -145,7 +145,7 @@ class WindowCloser:
         self._mark(record.peak)
         record.mark_reached(self._environment_state.high_water_mark)
         killed = self._killed()
-        dying = self._environment_memory.dying_extensions() if killed and not died else 0
+        dying = self._environment_memory.dying_extensions() if killed and closed_by != "shutdown" else 0
         if died:
             record.died(self._death_report(window, died))
         lives = bool(window.closing) and not (window.dying and closed_by == "shutdown")
@@ -167,13 +167,15 @@ class WindowCloser:
         one that was not known can have come and gone.
 
         `dying` extensions have ended, and are no SHUTDOWN's doing. An environment gets no other event than SHUTDOWN
-        then, so this window was closed before: theirs are kills of the invocation that SHUTDOWN will end.
+        then, so this window was closed before, perhaps not as the last: theirs are kills of the invocation that
+        SHUTDOWN will end.
         """
-        killed = self._blame_extensions(record, killed)
         if killed and dying:
             self._of_extensions = min(killed, dying)
             self._put_back(self._of_extensions)
             killed -= self._of_extensions
+        else:
+            killed = self._blame_extensions(record, killed)
         if killed and not may_be_of_function(window):
             record.killed(0)
             self._blame_others(record, killed, lived=bool(window.closing))

@@ -54,10 +54,10 @@ class EnvironmentMemory:
         return HeldMemory(environment, sidecar, dict(self.extensions), function_lives)
 
     def dying_extensions(self) -> int:
-        """How many extensions have ended since they were last read, or are about to by SIGKILL. For when the kernel has
-        counted a kill: 5 µs each."""
+        """How many extensions have ended, or are about to by SIGKILL. For when the kernel has counted a kill: 5 µs
+        each."""
         others = [process for process in self._table.others() if process.owner != SIDECAR]
-        return sum(process.files.is_dying() for process in others)
+        return len(self._last) + sum(process.files.is_dying() for process in others)
 
     def look(self) -> None:
         """Read `held_kib` and `extensions` anew. One that has ended keeps its last level: it may be why all end."""
