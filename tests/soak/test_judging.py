@@ -9,10 +9,11 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from truemem.verdict import COUNTED_KIB
 from truemem_workbench.analysis.finding import Commands
+from truemem_workbench.check.limits import Rate
 from truemem_workbench.soak.arrivals import schedule
 from truemem_workbench.soak.judging import Judged, judge
+from truemem_workbench.soak.result import clock_document
 from truemem_workbench.soak.tally import Tally
 
 from tests.soak.seen import BEGUN_MS, arrival, line, started
@@ -143,18 +144,24 @@ def test_a_leak_that_is_allowed_is_no_leak_by_the_clock() -> None:
     assert "by the clock" not in found.finding.title
 
 
-def test_descriptors_have_a_clock_of_their_own() -> None:
+@pytest.mark.parametrize("allowed", [(), ("descriptors",)])
+def test_descriptors_have_a_clock_of_their_own(allowed: tuple[str, ...]) -> None:
     random, tally = Random(3), Tally()
     tally.begin(0.0, BEGUN_MS)
     tally.change(started())
     for number, moment in enumerate(schedule("mixed", 300.0, 1), 1):
+        tally.add(arrival(moment))
         resources = {"descriptors": {"open": 10 + int(moment / 3), "limit": 1024}}
         held = 40.0 + random.gauss(0, 0.05)
         tally.line(line(number, moment, CurrentRSS=held, PeakRSS=held, durationMs=5.0, resources=resources), "a")
-    found = judge(tally.environments, COMMANDS)
+    found = judge(tally.environments, COMMANDS, allowed)
+    assert (found.rate("minute") or Rate(0, 0, 99)).high < 50  # KiB of memory, not descriptors
+    if allowed:
+        assert (found.finding.cause, found.clock.grows, clock_document(found)) == ("none", False, None)
+        return
     assert (found.finding.cause, found.clock.name, found.finding.grows) == ("descriptors", "minute", True)
     assert found.finding.title.endswith(" with each minute.")
-    assert (found.clock.rate_kib or 0) / COUNTED_KIB == pytest.approx(20, rel=0.05)
+    assert (clock_document(found) or {})["rate"] == pytest.approx(20, rel=0.05)
 
 
 def test_a_leak_that_rss_hides_has_the_clock_of_what_is_in_use() -> None:

@@ -53,12 +53,15 @@ class Judged:
     """Invocations a minute that an environment served while it lived. None: not known."""
     rss: Verdict = INSUFFICIENT
     """On RSS in the environment that served most."""
+    is_count: bool = False
+    """True if the clock is that of a count: its rates are in COUNTED_KIB for one."""
 
     def rate(self, unit: Literal["invocation", "minute"]) -> Rate | None:
         """KiB per invocation or minute, with the 95 % interval: of what grows, else of RSS. None: not known."""
         clock, finding, seen = self.clock, self.finding, "invocation"
         values = finding.per_invocation_kib, finding.low_kib, finding.high_kib
-        if finding.cause in COUNTS or not (finding.grows or clock.grows or finding.cause in ("undecided", "failing")):
+        is_open = finding.grows or clock.grows or finding.cause in ("undecided", "failing")
+        if self.is_count or finding.cause in COUNTS or not is_open:
             values = self.rss.per_invocation_kib, self.rss.low_kib, self.rss.high_kib
         elif clock.name in ("invocation", "minute"):
             seen, values = clock.name, (clock.rate_kib, clock.low_kib, clock.high_kib)
@@ -83,7 +86,7 @@ def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed:
         return Judged(finding=nothing, clock=clock_of([]), by_environment={}, per_minute=None)
     first = most_urgent([(finding, curves[name].invocations) for name, finding in found.items()])
     first = named(first, merged([profile for each in curves.values() for profile in each.profiles]), commands)
-    grown = _grown(first, [(each.steps(), curves[each.id]) for each in known])
+    grown = _grown(first, [(each.steps(), curves[each.id]) for each in known], allowed)
     clock = grown.clock
     finding = _with_clock(first, grown, commands, allowed)
     busiest = max(known, key=lambda each: each.served)
@@ -93,6 +96,7 @@ def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed:
         by_environment=dict.fromkeys(found, finding) if finding.pattern == BY_A_CLOCK else found,
         per_minute=_per_minute(known),
         rss=Witnesses(curves[busiest.id], is_patient=True).rss,
+        is_count=grown.cause in COUNTED,
     )
 
 
@@ -126,13 +130,13 @@ class _Grown:
         return f"{grown} with each {PER[clock.name]}{at_least}"
 
 
-def _grown(found: Finding, seen: Sequence[tuple[list[Step], Curves]]) -> _Grown:
+def _grown(found: Finding, seen: Sequence[tuple[list[Step], Curves]], allowed: Collection[str]) -> _Grown:
     """What grows, by the witness that the finding is judged by. If it has no cause, a count and then a collected heap
     are asked before RSS, which does not tell what is kept."""
     is_open = found.cause in UNCLEAR and not found.grows
     cause: Cause = found.cause if found.grows else "leak"
     for count, name in COUNTED.items():
-        if found.cause == count or is_open:
+        if (found.cause == count or is_open) and count not in allowed:
             clock = clock_of([_counting(steps, curves.others.get(name, ())) for steps, curves in seen])
             if clock.grows or found.cause == count:
                 return _Grown(count, count, clock)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
+from truemem.verdict import COUNTED_KIB
 
 from ..check.baseline import Baseline
 from ..check.latency import PERCENTS, Figure, failed_share
@@ -210,12 +211,12 @@ def clock_document(judged: Judged) -> dict[str, object] | None:
     clock = judged.clock
     if not clock.grows:
         return None
+    unit, rate = (COUNTED_KIB, "rate") if judged.is_count else (1.0, "rateKiB")
+    rates = {rate: clock.rate_kib, "low": clock.low_kib, "high": clock.high_kib}
     return known_members(
         {
             "name": clock.name or None,
-            "rateKiB": rounded(clock.rate_kib),
-            "low": rounded(clock.low_kib),
-            "high": rounded(clock.high_kib),
+            **{name: None if value is None else rounded(value / unit) for name, value in rates.items()},
             "pauseMs": clock.pause_ms,
             "candidates": list(clock.candidates) or None,
             "evidence": clock.evidence,
