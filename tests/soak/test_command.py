@@ -151,6 +151,17 @@ def test_another_command_does_not_go_on_from_a_state(invoke_soak: Soak, tmp_path
     assert f"--state {state} is of a soak with" in done.stderr
 
 
+def test_another_code_does_not_go_on_from_a_state(invoke_soak: Soak, tmp_path: Path) -> None:
+    state, app = tmp_path / "soak.state", tmp_path / "app.py"
+    app.write_text("def handler(event, context): return 1")
+    asked = (f"{app}:handler", "--rate", "6/s", "--for", "2s", "--state", state)
+    command = " ".join(["truemem", "soak", *map(str, asked[:-2])])
+    Saved(state, {"command": command, "a handler's file of SHA-256": "0123"}).close()
+    done = invoke_soak(*asked)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"--state {state} is of a soak with a handler's file of SHA-256 0123, not " in done.stderr
+
+
 @pytest.mark.parametrize("written", [0, 1])
 def test_a_disk_that_is_full_later_loses_no_figures(
     invoke_soak: Soak, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, written: int
