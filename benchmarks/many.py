@@ -7,6 +7,7 @@ Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measur
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -74,7 +75,6 @@ def measure(children: int, turns: int, advance: Callable[[], None]) -> list[Resu
         made = {mode: Side(stack.enter_context(environment(mode))) for mode in MODES}
         for side in made.values():
             side.run(event, WARM_UP, PAUSE_S)
-        cpu = dict.fromkeys(made, 0)
         asked: dict[str, list[str]] = {mode: [] for mode in made}
         for _ in range(turns):
             for mode, side in made.items():
@@ -82,8 +82,7 @@ def measure(children: int, turns: int, advance: Callable[[], None]) -> list[Resu
                     asked[mode] += side.run(event, BLOCK, PAUSE_S)
                     continue
                 side.turn(event, BLOCK, PAUSE_S)
-                asked[mode] += (side.blocks or [])[-1]
-                cpu[mode] = side.cpu_ns
+                asked[mode] += side.blocks[-1]
             advance()
         known = {mode: spans(side.local) for mode, side in made.items()}
     medians = {
@@ -96,7 +95,7 @@ def measure(children: int, turns: int, advance: Callable[[], None]) -> list[Resu
     results = []
     for mode in ("default", "exact"):
         response, after = (medians[mode][at] - medians["without"][at] for at in (0, 1))
-        cpu_ms = cpu[mode] / 1e6 / len(asked[mode])
+        cpu_ms = statistics.fmean(made[mode].cpu_ms)
         kept = response <= MAY_ADD_MS[mode][0] and after <= MAY_ADD_MS[mode][1]
         results.append(
             Result(children, mode, len(asked[mode]), round(response, 3), round(after, 3), round(cpu_ms, 3), kept)
