@@ -46,6 +46,7 @@ CREATE EXTERNAL TABLE truemem_json (
     max_memory_used double,
     memory_limit double,
     method string,
+    mode string,
     closed_by string,
     raced boolean,
     out_of_memory double,
@@ -112,24 +113,31 @@ SELECT
         TRY_CAST(replace(replace(json_extract_scalar(line, '$.timestamp'), 'T', ' '), 'Z', '') AS timestamp)
     ) AS begun,
     json_extract_scalar(line, '$.FunctionName') AS function_name,
-    json_extract_scalar(line, '$.functionVersion') AS function_version,
+    coalesce(json_extract_scalar(line, '$.functionVersion'),
+        NULLIF(regexp_extract(json_extract_scalar(line, '$.environmentId'), '\[([^\]]*)\]', 1), '')) AS function_version,
     json_extract_scalar(line, '$.environmentId') AS environment_id,
     json_extract_scalar(line, '$.requestId') AS request_id,
     TRY_CAST(json_extract_scalar(line, '$.invocation') AS bigint) AS invocation,
-    json_extract_scalar(line, '$.status') AS status,
+    coalesce(json_extract_scalar(line, '$.status'), IF(is_short, 'success')) AS status,
     json_extract_scalar(line, '$.errorType') AS error_type,
     TRY_CAST(json_extract_scalar(line, '$.durationMs') AS double) AS duration_ms,
     TRY_CAST(json_extract_scalar(line, '$.PeakRSS') AS double) AS peak_rss,
-    TRY_CAST(json_extract_scalar(line, '$.peakLower') AS double) AS peak_lower,
-    TRY_CAST(json_extract_scalar(line, '$.peakUpper') AS double) AS peak_upper,
+    TRY_CAST(coalesce(json_extract_scalar(line, '$.peakLower'),
+        IF(is_short, json_extract_scalar(line, '$.PeakRSS'))) AS double) AS peak_lower,
+    TRY_CAST(coalesce(json_extract_scalar(line, '$.peakUpper'),
+        IF(is_short, json_extract_scalar(line, '$.PeakRSS'))) AS double) AS peak_upper,
     TRY_CAST(json_extract_scalar(line, '$.CurrentRSS') AS double) AS current_rss,
-    TRY_CAST(json_extract_scalar(line, '$.baselineRSS') AS double) AS baseline_rss,
+    TRY_CAST(coalesce(json_extract_scalar(line, '$.baselineRSS'),
+        IF(is_short AND json_extract_scalar(line, '$.mode') = 'exact', json_extract_scalar(line, '$.CurrentRSS'))
+    ) AS double) AS baseline_rss,
     TRY_CAST(json_extract_scalar(line, '$.initPeakRSS') AS double) AS init_peak_rss,
     TRY_CAST(json_extract_scalar(line, '$.highWaterMark') AS double) AS high_water_mark,
     TRY_CAST(json_extract_scalar(line, '$.MaxMemoryUsed') AS double) AS max_memory_used,
     TRY_CAST(json_extract_scalar(line, '$.memoryLimit') AS double) AS memory_limit,
     json_extract_scalar(line, '$.method') AS method,
-    json_extract_scalar(line, '$.closedBy') AS closed_by,
+    json_extract_scalar(line, '$.mode') AS mode,
+    coalesce(json_extract_scalar(line, '$.closedBy'),
+        IF(is_short, IF(json_extract_scalar(line, '$.mode') = 'exact', 'next-request', 'next-invoke'))) AS closed_by,
     json_extract_scalar(line, '$.raced') = 'true' AS raced,
     TRY_CAST(json_extract_scalar(line, '$.OutOfMemory') AS double) AS out_of_memory,
     json_extract_scalar(line, '$.outOfMemory.signals[0]') AS out_of_memory_signal,
@@ -151,9 +159,12 @@ SELECT
     TRY_CAST(json_extract_scalar(line, '$.dropped') AS double) AS dropped,
     day
 FROM (
-    SELECT substr(text, strpos(text, '{"')) AS line, day
-    FROM truemem_log
-    WHERE text LIKE '%"environmentId"%' AND text LIKE '%"schema"%'
+    SELECT line, json_extract_scalar(line, '$.schema') = '2' AS is_short, day
+    FROM (
+        SELECT substr(text, strpos(text, '{"')) AS line, day
+        FROM truemem_log
+        WHERE text LIKE '%"environmentId"%' AND text LIKE '%"schema"%'
+    )
 )
 WHERE json_extract_scalar(line, '$.schema') IS NOT NULL;
 
@@ -165,9 +176,15 @@ SELECT
         date_add('millisecond', emf.begun, TIMESTAMP '1970-01-01 00:00:00.000'),
         TRY_CAST(replace(replace(begun_at, 'T', ' '), 'Z', '') AS timestamp)
     ) AS begun,
-    function_name, function_version, environment_id, request_id, invocation, status, error_type, duration_ms,
-    peak_rss, peak_lower, peak_upper, current_rss, baseline_rss, init_peak_rss, high_water_mark, max_memory_used,
-    memory_limit, method, closed_by, raced, out_of_memory,
+    function_name,
+    coalesce(function_version, NULLIF(regexp_extract(environment_id, '\[([^\]]*)\]', 1), '')) AS function_version,
+    environment_id, request_id, invocation, coalesce(status, IF("schema" = 2, 'success')) AS status, error_type,
+    duration_ms, peak_rss, coalesce(peak_lower, IF("schema" = 2, peak_rss)) AS peak_lower,
+    coalesce(peak_upper, IF("schema" = 2, peak_rss)) AS peak_upper, current_rss,
+    coalesce(baseline_rss, IF("schema" = 2 AND mode = 'exact', current_rss)) AS baseline_rss,
+    init_peak_rss, high_water_mark, max_memory_used, memory_limit, method, mode,
+    coalesce(closed_by, IF("schema" = 2, IF(mode = 'exact', 'next-request', 'next-invoke'))) AS closed_by,
+    raced, out_of_memory,
     element_at(ran_out.signals, 1) AS out_of_memory_signal,
     ending.level AS ending_level,
     ending.growth_per_second AS ending_growth_per_second,
@@ -274,7 +291,8 @@ ORDER BY per_invocation_kib DESC;
 -- name: who-holds-the-memory
 SELECT environment_id, max_by(function_holds, invocation) AS function_holds,
     max_by(truemem_holds, invocation) AS truemem_holds, max_by(extensions_hold, invocation) AS extensions_hold,
-    max_by(environment_used, invocation) AS environment_used, max_by(environment_source, invocation) AS told_by
+    max_by(environment_used, invocation) AS environment_used, max_by(environment_source, invocation) AS told_by,
+    max(invocation) AS of_invocation
 FROM truemem
 WHERE truemem_holds IS NOT NULL AND closed_by <> 'shutdown'
 GROUP BY environment_id;
@@ -289,14 +307,15 @@ GROUP BY 1, 2
 ORDER BY 1, 2;
 
 -- name: how-exact
-SELECT method, closed_by, count(*) AS invocations, count(raced) AS intervals, max(peak_upper - peak_lower) AS widest
+SELECT method, count(*) AS invocations, count(mode) AS in_exact_mode, count(raced) AS intervals,
+    max(peak_upper - peak_lower) AS widest
 FROM truemem
 WHERE method IS NOT NULL
-GROUP BY 1, 2
+GROUP BY 1
 ORDER BY invocations DESC;
 
 -- name: not-exact
-SELECT begun, method, closed_by, peak_lower, peak_upper, peak_rss, environment_id, invocation, request_id
+SELECT begun, method, peak_lower, peak_upper, peak_rss, environment_id, invocation, request_id
 FROM truemem
 WHERE method IS NOT NULL AND (raced OR method <> 'vmhwm' OR peak_upper IS NULL)
 ORDER BY begun DESC
@@ -318,7 +337,7 @@ ORDER BY begun DESC
 LIMIT 100;
 
 -- name: right-size
-SELECT function_name, function_version, count(*) AS invocations, approx_percentile(peak_rss, 0.5) AS p50,
+SELECT function_name, function_version AS version, count(*) AS invocations, approx_percentile(peak_rss, 0.5) AS p50,
     approx_percentile(peak_rss, 0.95) AS p95, approx_percentile(peak_rss, 0.99) AS p99, max(peak_rss) AS highest,
     max(max_memory_used) AS mark, max(environment_used) AS environment_used, max(memory_limit) AS size
 FROM truemem

@@ -200,7 +200,7 @@ def kills_under_the_local_lambda(subject: Subject, count: int, advance: Callable
             advance()
         environment.invoke()
         records = environment.records()
-    lines: dict[str, list[dict[str, Any]]] = {}
+    lines: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
         lines.setdefault(record.requestId, []).append(record.document)
     for made in environment.invocations:

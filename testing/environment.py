@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import truemem
+from truemem_workbench.lines.record import completed
 from truemem_workbench.local import Function, Invocation, LocalLambda, Settings
 from truemem_workbench.local.configuration.layer import in_exact_mode
 
@@ -30,11 +31,12 @@ SLACK_MIB = 0.5
 
 
 class Record:
-    """One line of the sidecar, with its members as attributes. An absent member is None."""
+    """One line of the sidecar, with its members as attributes, also those that a short line does not spell out. An
+    absent member is None."""
 
     def __init__(self, line: str) -> None:
         self.line = line
-        self.document = valid_emf(line)
+        self.document = completed(valid_emf(line))
 
     def __getattr__(self, name: str) -> Any:
         return self.document.get(name)
@@ -61,10 +63,11 @@ class Environment:
         exact: bool = False,
         **settings: Any,
     ) -> None:
-        """`exact` starts the function through the program of exact mode."""
+        """`exact` starts the function through the program of exact mode. Its lines are full, unless `environment` has
+        TRUEMEM_DETAIL."""
         if not isinstance(function, Function):
             function = Function.from_handler(f"{function or FUNCTIONS / 'touch.py'}:handler")
-        variables: Mapping[str, str] = environment or {}
+        variables: Mapping[str, str] = {"TRUEMEM_DETAIL": "always", **(environment or {})}
         if exact:
             made = in_exact_mode(function, variables, sidecar) or in_exact_mode(function, variables, SIDECAR)
             assert made is not None, "the program of exact mode is not there"

@@ -7,7 +7,7 @@ from .support.log import LEVELS, OwnWords, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import TypeVar
 
     Value = TypeVar("Value")
@@ -17,7 +17,7 @@ PREFIX = b"TRUEMEM_"
 
 NAMES = (
     *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET"),
-    *("OOM_SCORE_ADJ", "RESOURCES", "LINES", "JOURNAL", "AGGREGATE", "OUTPUT", "CPU_METRIC", "LOG_LEVEL"),
+    *("OOM_SCORE_ADJ", "RESOURCES", "DETAIL", "LINES", "JOURNAL", "AGGREGATE", "OUTPUT", "CPU_METRIC", "LOG_LEVEL"),
 )
 WRAPPER = "EXEC_WRAPPER"
 """Read by the wrapper of exact mode alone."""
@@ -76,6 +76,8 @@ class Config:
         self.resources: str = setting("RESOURCES", _one_of(AUTO, ALWAYS, OFF), AUTO, "auto, always or off")
         """When lines tell of /tmp, descriptors, threads and processes: if they matter, always, or never (and they are
         not read)."""
+        self.detail: str = setting("DETAIL", _one_of(AUTO, ALWAYS), AUTO, "auto or always")
+        """Which lines have all members: some of the ordinary ones, or each."""
         lines = setting("LINES", _lines, (0.0, False), "off, on, or a percentage up to 100%; with `,java` after it")
         self.lines_share: float = lines[0]
         """Share of the environments in which the function's preload may be asked for the lines that keep what grows: a
@@ -91,11 +93,7 @@ class Config:
         self.outputs: tuple[str, ...] = setting("OUTPUT", _outputs, (EMF,), "emf, json, otlp, dogstatsd, or several")
         self.prints = EMF in self.outputs or JSON in self.outputs
         self.log_level: str = setting("LOG_LEVEL", _one_of(*LEVELS), "info", "info, warn, error or off")
-        for variable in environ:
-            name = variable.decode("latin-1").removeprefix("TRUEMEM_")
-            if variable.startswith(PREFIX) and name not in (*NAMES, WRAPPER):
-                shown = f"TRUEMEM_{name}" if _is_name(name) else "a variable that begins with TRUEMEM_"
-                self.problems.append(f"{shown} is not a setting; there are TRUEMEM_" + ", ".join(NAMES))
+        self.problems += _unknown(environ)
 
         self.initialization_type: str = _text(environ, b"AWS_LAMBDA_INITIALIZATION_TYPE")
         """`on-demand`, `provisioned-concurrency`, `snap-start` or `lambda-managed-instances`; "" if it is not said."""
@@ -117,6 +115,15 @@ class Config:
     def cpu_share(self) -> float:
         """CPU that the memory size buys, in vCPUs; 1 when the size is unknown."""
         return self.memory_mib / VCPU_MIB if self.memory_mib else 1.0
+
+
+def _unknown(environ: Mapping[bytes, bytes]) -> Iterator[str]:
+    """Says of each variable that it is no setting."""
+    for variable in environ:
+        name = variable.decode("latin-1").removeprefix("TRUEMEM_")
+        if variable.startswith(PREFIX) and name not in (*NAMES, WRAPPER):
+            shown = f"TRUEMEM_{name}" if _is_name(name) else "a variable that begins with TRUEMEM_"
+            yield f"{shown} is not a setting; there are TRUEMEM_" + ", ".join(NAMES)
 
 
 def _text(environ: Mapping[bytes, bytes], name: bytes) -> str:

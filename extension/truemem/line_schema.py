@@ -11,8 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SCHEMA = 1
-"""Version of this table: the member `schema`."""
+FULL, SHORT = 1, 2
+"""Forms of a line: the member `schema`. A short one leaves out what follows from its other members (`Properties`)."""
+SCHEMA = SHORT
+"""The newest form."""
+SMALL_BYTES = 16 * 1024
+"""An event or an answer of fewer bytes is not on a short line: it explains no movement of memory."""
 
 TEXT = "text"
 FLAG = "true"
@@ -52,7 +56,7 @@ class Metrics:
 
 class Properties:
     """All other members. The metrics are printed after the second of them; a line of many invocations has `aggregate`
-    and its metrics last."""
+    and its metrics last. "Short:" says what it means that a short line lacks this member."""
 
     _aws = {
         "Timestamp": EPOCH_MS,
@@ -75,7 +79,7 @@ class Properties:
     initializationType = TEXT
     """on the environment's first, unless `on-demand`: `provisioned-concurrency`, `snap-start`"""
     functionVersion = TEXT
-    """version of the function"""
+    """version of the function. Short: what `environmentId` has in brackets"""
     tenantId = TEXT
     """under tenant isolation"""
     traceId = TEXT
@@ -83,7 +87,7 @@ class Properties:
     status = TEXT
     errorType = TEXT
     """from the platform: `success`, `error`, `failure`, `timeout`, and why. `Extension.Crash` also where the
-    environment failed without a report and the kernel had killed an extension"""
+    environment failed without a report and the kernel had killed an extension. Short: `success`"""
     durationMs = MS
     """from the platform, as in REPORT"""
     cpuMs = MS
@@ -91,7 +95,8 @@ class Properties:
     runtime asks for the next event (default mode: until that comes). Absent where a part is not known ([how it
     measures](how-it-measures.md#cpu-time))"""
     cpuShare = WHOLE
-    """`cpuMs` as a part of the CPU that the memory size buys in `durationMs`: 1 is all of it"""
+    """`cpuMs` as a part of the CPU that the memory size buys in `durationMs`: 1 is all of it. Short: `cpuMs` /
+    `durationMs` / (`memoryLimit` / 1769)"""
     initCpuMs = MS
     """`cpuMs` of the init phase, on the first record"""
     initDurationMs = MS
@@ -107,7 +112,8 @@ class Properties:
     """the true peak is between them; where nothing was in doubt both are `PeakRSS`. Without `peakUpper` only the memory
     size bounds it; without `peakLower` (Managed Instances) it has no lower bound. They are far apart where `raced` says
     so, with several processes, with children that ended before they were read, and with
-    [threads](how-it-measures.md#threads)"""
+    [threads](how-it-measures.md#threads). Short: both are
+    `PeakRSS`, but for the 0.25 MiB by which the kernel's own figures may differ"""
     raced = FLAG
     """default mode: the peak is an interval, because the function may have run before the window opened, or allocated
     while the watermark was reset. Not set if the interval is narrower than the kernel's error"""
@@ -115,34 +121,35 @@ class Properties:
     """on Managed Instances: most requests that ran at once during this one, itself included. `PeakRSS` is that of all
     ([how it measures](how-it-measures.md#managed-instances))"""
     closedBy = TEXT
-    """what ended the window: `next-request` (exact mode), `next-invoke` (default mode) or `shutdown`"""
+    """what ended the window: `next-request` (exact mode), `next-invoke` (default mode) or `shutdown`. Short: one of the
+    first two, by the mode"""
     mode = TEXT
     """`exact`: the sidecar saw this invocation begin and end. Absent in the default mode"""
     requestBytes = BYTES
     responseBytes = BYTES
-    """exact mode: size of the event, and of the answer"""
+    """exact mode: size of the event, and of the answer. Short: below 16 KiB"""
     handlerError = FLAG
     """exact mode: the runtime answered with an error, which the platform may call a success"""
     resetDelayUs = US
-    """from INVOKE's arrival to the reset that opened the window"""
+    """from INVOKE's arrival to the reset that opened the window. Short: not said"""
     initPeakRSS = MIB
     """peak of the init phase, on the first record"""
     highWaterMark = MIB
-    """highest `PeakRSS` since the environment started, init included; continues after a reset"""
+    """highest `PeakRSS` since the environment started, init included; continues after a reset. Short: not said"""
     memoryLimit = MIB
     """the function's memory size"""
     baselineRSS = MIB
-    """RSS when the window opened; absent where the function may have run before"""
+    """RSS when the window opened; absent where the function may have run before. Short, in exact mode: `CurrentRSS`"""
     holders = {"function": MIB, "truemem": MIB, "extensions": {ANY: MIB}}
-    """memory at the close: `function`, `truemem` (this sidecar), `extensions` by name"""
+    """memory at the close: `function`, `truemem` (this sidecar), `extensions` by name. Short: not said"""
     rss = {"anon": MIB, "file": MIB, "shmem": MIB}
-    """CurrentRSS by kind: `anon`, `file`, `shmem`"""
+    """CurrentRSS by kind: `anon`, `file`, `shmem`. Short: no `shmem` is none, and `anon` is the rest"""
     processes = WHOLE
     threads = WHOLE
-    """of the function, at the close"""
+    """of the function, at the close. Short: one process, and one thread in each"""
     environment = {"source": TEXT, "used": MIB, "peak": MIB}
     """the whole environment at the close: `source` (`cgroup2`, `cgroup1`, `meminfo`), `used` unless the function had
-    ended, and `peak` where the kernel has one"""
+    ended, and `peak` where the kernel has one. Short: not said"""
     heap = {
         "runtime": TEXT,
         "used": MIB,
@@ -166,7 +173,7 @@ class Properties:
     `external`, owned by objects outside of the heap; `metaspace`; `collections`, major ones since the start; `gcMs`,
     all collections. Without it (Python) malloc's `inUse`, `held` (freed, kept by the allocator), `mapped` (in use, each
     block mapped by itself); `blocks`, Python's own small blocks; `gc`, counts of each generation; `threads`, Python's;
-    `source` is `mallinfo` if figures restart at 0 every 4 GiB"""
+    `source` is `mallinfo` if figures restart at 0 every 4 GiB. Short: `gc` and `threads` are not said"""
     resources = {
         "tmp": {"used": MIB, "size": MIB, "verdict": TEXT, "perInvocationKiB": KIB, "invocationsLeft": WHOLE},
         "descriptors": {
@@ -269,9 +276,9 @@ class Properties:
     """with `recovered`: this line may have been printed already. It has no `_aws`, so CloudWatch counts nothing
     twice"""
     level = TEXT
-    """`INFO`, or the function's log level if that is WARN or above"""
+    """`INFO`, or the function's log level if that is WARN or above. Short: `INFO`"""
     schema = WHOLE
-    """version of this table: 1"""
+    """2 on a [short line](#short-lines), else 1"""
     aggregate = {
         "invocations": WHOLE,
         "peakMax": MIB,

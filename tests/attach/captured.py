@@ -41,6 +41,7 @@ RUNS = {
     "crash": Run({}, [{"mib": 5, "ms": 20}, {"do": "crash", "mib": 40, "ms": 60}, {"mib": 5, "ms": 20}]),
     "child": Run({}, [{"do": "child", "mib": 30, "ms": 60}, {"mib": 5, "ms": 20}]),
     "race": Run({"release": "together"}, [{"do": "spike", "mib": 20, "ms": 1}] * 10),
+    "exact": Run({"exact": True}, [{"mib": 5, "ms": 5}] * 4),
     "garbage": Run({"garbage": True, "freeze": "off"}, [{"ms": 20}] * 3),
     "hot": Run({"truemem": {"TRUEMEM_AGGREGATE": "60"}}, [{"mib": 60 if n == 70 else 1, "ms": 1} for n in range(130)]),
     "no telemetry": Run({"telemetry": 202}, [{"mib": 5, "ms": 20}] * 2),
@@ -64,7 +65,7 @@ def live(run: Run) -> list[LogEvent]:
             extension.chmod(0o755)
             extensions.append(extension)
         garbage = settings.pop("garbage", False)
-        environ = {"TRUEMEM_LOG_LEVEL": "info", **settings.pop("truemem", {})}
+        environ = {"TRUEMEM_LOG_LEVEL": "info", "TRUEMEM_DETAIL": "auto", **settings.pop("truemem", {})}
         with Environment(extensions=extensions, environment=environ, **settings) as environment:
             for event in run.events:
                 environment.attempt(**event)

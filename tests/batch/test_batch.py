@@ -11,6 +11,7 @@ from truemem.batch import BatchLines
 from truemem.config import Config
 from truemem.line_schema import MEMBERS, METRICS
 from truemem.platform.telemetry import REPORT
+from truemem.records import record as records
 from truemem.records.pending_record import DeathReport, Measured, PendingRecord
 from truemem.records.record import finished
 from truemem_workbench.lines.record import OF_THE_LAST, spread
@@ -19,6 +20,8 @@ from testing.emf_check import VALUES, valid_emf
 from tests.printed import BEGUN_MS, event, fits, printed, record, succeeded, window
 
 ON = {b"TRUEMEM_AGGREGATE": b"60"}
+WHOLE = {b"TRUEMEM_DETAIL": b"always"}
+"""Lines with all members."""
 OF_ALL = ("rss", "holders", "requestId")
 """As of the last of them."""
 
@@ -57,8 +60,8 @@ def test_taken_apart_it_is_the_lines_that_each_would_have_had(capfd: Capture, ma
         report = succeeded(1 + later_ms / 8, tenantId=tenant)
         records.append(record(number, held, high, raced=raced, report=report))
         records[-1].time_ms = time_ms = time_ms + later_ms
-    alone = [json.loads(line) for line in printed(capfd, records, {})]
-    together = [valid_emf(line) for line in printed(capfd, records, ON)]
+    alone = [json.loads(line) for line in printed(capfd, records, WHOLE)]
+    together = [valid_emf(line) for line in printed(capfd, records, ON | WHOLE)]
     apart = [one for line in together for one in spread(line)]
     kept = set(MEMBERS) - OF_THE_LAST | {"requestId", "raced", "invocation", "durationMs", "peakUpper"}
     kept |= {"PeakRSS", "CurrentRSS", "MaxMemoryUsed"}
@@ -127,7 +130,8 @@ def test_none_waits_for_longer_than_it_may() -> None:
     late = late._replace(time_ms=first.time_ms + 10_000)
 
     def waiting() -> BatchLines:
-        lines = BatchLines(Config({b"TRUEMEM_AGGREGATE": b"10"}), lambda _: "alone")
+        config = Config({b"TRUEMEM_AGGREGATE": b"10"})
+        lines = BatchLines(config, lambda each: records.line(each, config))
         assert lines.add(first, 0) == []
         return lines
 

@@ -31,7 +31,7 @@ def logs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[Path, Path]
         lines = printed(capfd, records, ENVIRON | environ)
         return log(tmp_path, (json.dumps(json.loads(each) | {"environmentId": STREAM}) for each in lines), name)
 
-    return made({}, "alone.log"), made(TOGETHER, "together.log")
+    return made({b"TRUEMEM_DETAIL": b"always"}, "alone.log"), made(TOGETHER, "together.log")
 
 
 def test_the_verdict_gets_the_same_points(logs: tuple[Path, Path]) -> None:

@@ -24,7 +24,7 @@ def test_a_spike_does_not_outlive_its_invocation() -> None:
 
 
 def test_a_line_for_each_invocation_and_one_notice() -> None:
-    with Environment(memory_mib=1024) as environment:
+    with Environment(memory_mib=1024, environment={"TRUEMEM_DETAIL": "auto"}) as environment:
         for number in range(40):
             environment.invoke(mib=number % 7, ms=number % 3)
         records = environment.told()
@@ -32,6 +32,8 @@ def test_a_line_for_each_invocation_and_one_notice() -> None:
         log = environment.log()
     assert [record.invocation for record in records] == list(range(1, 41))
     assert max(len(record.line.encode()) for record in records if record.drift is None) < 1024
+    assert {1, 2, 4, 8, 16, 32, 40} <= {record.invocation for record in records if record.schema == 1}
+    assert all(len(record.line.encode()) < 600 for record in records if record.schema == 2 and not record.raced)
     for record in records:
         assert not record.reportMissing
         assert record.MaxMemoryUsed == reports[record.requestId].max_memory_used_mib

@@ -6,7 +6,7 @@ The line is the record of the last of them, but its metrics are arrays, and `agg
 from __future__ import annotations
 
 from ..line_schema import PROPERTIES
-from ..records.record import VALUES, InvocationRecord, line
+from ..records.record import EXTRAORDINARY, VALUES, InvocationRecord, line
 from ..verdict import GROWING
 from ..wings import Line, Lines, Wing
 
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from ..wings import Site
 
 MS = 1_000
-
-EXTRAORDINARY = {
-    "recovered",
-    *("coldStart", "suppressedInit", "initPeakRSS", "initDurationMs", "restoreDurationMs", "handlerError", "errorType"),
-    *("outOfMemory", "environmentKills", "ending", "lastSamples", "dropped", "growthProfile"),
-}
-"""Members of a record that has a line of its own."""
-
 
 KEPT = ("requestId", "invocation", "durationMs", "cpuMs", "peakUpper", "raced", "resources", "drift")
 """Members that a common line has of each, or of the last that has it. A hundred whole records take 0.4 MiB."""
@@ -59,7 +51,7 @@ class BatchLines(Lines):
         self._waiting, self._last = [], None
         if last is None:
             return []
-        text = line(last, self._config) if len(records) == 1 else _common_line(records, last, self._config)
+        text = self._text(last) if len(records) == 1 else _common_line(records, last, self._config)
         return [Line(text, [record.slot for record in records if record.slot is not None], len(records) - 1)]
 
     def _fits(self, record: InvocationRecord) -> bool:

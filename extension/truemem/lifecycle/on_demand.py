@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..measure import sampling
 from ..measure.window import NEVER, Boundary
 from ..platform import telemetry
-from ..records.pending_record import NEXT_REQUEST, PendingRecord
+from ..records.pending_record import NEXT_INVOKE, NEXT_REQUEST, PendingRecord
 from . import machine
 from .loop import Loop
 from .publisher import Publisher
@@ -94,7 +94,7 @@ class ExactWindows:
         closed = [self._end(window, invocation) for invocation in moment.ended]
         record = self._publisher.current()
         if moment.begun is not None and record is not None and record.request_id != moment.begun.request_id:
-            self._closer.close(record, window, "next-invoke")  # its end was not seen
+            self._closer.close(record, window, NEXT_INVOKE)  # its end was not seen
         return any(closed)
 
     def begin(self, request_id: str) -> None:
@@ -349,7 +349,7 @@ class OnDemand:
         if self._closed is None:
             self._closer.close_unmeasured(record)
         elif event.invoke:
-            self._closer.close(record, self._closed, "next-invoke")
+            self._closer.close(record, self._closed, NEXT_INVOKE)
         else:
             self._closer.close(record, self._closed, "shutdown", self._died())
 

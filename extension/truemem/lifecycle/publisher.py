@@ -8,7 +8,7 @@ import select
 from ..measure.window import current
 from ..platform.telemetry import INIT_START, LOGS_DROPPED, REPORT, RESTORE_START, Event
 from ..records.pending_record import SNAP_START, PendingRecords, signals
-from ..records.record import finished, line
+from ..records.record import ShortLines, finished, line
 from ..support import minijson
 from ..support.log import log
 from ..wings import Keeper, Line, Lines
@@ -95,6 +95,7 @@ class Publisher:
         self._history = history
         self._keeper = wings.keeper
         self._lines = (wings.lines or Lines)(self._text)
+        self._short_lines = ShortLines(config)
         self._lost_elsewhere = lost_elsewhere
         self._pending = pending = PendingRecords(reports)
         self.current, self.unreported, self.complete = pending.current, pending.unreported, pending.complete
@@ -253,7 +254,7 @@ class Publisher:
         return signals(record, self._config.memory_mib, self._history.mark_mib)
 
     def _text(self, record: InvocationRecord) -> str:
-        text = line(record, self._config)
+        text = line(record, self._config, is_short=self._short_lines.take(record))
         samples = record.properties.get("lastSamples")
         while isinstance(samples, list) and len(samples) > 1 and len(text) >= LINE_LIMIT:
             samples = samples[::-2][::-1]  # the last one stays

@@ -301,8 +301,9 @@ SUCCESS = "success"
 """Status of an invocation."""
 FAILURE = "failure"
 """Reason of a SHUTDOWN."""
+NEXT_INVOKE = "next-invoke"
 NEXT_REQUEST = "next-request"
-"""`closedBy` of a window that was closed when the runtime asked for its next event."""
+"""`closedBy` of a window that was closed by the next INVOKE, or when the runtime asked for its next event."""
 
 
 class Measured(NamedTuple):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 
-from ..config import EMF
-from ..line_schema import CLOUDWATCH, METRICS, PROPERTIES, SCHEMA
-from ..measure.window import current
+from ..config import ALWAYS, EMF
+from ..line_schema import CLOUDWATCH, FULL, METRICS, PROPERTIES, SHORT, SMALL_BYTES
+from ..measure.window import KERNEL_SLACK_KIB, current
 from ..support.minijson import dumps
 from ..support.named_tuple import NamedTuple
 from ..support.numbers import mib
 from ..verdict import GROWING
-from .pending_record import NEXT_REQUEST
+from .pending_record import NEXT_INVOKE, NEXT_REQUEST, SUCCESS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,10 +33,12 @@ VALUES = 100
 """Of one metric in one line, at most."""
 
 
-def line(record: InvocationRecord, config: Config, columns: Mapping[str, object] = NOTHING) -> str:
+def line(
+    record: InvocationRecord, config: Config, columns: Mapping[str, object] = NOTHING, *, is_short: bool = False
+) -> str:
     """The EMF document for one invocation, without a newline. `columns`: metrics with several values each, and what
     belongs to them; last, as Logs Insights finds the first 200 members of a line ("Supported logs and discovered
-    fields").
+    fields"). `is_short`: leave out what ShortLines allows.
 
     What the user fixed (dimensions, properties) never replaces what we measured. `FunctionName` alone is a set in any
     case: dashboards, alarms and `truemem metrics` look for it, and CloudWatch does not aggregate over dimensions.
@@ -62,9 +64,9 @@ def line(record: InvocationRecord, config: Config, columns: Mapping[str, object]
         **config.dimensions,
         "FunctionName": config.function_name,
         **record.metrics,
-        **record.properties,
-        "level": config.level,
-        "schema": SCHEMA,
+        **(_shortened(record) if is_short else record.properties),
+        **({} if is_short and config.level == "INFO" else {"level": config.level}),
+        "schema": SHORT if is_short else FULL,
     }
     made.update(columns)
     # Lambda takes a line without a timestamp for INFO, whatever its level says; and the time is also in `_aws`.
@@ -76,6 +78,95 @@ def line(record: InvocationRecord, config: Config, columns: Mapping[str, object]
 def rfc3339(time_ms: int) -> str:
     """Epoch milliseconds as `2026-01-31T23:59:59.123Z`."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_ms // 1000)) + f".{time_ms % 1000:03d}Z"
+
+
+EXTRAORDINARY = frozenset(
+    (
+        *("recovered", "coldStart", "suppressedInit", "initPeakRSS", "initDurationMs", "restoreDurationMs"),
+        *("handlerError", "errorType", "outOfMemory", "environmentKills", "ending", "lastSamples", "dropped"),
+        "growthProfile",
+    )
+)
+"""Members of a record that needs attention: its line is full, and its own."""
+NOT_SHORT = EXTRAORDINARY | {"sharedBy", "reportMissing", "drift"}
+"""Members that no short line has."""
+MEASURED = frozenset(("PeakRSS", "CurrentRSS"))
+KNOWN = frozenset(("durationMs", "peakLower", "peakUpper", "rss", "processes", "threads"))
+"""Members that its record must have: where they are not on the line, they are known all the same."""
+KNOWN_IN_EXACT_MODE = frozenset(("baselineRSS", "requestBytes", "responseBytes"))
+FULL_EVERY = 16
+"""So many invocations, as those with a verdict on the memory; and 1, 2, 4 and 8, for environments of a short life."""
+SLACK_MIB = KERNEL_SLACK_KIB / 1024
+RISE_MIB = 1.0
+"""A line is full if the sidecar and the other extensions hold so much more than on any full one before."""
+
+
+class ShortLines:
+    """Decides which lines of an environment are short: those of ordinary invocations, of which all that is left out is
+    known or is said by the full lines between them."""
+
+    def __init__(self, config: Config) -> None:
+        self._never = config.detail == ALWAYS
+        self._held_mib = 0.0
+        """Most that sidecar and extensions held by a full line."""
+
+    def take(self, record: InvocationRecord) -> bool:
+        """Is this one short?"""
+        holders = record.properties.get("holders", NOTHING)
+        held_mib = holders.get("truemem", 0.0) + sum(holders.get("extensions", NOTHING).values())
+        is_short = not self._never and held_mib < self._held_mib + RISE_MIB and _can_be_short(record)
+        if not is_short:
+            self._held_mib = max(self._held_mib, held_mib)
+        return is_short
+
+
+def _can_be_short(record: InvocationRecord) -> bool:
+    members = record.properties
+    is_exact = "mode" in members
+    return (
+        not _is_due(members["invocation"])
+        and not members.keys() & NOT_SHORT
+        and members.keys() >= KNOWN
+        and members.get("status") == SUCCESS
+        and members.get("closedBy") == (NEXT_REQUEST if is_exact else NEXT_INVOKE)
+        and (not is_exact or members.keys() >= KNOWN_IN_EXACT_MODE)
+        and record.metrics.keys() >= MEASURED
+    )
+
+
+def _is_due(invocation: int) -> bool:
+    return invocation % FULL_EVERY == 0 or (invocation < FULL_EVERY and not invocation & (invocation - 1))
+
+
+NOT_SAID = ("status", "closedBy", "cpuShare", "holders", "environment", "highWaterMark", "resetDelayUs")
+"""Members that a short line never has: they follow from the others, or only full lines say them."""
+
+
+HEAP_NOT_SAID = ("gc", "threads")
+
+
+def _shortened(record: InvocationRecord) -> dict[str, object]:
+    """The properties of a short line. `truemem_workbench.lines.record.completed` is the inverse."""
+    members, metrics = record.properties, record.metrics
+    made = {name: value for name, value in members.items() if name not in NOT_SAID}
+    if members["peakUpper"] - members["peakLower"] <= SLACK_MIB:
+        del made["peakLower"], made["peakUpper"]
+    if members["threads"] == members["processes"]:
+        del made["threads"]
+    if members["processes"] == 1:
+        del made["processes"]
+    if members.get("functionVersion") == members["environmentId"].partition("[")[2].partition("]")[0]:
+        del made["functionVersion"]
+    made["rss"] = {name: mib for name, mib in members["rss"].items() if name != "anon" and (mib or name == "file")}
+    if "heap" in members:
+        made["heap"] = {name: value for name, value in members["heap"].items() if name not in HEAP_NOT_SAID}
+    if "mode" in members:
+        if members["baselineRSS"] == metrics["CurrentRSS"]:
+            del made["baselineRSS"]
+        for name in ("requestBytes", "responseBytes"):
+            if members[name] < SMALL_BYTES:
+                del made[name]
+    return made
 
 
 class InvocationRecord(NamedTuple):

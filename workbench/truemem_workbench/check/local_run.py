@@ -21,7 +21,7 @@ from ..explain.run import explain
 from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Report, Settings
 from ..local.configuration.function import missing_module
-from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
+from ..local.configuration.layer import ALL_MEMBERS, SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
 from ..support.untrusted_text import error_of
@@ -32,7 +32,6 @@ from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, se
 from .target import Target
 
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
-RESOURCES = "TRUEMEM_RESOURCES"  # setting of the sidecar: the lines tell of descriptors, threads and processes always
 OWN = ".truemem-"  # how the names of the sidecar's own files in /tmp begin
 MANY = 16  # processes of one name: so many are children that stay, and not the function and its extensions
 
@@ -77,7 +76,7 @@ class Run:
             memory_mib=target.memory_mib,
             cpu=target.cpu,
             timeout_s=target.timeout_s,
-            environment={RESOURCES: "always", **environment},
+            environment={**ALL_MEMBERS, **environment},
             extensions=launched,
             release=order,
         )

@@ -162,7 +162,7 @@ NOTE = (
     "**PeakRSS** and **CurrentRSS** are each invocation's own; CurrentRSS is what it left behind. **MaxMemoryUsed** is"
     " the high-water mark of an execution environment: it never falls. Sizes are MiB. Made by `truemem dashboard`."
 )
-OPEN = 'filter ispresent(CurrentRSS) and ispresent(closedBy) and closedBy != "shutdown"'
+OPEN = 'filter ispresent(CurrentRSS) and (not ispresent(closedBy) or closedBy != "shutdown")'
 """Lines whose CurrentRSS is what the invocation left behind: at a shutdown the function was gone already."""
 LEVELS = (
     f"{OPEN} | stats latest(CurrentRSS) as currentMiB, max(PeakRSS) as peakMiB, latest(memoryLimit) as limitMiB,"

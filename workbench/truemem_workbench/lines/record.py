@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
 
-from truemem.line_schema import FLAG, MEMBERS, METRICS, PROPERTIES, TEXT, WHOLE
+from truemem.config import VCPU_MIB
+from truemem.line_schema import FLAG, MEMBERS, METRICS, PROPERTIES, SHORT, TEXT, WHOLE
 
 from ..support.untrusted_text import loads
 
@@ -26,8 +27,42 @@ OF_THE_LAST = MEMBERS.keys() - SAME
 """Members that are only about the last invocation."""
 
 
+_VERSION = re.compile(r"\[([^]]*)\]")
+
+
+def completed(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A short line with the members that follow from its others (docs/metrics.md, Short lines); 0 for `requestBytes`
+    and `responseBytes`, which were small. Any other line as it is. Never raises."""
+    if line.get("schema") != SHORT:
+        return line
+    environment, is_exact = line.get("environmentId"), line.get("mode") == "exact"
+    version = _VERSION.search(environment) if isinstance(environment, str) else None
+    peak, held = line.get("PeakRSS"), line.get("CurrentRSS")
+    made: dict[str, Any] = {
+        "status": "success",
+        "closedBy": "next-request" if is_exact else "next-invoke",
+        "peakLower": peak,
+        "peakUpper": peak,
+        "processes": 1,
+        "threads": line.get("processes", 1),
+        "level": "INFO",
+        **({"functionVersion": version[1]} if version else {}),
+        **({"baselineRSS": held, "requestBytes": 0, "responseBytes": 0} if is_exact else {}),
+        **line,
+    }
+    rss, total = _object(line, "rss"), figure(held)
+    file, shmem = figure(rss.get("file")), figure(rss.get("shmem", 0.0))
+    if total is not None and file is not None and shmem is not None:
+        made["rss"] = {"anon": round(max(0.0, total - file - shmem), 2), "file": file, "shmem": shmem}
+    cpu, duration, size = (_number(line, name) for name in ("cpuMs", "durationMs", "memoryLimit"))
+    if cpu is not None and duration and size:
+        made["cpuShare"] = round(cpu / duration / (size / VCPU_MIB), 2)
+    return made
+
+
 def spread(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Split a line into one document per invocation, in their order. A line of one is returned as it is."""
+    """Split a line into one document per invocation, in their order, each with all its members."""
+    document = completed(document)
     aggregate = document.get("aggregate")
     ids = aggregate.get("requestId") if isinstance(aggregate, dict) else None
     if not isinstance(aggregate, dict) or not isinstance(ids, str):
@@ -130,7 +165,7 @@ class Record:
     """True if the function may have run before the window was open: then the peak is an interval."""
     request_bytes: float | None = None
     response_bytes: float | None = None
-    """Sizes of event and answer, only in exact mode."""
+    """Sizes of event and answer, only in exact mode. 0: below 16 KiB."""
     reset_delay_us: float | None = None
     """Time from the event's arrival to the last watermark reset, in microseconds."""
 
@@ -180,7 +215,7 @@ def parse_line(text: str) -> Record | None:
     Never raises: a member that is absent or of another type becomes None.
     """
     line = _document(text)
-    return None if line is None else record_of(line)
+    return None if line is None else record_of(completed(line))
 
 
 def _document(text: str) -> Mapping[str, Any] | None:

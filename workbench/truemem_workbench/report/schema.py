@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from truemem.line_schema import FLAG, MEMBERS, METRICS, SCHEMA, TEXT
+from truemem.line_schema import FLAG, MEMBERS, METRICS, SCHEMA, SHORT, TEXT
 
 from ..lines.log_files import LONGEST
 from ..lines.wrapped import NAMES
@@ -52,6 +52,12 @@ def _flag(member: str) -> str:
     return f"coalesce(m.{member}, false)"
 
 
+def _or_short(member: str, value: str) -> str:
+    """A member, with the value that it has where a short line lacks it (`lines.record.completed`)."""
+    return f"CASE WHEN m.schema = {SHORT} THEN coalesce({member}, {value}) ELSE {member} END"
+
+
+_PROCESSES = _or_short("m.processes", "1")
 _OURS = f"(m.schema BETWEEN 1 AND {SCHEMA} AND m.environmentId IS NOT NULL)"
 
 _BEGUN = 'coalesce(try_cast(m._aws."Timestamp" AS BIGINT), epoch_ms(try_cast(m."timestamp" AS TIMESTAMP)))'
@@ -73,16 +79,16 @@ _COLUMNS = {
     # NULL: not the sidecar's line as it stands here. A WHERE would make DuckDB parse the line twice
     "environment_id": f"CASE WHEN {_OURS} THEN m.environmentId END",
     "rest": f"CASE WHEN NOT coalesce({_OURS}, false) THEN line END",
-    "version": "m.functionVersion",
+    "version": _or_short("m.functionVersion", r"nullif(regexp_extract(m.environmentId, '\[([^]]*)\]', 1), '')"),
     "request": "try_cast(m.requestId AS UUID)",
     "invocation": "try_cast(m.invocation AS BIGINT)",
     "time_ms": _BEGUN,
     "peak": _mib("m.PeakRSS"),
     "current": _mib("m.CurrentRSS"),
     "mark": _mib("m.MaxMemoryUsed"),
-    "lower": _mib("m.peakLower"),
-    "upper": _mib("m.peakUpper"),
-    "baseline": _mib("m.baselineRSS"),
+    "lower": _mib(_or_short("m.peakLower", "m.PeakRSS")),
+    "upper": _mib(_or_short("m.peakUpper", "m.PeakRSS")),
+    "baseline": _mib(_or_short("m.baselineRSS", "CASE WHEN m.mode = 'exact' THEN m.CurrentRSS END")),
     "init_peak": _mib("m.initPeakRSS"),
     "size": _mib("m.memoryLimit"),
     "duration_ms": _mib("m.durationMs"),
@@ -94,22 +100,22 @@ _COLUMNS = {
     "held_by_extensions": "list_sum(map_values(TRY(json_transform(m.holders.extensions, '\"MAP(VARCHAR, DOUBLE)\"'))))",
     "extensions": "m.holders.extensions::VARCHAR",
     "heap": "CASE WHEN m.heap IS NOT NULL THEN to_json({'heap': m.heap,"
-    " 'rss': {'anon': m.rss.anon, 'file': m.rss.file}, 'processes': m.processes, 'CurrentRSS': m.CurrentRSS,"
+    f" 'rss': {{'anon': m.rss.anon, 'file': m.rss.file}}, 'processes': {_PROCESSES}, 'CurrentRSS': m.CurrentRSS,"
     " 'invocation': m.invocation, 'memoryLimit': m.memoryLimit, 'coldStart': m.coldStart,"
     " 'suppressedInit': m.suppressedInit})::VARCHAR END",
     "heap_held": f"CASE WHEN isfinite({_HELD}) THEN {_HELD} END",
     "has_runtime": "(m.heap ->> '$.runtime') IS NOT NULL",
     "environment_used": _mib("m.environment.used"),
     "ended": "coalesce(m.environmentKills > 0 OR m.errorType = 'Extension.Crash', false)",
-    "processes": "m.processes",
+    "processes": _PROCESSES,
     "resources": "m.resources::VARCHAR",
     "growth": "CASE WHEN m.growthProfile IS NOT NULL THEN to_json({'growthLines': m.growthLines, 'growthProfile':"
     " m.growthProfile})::VARCHAR END",
-    "threads": "m.threads",
+    "threads": _or_short("m.threads", "coalesce(m.processes, 1)"),
     "shared_by": "m.sharedBy",
     "files": _mib("m.rss.file"),
-    "request_bytes": _mib("m.requestBytes"),
-    "status": "m.status",
+    "request_bytes": _mib(_or_short("m.requestBytes", "CASE WHEN m.mode = 'exact' THEN 0 END")),
+    "status": _or_short("m.status", "'success'"),
     "error_type": "m.errorType",
     "method": "m.method",
     "closed_by": "coalesce(m.closedBy, '')",

@@ -16,7 +16,7 @@ from ..check.limits import LimitCheck
 from ..check.target import Target
 from ..lines.line import parse_event
 from ..local import LocalLambda, Settings
-from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
+from ..local.configuration.layer import ALL_MEMBERS, SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
 from ..local.lifecycle.journal import EnvironmentChange, LogLine
 from ..local.scaling import Answer, Scaling
 from ..local.session import Stopped
@@ -28,7 +28,7 @@ from .load import END_S, LoadProcess, LoadScript, arrived
 from .saved import Changes, Saved
 from .tally import Tally
 
-LINES, RESOURCES = "TRUEMEM_LINES", "TRUEMEM_RESOURCES"
+LINES = "TRUEMEM_LINES"
 LAST_LINES = 20
 """Lines of the function's log that are kept, for a function that fails."""
 LOOK_S = 1.0
@@ -230,7 +230,7 @@ def _local(
         memory_mib=target.memory_mib,
         cpu=target.cpu,
         timeout_s=target.timeout_s,
-        environment={RESOURCES: "always", **environment},
+        environment={**ALL_MEMBERS, **environment},
         extensions=launched,
         managed_instances=plan.managed_instances,
     )

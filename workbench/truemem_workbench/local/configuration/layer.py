@@ -15,6 +15,8 @@ from .node_function import is_node
 from .settings import extensions_of
 
 SIDECAR = "truemem"  # name under which the sidecar registers
+ALL_MEMBERS = {"TRUEMEM_RESOURCES": "always", "TRUEMEM_DETAIL": "always"}
+"""Settings of a sidecar whose lines all say what it knows: a local run pays for no log."""
 
 
 def sidecar() -> Path:
