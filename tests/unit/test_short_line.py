@@ -197,7 +197,7 @@ OUT_OF_THE_ORDINARY: dict[str, dict[str, Any]] = {
     "a verdict": {"drift": {"verdict": "stable"}},
     "a loss": {"dropped": 1},
     "out of memory": {"outOfMemory": {"signals": ["kernel"]}},
-    "a recovered record": {"recovered": True},
+    "a recovered record": {"recovered": True, "holders": {"truemem": "written by the function"}},
 }
 
 

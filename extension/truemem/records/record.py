@@ -112,6 +112,8 @@ class ShortLines:
 
     def take(self, record: InvocationRecord) -> bool:
         """Is this one short?"""
+        if "recovered" in record.properties:  # its figures are those of a file that the function can write
+            return False
         holders = record.properties.get("holders", NOTHING)
         held_mib = holders.get("truemem", 0.0) + sum(holders.get("extensions", NOTHING).values())
         is_short = not self._never and held_mib < self._held_mib + RISE_MIB and _can_be_short(record)
@@ -140,9 +142,8 @@ def _is_due(invocation: int) -> bool:
 
 NOT_SAID = ("status", "closedBy", "cpuShare", "holders", "environment", "highWaterMark", "resetDelayUs")
 """Members that a short line never has: they follow from the others, or only full lines say them."""
-
-
 HEAP_NOT_SAID = ("gc", "threads")
+"""The same of `heap`."""
 
 
 def _shortened(record: InvocationRecord) -> dict[str, object]:
