@@ -6,11 +6,11 @@ import multiprocessing
 import os
 import statistics
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -35,8 +35,8 @@ from ..support.platform_facts import MOST_MIB
 from ..support.terminal import Count, notify, progress
 from .counts import Counts
 from .judging import Judged
-from .parts import Files, divided, merged, read_pieces
-from .steps import Found, judge_file, match_requests
+from .parts import Files, in_order, merged, read_pieces
+from .steps import judge_files, match_requests, read_files
 from .store import Job, Loaded, Store
 from .summary import (
     Durations,
@@ -54,6 +54,8 @@ WORTH_A_POOL = 1 << 26
 """Least bytes of lines for a pool of processes. Fewer are judged before a process has started."""
 PART_LINES = 100_000
 """Lines in a part, about: so many are in a process at once."""
+SHARE_BYTES, SHARE_FILES = 1 << 26, 128
+"""Bytes of files from which on they are another process's, and most files."""
 LINE_BYTES = 900
 PACKED = 10
 """A gzipped log has this many times as many bytes, about."""
@@ -82,51 +84,72 @@ USUAL = Prices()
 class Parts(NamedTuple):
     """The lines that were read."""
 
-    paths: Sequence[Path]
+    paths: Sequence[Sequence[Path]]
+    """Files of each part."""
     loaded: Loaded
     left_out: LeftOut | None
     """None without --by."""
 
 
+Pool = ProcessPoolExecutor | None
+"""None: all is done in this process."""
+
+
 def collect(files: Sequence[Path], job: Job, prices: Prices = USUAL) -> Report:
     """Make the report of these files, in this process."""
     with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder:
-        return judge_parts(read_parts(files, job, Path(folder)), job, prices)
+        return judge_parts(read_parts(files, job, Path(folder), 1), job, prices)
 
 
-def read_parts(files: Sequence[Path], job: Job, folder: Path, count: int = 1, read: Count = lambda _: None) -> Parts:
+def read_parts(
+    files: Sequence[Path], job: Job, folder: Path, count: int, pool: Pool = None, read: Count = lambda _: None
+) -> Parts:
     """Read the lines, and divide them into so many parts, as files in the folder. Raises BadInput."""
-    parts = _files_in(folder / "parts")
-    with Store() as store:
-        for piece in store.read(files, job, read):
-            for number, part in divided(piece, "environment" if job.by is None else "request_key", count):
-                parts.add(number, part)
-        loaded = store.loaded
+    place = folder / "read"
+    place.mkdir()
+    loaded = Loaded()
+    shares = list(_shares(files))
+    if pool is None or len(shares) == 1:
+        loaded = read_files(files, job, place / "0", count, read=read)
+    else:
+        places = [place / str(number) for number in range(len(shares))]
+        cores = os.cpu_count() or 1
+        made = pool.map(read_files, shares, repeat(job), places, repeat(count), repeat(cores))
+        for share, each in zip(shares, made, strict=True):
+            loaded.add(each)
+            read(sum(map(size_of, share)))
     if job.by is None:
-        return Parts(parts.done(), loaded, None)
-    without, of_environments = 0, _files_in(folder / "matched")
-    for path in parts.done():
-        missing, matched = match_requests(merged(read_pieces(path)), count)
-        without += missing
-        for number, part in matched:
-            of_environments.add(number, part)
+        return Parts(in_order(place), loaded, None)
+    without, matched = 0, folder / "matched"
+    (matched / "0").mkdir(parents=True)
+    with Files(matched / "0") as of_environments:
+        for paths in in_order(place):
+            missing, divided = match_requests(merged(chain.from_iterable(map(read_pieces, paths))), count)
+            without += missing
+            for number, part in divided:
+                of_environments.add(number, part)
     left_out = LeftOut(without_request_id=loaded.without_request_id, without_line=without)
-    return Parts(of_environments.done(), loaded, left_out)
+    return Parts(in_order(matched), loaded, left_out)
 
 
-def _files_in(folder: Path) -> Files:
-    folder.mkdir()
-    return Files(folder)
+def _shares(files: Sequence[Path]) -> Iterator[Sequence[Path]]:
+    """Files that are read together."""
+    share: list[Path] = []
+    size = 0
+    for path in files:
+        share.append(path)
+        size += size_of(path)
+        if size >= SHARE_BYTES or len(share) == SHARE_FILES:
+            yield share
+            share, size = [], 0
+    if share:
+        yield share
 
 
-Judges = Callable[[Callable[[Path, str | None], Found], Sequence[Path], Iterable[str | None]], Iterable[Found]]
-"""`map`, or that of a pool."""
-
-
-def judge_parts(parts: Parts, job: Job, prices: Prices, judges: Judges = map, done: Count = lambda _: None) -> Report:
+def judge_parts(parts: Parts, job: Job, prices: Prices, pool: Pool = None, done: Count = lambda _: None) -> Report:
     """Judge the environments of all parts. `done` is called with the lines that are judged."""
     found, counts = [], Counts()
-    for each in judges(judge_file, parts.paths, repeat(job.by)):
+    for each in (pool.map if pool is not None else map)(judge_files, parts.paths, repeat(job.by)):
         found += each.environments
         counts.add(each.counts)
         done(each.lines)
@@ -189,19 +212,16 @@ def _with_line(judged: Judgement, profiled: Mapping[tuple[str, str], Growth], en
 
 
 @contextmanager
-def _judges(size: int) -> Iterator[Judges]:
-    """Yield a function that judges parts: on all cores, if there are so many bytes of lines that it is worth it."""
+def _pool(size: int) -> Iterator[Pool]:
+    """A process for each core, if there are so many bytes of lines that it is worth it."""
     if size < WORTH_A_POOL:
-        yield map
+        yield None
         return
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of the processes to come: each has a core, and no more
     context = multiprocessing.get_context("forkserver")  # which imports what they need, once
-    context.set_forkserver_preload([judge_file.__module__])
-    cores = os.cpu_count() or 1
-    with no_ctrl_c_in_children(), ProcessPoolExecutor(cores, mp_context=context) as pool:
-        for _ in range(cores):
-            pool.submit(int)  # they start while lines are read
-        yield pool.map
+    context.set_forkserver_preload([read_files.__module__, Store.__module__])
+    with no_ctrl_c_in_children(), ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
+        yield pool
 
 
 def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Report:
@@ -212,12 +232,12 @@ def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Re
         paths = [on_disk(file, Path(folder)) for file in where.paths(Path(folder), options["way"])]
         size = sum(map(size_of, paths))
         unpacked = sum(size_of(path) * (PACKED if gzipped(path) else 1) for path in paths)
-        with _judges(unpacked) as judges:
+        with _pool(unpacked) as pool:
             with progress("reading", size) as read:
-                parts = read_parts(paths, job, Path(folder), part_count(unpacked, os.cpu_count() or 1), read)
+                parts = read_parts(paths, job, Path(folder), part_count(unpacked, os.cpu_count() or 1), pool, read)
             check_loaded(parts.loaded, where)
             with progress("judging", parts.loaded.lines) as done:
-                made = judge_parts(parts, job, prices, judges, done)
+                made = judge_parts(parts, job, prices, pool, done)
         for html in options["outputs"]:
             if html.suffix.lower() == ".html":
                 with progress("drawing", size) as read:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,11 +171,20 @@ class Files:
             self._open[number] = (self._folder / f"{number}.part").open("wb")
         pickle.dump(piece, self._open[number], protocol=5)
 
-    def done(self) -> list[Path]:
-        """All files, in the order of their numbers. No more can be added."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         for file in self._open.values():
             file.close()
-        return [Path(self._open[number].name) for number in sorted(self._open)]
+
+
+def in_order(folder: Path) -> list[list[Path]]:
+    """The files of each part, in all folders in this one, in the order of the parts' numbers."""
+    found: dict[int, list[Path]] = {}
+    for path in sorted(folder.glob("*/*.part")):
+        found.setdefault(int(path.stem), []).append(path)
+    return [found[number] for number in sorted(found)]
 
 
 def read_pieces(path: Path) -> Iterator[Any]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from .counts import Counts
 from .judging import Judged, judged, ordered
-from .parts import Part, divided, merged, read_pieces
+from .parts import Files, Key, Part, divided, merged, read_pieces
+
+if TYPE_CHECKING:
+    from ..support.terminal import Count
+    from .store import Job, Loaded
 
 
 class Found(NamedTuple):
@@ -28,9 +33,26 @@ def judge_part(part: Part, by: str | None) -> Found:
     return Found(len(part.rows), list(judged(found, by)), counts)
 
 
-def judge_file(path: Path, by: str | None) -> Found:
-    """The same of a part that is in a file."""
-    return judge_part(merged(read_pieces(path)), by)
+def judge_files(paths: Sequence[Path], by: str | None) -> Found:
+    """The same of a part that is in some files, which are removed."""
+    return judge_part(merged(chain.from_iterable(map(read_pieces, paths))), by)
+
+
+def read_files(
+    files: Sequence[Path], job: Job, folder: Path, parts: int, cores: int = 0, read: Count = lambda _: None
+) -> Loaded:
+    """Read log files, and divide their lines into so many parts, as files in the folder. `cores`: on one of so many,
+    with the same in other processes; 0: on all. Raises BadInput."""
+    from .store import MEMORY_MIB, Store  # judging needs no DuckDB
+
+    by: Key = "environment" if job.by is None else "request_key"
+    folder.mkdir()
+    threads, memory = (1, MEMORY_MIB // cores) if cores else (None, MEMORY_MIB)
+    with Store(memory_mib=memory, threads=threads, folder=folder) as store, Files(folder) as made:
+        for piece in store.read(files, job, read):
+            for number, part in divided(piece, by, parts):
+                made.add(number, part)
+        return store.loaded
 
 
 SEVERAL = "(several)"

@@ -111,10 +111,11 @@ class Loaded:
 class Store:
     """Reads log files. As a context manager, it removes its folder at the end."""
 
-    def __init__(self, *, memory_mib: int = MEMORY_MIB, threads: int | None = None) -> None:
-        """Make the database. Raises BadInput if its folder cannot be in TMPDIR. `threads`: else all cores."""
+    def __init__(self, *, memory_mib: int = MEMORY_MIB, threads: int | None = None, folder: Path | None = None) -> None:
+        """Make the database. Raises BadInput if its folder cannot be in TMPDIR. `threads`: else all cores.
+        `folder`: where its own is made, else in TMPDIR."""
         _check_temporary_folder()
-        self._folder = Path(tempfile.mkdtemp(prefix="truemem-report-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="truemem-report-", dir=folder))
         self._db = duckdb.connect()
         self._db.execute(f"SET memory_limit='{memory_mib}MiB'")
         self._db.execute(f"SET temp_directory={quoted(str(self._folder / 'spill'))}")
