@@ -91,13 +91,19 @@ def test_a_signal_ends_it_while_it_reads_standard_input(number: signal.Signals, 
     ends_by(process, number, temporary)
 
 
+def large(folder: Path) -> Path:
+    """A log of so many environments that it is judged on all cores, and takes seconds to read."""
+    content = "".join(f"{each}\n" for each in life("12345678", 1000))
+    path = folder / "log"
+    with path.open("w") as file:
+        for number in range(2 * WORTH_A_POOL // len(content)):
+            file.write(content.replace("12345678", f"{number:08}"))
+    return path
+
+
 def test_a_signal_ends_it_in_the_midst_of_a_statement_of_duckdb(temporary: Path, tmp_path: Path) -> None:
-    content = "".join(f"{each}\n" for each in life("a", 1000)).encode()
-    with (tmp_path / "log").open("wb") as file:
-        for _ in range(200):  # 100 MB: seconds
-            file.write(content)
-    process = started(tmp_path / "log", temporary)
-    while not list(temporary.glob("*/0.log")):
+    process = started(large(tmp_path), temporary)
+    while not list(temporary.rglob("0.log")):
         assert process.poll() is None
         time.sleep(0.01)
     time.sleep(0.5)
@@ -121,10 +127,9 @@ def test_the_bar_turns_and_counts_the_time_while_nothing_is_done() -> None:
 
 
 def test_ctrl_c_reaches_the_judges_too_and_they_say_nothing(tmp_path: Path, temporary: Path) -> None:
-    path = log(tmp_path, [each for number in range(WORTH_A_POOL) for each in life(f"{number:x}", 150)])
-    process = started(path, temporary)
-    judges = min(os.cpu_count() or 1, WORTH_A_POOL // 25)
-    while len(psutil.Process(process.pid).children()) < 1 + judges:  # one is multiprocessing's own tracker
+    process = started(large(tmp_path), temporary)
+    judges = os.cpu_count() or 1
+    while len(psutil.Process(process.pid).children(recursive=True)) < 2 + judges:  # and two that start and track them
         assert process.poll() is None
         time.sleep(0.01)
     time.sleep(0.2)  # they judge
