@@ -172,6 +172,23 @@ def test_what_has_passed_of_a_body_is_counted_as_it_passes(sent: Sent, data: st.
     assert head.body_bytes == same.body_bytes
 
 
+@pytest.mark.parametrize("requests", [REQUESTS, RESPONSES], ids=["requests", "responses"])
+@given(data=st.data(), cuts=CUTS)
+def test_bodies_that_are_not_looked_at_are_as_well_counted(requests: bool, data: Any, cuts: list[int]) -> None:
+    """They stay in the kernel, which says how many bytes have passed."""
+    messages = data.draw(st.lists(message(requests), max_size=5))
+    framing = Framing(requests)
+    heads: list[Message] = []
+    for piece in pieces_of(stream_of(messages), cuts):
+        unseen = min(framing.body_left, len(piece))
+        if unseen:
+            framing.skip(unseen)
+        heads += framing.feed(piece[unseen:])
+    assert found(heads) == expected(messages)
+    assert all(head.complete for head in heads)
+    assert between(framing)
+
+
 def test_an_event_of_six_megabytes() -> None:
     body = bytes(6 << 20)
     stream = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body + b"HTTP/1.1 202 \r\n\r\n"
