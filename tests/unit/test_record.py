@@ -8,6 +8,7 @@ from truemem.line_schema import MEMBERS
 from truemem.platform.telemetry import REPORT
 from truemem.records.pending_record import PendingRecord
 from truemem.records.record import rfc3339
+from truemem.support.numbers import mib, ms
 
 from testing.emf_check import valid_emf
 from tests.printed import PRODUCTION, event, full, line_of
@@ -84,3 +85,13 @@ def test_whatever_the_platform_says_it_is_one_valid_line(
     text = line_of(record, PRODUCTION)
     assert "\n" not in text
     valid_emf(text)
+
+
+@given(st.integers(0, 1 << 40) | st.integers(0, 1 << 30).map(lambda steps: 128 * steps))
+def test_whole_kib_become_mib_as_round_has_it(kib: int) -> None:
+    assert mib(kib) == round(kib / 1024, 2)
+
+
+@given(st.integers(0, 1 << 50) | st.integers(0, 1 << 40).map(lambda steps: 5000 * steps))
+def test_ns_become_ms_as_round_has_it(ns: int) -> None:
+    assert ms(ns) == round(ns / 1e6, 2)

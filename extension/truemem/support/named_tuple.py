@@ -12,6 +12,8 @@ else:
         """The members are the annotations of the class, in their order; a value there is the default."""
 
         __slots__ = ()
+        _make = classmethod(tuple.__new__)
+        """Of all values in one tuple, in half the time of a call."""
 
         def __init_subclass__(cls):
             cls._fields = tuple(cls.__annotations__)
@@ -20,11 +22,13 @@ else:
                 setattr(cls, name, _tuplegetter(index, None))
 
         def __new__(cls, *values, **named):
-            for name in cls._fields[len(values) :]:
-                values += (named.pop(name) if name in named else cls._defaults[name],)
-            if named or len(values) > len(cls._fields):
-                raise TypeError(f"{cls.__name__}: too many values, or unknown ones")
+            if named or len(values) != len(cls._fields):
+                rest = cls._fields[len(values) :]
+                values += tuple([named.pop(name) if name in named else cls._defaults[name] for name in rest])
+                if named or len(values) > len(cls._fields):
+                    raise TypeError(f"{cls.__name__}: too many values, or unknown ones")
             return tuple.__new__(cls, values)
 
         def _replace(self, **named):
-            return type(self)(**{**dict(zip(self._fields, self, strict=True)), **named})
+            values = [named.pop(name, value) for name, value in zip(self._fields, self, strict=True)]
+            return type(self)(*values, **named)

@@ -17,4 +17,12 @@ def whole(text: bytes, digits: int) -> int | None:
 
 def mib(kib: float) -> float:
     """MiB with two decimals."""
-    return round(kib / 1024, 2)
+    if type(kib) is not int or kib & 255 == 128:  # between two of them
+        return round(kib / 1024, 2)
+    return (kib * 25 + 128 >> 8) / 100  # in half the time
+
+
+def ms(ns: int) -> float:
+    """ms with two decimals."""
+    hundredths, rest = divmod(ns, 10_000)
+    return round(ns / 1e6, 2) if rest == 5000 else (hundredths + (rest > 5000)) / 100
