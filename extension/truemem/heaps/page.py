@@ -207,6 +207,8 @@ class HeapPages:
 
 def _read(path: str) -> bytes:
     """The page, or nothing: no link is followed, nothing is waited for, and what is not a private file is not read."""
+    if not posix.access(path, posix.F_OK):  # mostly, and an exception takes longer
+        return b""
     try:
         descriptor = posix.open(path, SAFE_FLAGS)
     except OSError:

@@ -55,11 +55,10 @@ class MemorySource:
     """Reads the environment's memory from the best source there is, chosen once."""
 
     def __init__(self, proc: Procfs, root: str = "/sys/fs/cgroup") -> None:
-        self._proc = proc
         self.source = "meminfo"
         self.folder = ""
         """Of our cgroup's files; "" for meminfo."""
-        self._used = self._peak = KeptFile("")
+        self._used = self._peak = KeptFile(f"{proc.root}/meminfo")
         try:
             unified, memory = parse_membership(proc.text("self/cgroup"))
         except Gone:
@@ -80,7 +79,7 @@ class MemorySource:
         try:
             if self.source != "meminfo":
                 return MemoryUsage(self.source, parse_bytes(self._used.read(64)), self._read_peak())
-            total, available = parse_meminfo(self._proc.text("meminfo", 4096))
+            total, available = parse_meminfo(self._used.read(4096))
             return MemoryUsage("meminfo", total - available, None)
         except (Gone, OSError):
             return None
@@ -123,7 +122,7 @@ class OomKills:
     def _count(self) -> int | None:
         text = b""
         try:
-            while b"\n" not in text.partition(_KILLS)[2] and (piece := self._file.read(self._piece, len(text))):
+            while text.partition(_KILLS)[2].find(b"\n") < 0 and (piece := self._file.read(self._piece, len(text))):
                 text += piece  # /proc gives a page at a time
         except OSError:
             return None

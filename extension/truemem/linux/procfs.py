@@ -33,6 +33,8 @@ _ENOENT = 2
 UNREADABLE = -1
 TRIES = 4
 """Of readings that must agree, or of a thread that must live while it is read."""
+LIMITS = {"statm": 128, "schedstat": 128}
+"""Longest texts, in bytes. One page is more than any other of these files has."""
 OF_MEMORY = ("status", "statm", "clear_refs")
 """Files about a process's memory, of those that we use and every thread has as well."""
 
@@ -67,6 +69,11 @@ class Status(NamedTuple):
     shmem: int
     """RssShmem: shared memory and tmpfs."""
     threads: int
+
+    @property
+    def has_fallen(self) -> bool:
+        """Is the level below its watermark? Else the watermark is as a reset would leave it."""
+        return self.hwm - self.rss > FALLEN_KIB
 
 
 class Stat(NamedTuple):
@@ -110,10 +117,17 @@ def field(text: bytes, label: bytes) -> int:
     return int(words[0])
 
 
+_SIZES = b"VmHWM:", b"VmRSS:", b"RssAnon:", b"RssFile:", b"RssShmem:"
+
+
 def parse_status(text: bytes) -> Status:
     """Parse the fields we use. Raises Gone if the process has no memory any more (a zombie prints no Vm lines)."""
-    labels = b"\nVmHWM:", b"\nVmRSS:", b"\nRssAnon:", b"\nRssFile:", b"\nRssShmem:", b"\nThreads:"
-    return Status(*[field(text, label) for label in labels])
+    # Linux prints the sizes one after the other: one split instead of five searches.
+    words = text[text.find(b"\nVmHWM:") :].split(None, 3 * len(_SIZES))[:-1]
+    labels, sizes = words[::3], words[1::3]
+    is_usual = (*labels,) == _SIZES and b"".join(sizes).isdigit() and max(map(len, sizes)) <= DIGITS
+    kib = map(int, sizes) if is_usual else [field(text, b"\n" + label) for label in _SIZES]
+    return Status._make((*kib, field(text, b"\nThreads:")))
 
 
 def is_dying(text: bytes) -> bool:
@@ -129,31 +143,28 @@ def is_dying(text: bytes) -> bool:
     return bool(pending & SIGKILL_BIT) or b"\nVmRSS:" not in text
 
 
-def has_fallen(text: bytes) -> bool:
-    """Is the level of a `status` below its watermark? Else the watermark is as a reset would leave it. Raises Gone."""
-    return field(text, b"\nVmHWM:") - field(text, b"\nVmRSS:") > FALLEN_KIB
-
-
 def parse_stat(text: bytes) -> Stat:
     """Parse /proc/PID/stat. The name may hold spaces and parentheses: fields begin after the last `)`. Raises Gone if
     the text is cut off."""
-    fields = text[text.rfind(b")") + 1 :].split()
+    name_end = text.rfind(b")")
+    fields = text[name_end + 1 :].split(None, 26)
     mm = b" ".join(fields[23:26])  # startcode, endcode, startstack: small numbers where they are hidden
     try:
-        return Stat(
-            state=fields[0],
-            parent=int(fields[1]),
-            faults=int(fields[7]) + int(fields[9]),
-            child_faults=int(fields[8]) + int(fields[10]),
-            threads=int(fields[17]),
-            start_time=int(fields[19]),
-            rss=int(fields[21]) * PAGE_KIB,
-            child_ticks=int(fields[13]) + int(fields[14]),
-            ticks=int(fields[11]) + int(fields[12]),
-            has_memory=fields[20] != b"0",
-            mm=mm if len(mm) > MM_LENGTH else b"",
-            name=text[text.find(b"(") + 1 : text.rfind(b")")].decode("utf-8", "replace"),
+        values = (
+            fields[0],
+            int(fields[1]),
+            int(fields[7]) + int(fields[9]),
+            int(fields[8]) + int(fields[10]),
+            int(fields[17]),
+            int(fields[19]),
+            int(fields[21]) * PAGE_KIB,
+            int(fields[13]) + int(fields[14]),
+            int(fields[11]) + int(fields[12]),
+            text[text.find(b"(") + 1 : name_end].decode("utf-8", "replace"),
+            fields[20] != b"0",
+            mm if len(mm) > MM_LENGTH else b"",
         )
+        return Stat._make(values)
     except (IndexError, ValueError):
         raise Gone("stat is cut off") from None
 
@@ -170,8 +181,8 @@ def parse_statm(text: bytes) -> tuple[int, int]:
 
 def parse_last_pid(text: bytes) -> int:
     """The pid given out last, from /proc/loadavg: it moves when a process or a thread is made. -1 if unknown."""
-    last = text.rsplit(None, 1)[-1:]
-    return int(last[0]) if last and last[0].isdigit() and len(last[0]) <= DIGITS else -1
+    last = whole(text[text.rfind(b" ") + 1 :].rstrip(), DIGITS)
+    return -1 if last is None else last
 
 
 def parse_running(text: bytes) -> int:
@@ -243,7 +254,8 @@ class ProcessFiles:
             return self._read(name)
         try:
             text = self._read(name)
-            if not text.startswith(b"0 0 ") if name == "statm" else b"\nVmRSS:" in text:
+            # Not `in`, which takes twice as long for bytes.
+            if not text.startswith(b"0 0 ") if name == "statm" else text.find(b"\nVmRSS:") >= 0:
                 return text
         except Gone:
             if not self._thread:
@@ -277,8 +289,7 @@ class ProcessFiles:
         try:
             descriptor = self._open(name, FLAGS)
             try:
-                # One page is more than any of these files has.
-                text = posix.pread(descriptor, 4096, 0)
+                text = posix.pread(descriptor, LIMITS.get(name, 4096), 0)
             finally:
                 if not self._keep:
                     posix.close(descriptor)

@@ -21,8 +21,6 @@ from ..linux.procfs import (
     Gone,
     Stat,
     fault_sizes,
-    has_fallen,
-    parse_status,
     watermark_slack_kib,
 )
 from ..support.named_tuple import NamedTuple
@@ -333,16 +331,16 @@ class OpenWindow:
         """Sample the watermark and the page faults of a process: 20 µs. Raises Gone."""
         files = process.files
         before = after = files.stat()
-        text = files.read("status")
-        status = parse_status(text)
+        status = files.status()
         others_ns = files.others_ns()
-        has_reset = reset and has_fallen(text)
+        has_reset = reset and status.has_fallen
         if has_reset:
             self._watch.reader.reset(files)
             after = files.stat()
         has_reset &= not self._watch.reader.refused
         gap = after.faults - before.faults
-        self.keep(track, Parsed(status, before.faults, gap, after, others_ns, has_reset), rising=not reset)
+        reading = Parsed._make((status, before.faults, gap, after, others_ns, has_reset))
+        self.keep(track, reading, rising=not reset)
 
     def keep(self, track: ProcessTrack, reading: Parsed, rising: bool = False) -> None:
         """Add a sample that was taken while the window is open."""
@@ -358,14 +356,14 @@ class OpenWindow:
         status, after = reading.status, reading.after
         gap = max(0, reading.gap) * self._watch.fault_sizes.most
         highest = max(status.hwm, gap and status.rss + gap, self._bound_of_threads(track, reading))
-        sample = Sample(now_ns, status.hwm, highest, after.faults, after.rss)
+        sample = Sample._make((now_ns, status.hwm, highest, after.faults, after.rss))
         track.see(sample, reading, self._watch.slack_kib, rising, self.tracks.get(track.parent))
         return gap
 
-    def look(self, process: Process, track: ProcessTrack) -> None:
-        """Read its level, and its page faults if it has threads, or has had. Raises Gone."""
+    def look(self, process: Process, track: ProcessTrack, shared: int) -> None:
+        """Its level was read, `shared` KiB of it of files and shared memory. Read its page faults as well if it has
+        threads, or has had. Raises Gone."""
         files = process.files
-        track.rss, shared = files.rss_and_shared()
         others_ns = files.others_ns()
         if track.has_threads or others_ns is None or others_ns != track.level_ns:
             stat = files.stat()
@@ -376,7 +374,7 @@ class OpenWindow:
         huge = track.level.huge if track.level is not None else self._watch.huge_pages
         if self._watch.fault_sizes.asked and (track.has_threads or others_ns is None or others_ns != track.level_ns):
             huge = self._watch.proc.huge_pages() or huge
-        level = Level(own, shared, faults, huge)
+        level = Level._make((own, shared, faults, huge))
         track.move(level, others_ns, self._watch.fault_sizes.own, self.tracks.get(track.parent))
 
     def _bound_of_threads(self, track: ProcessTrack, reading: Parsed) -> int:
@@ -518,12 +516,15 @@ class LevelSampler:
             track = self._open.track(process)
             try:
                 previous = track.rss
-                self._open.look(process, track)
+                track.rss, shared = process.files.rss_and_shared()
+                reads_all = several or (reset and (late or track.rss <= previous))
+                if several or track.has_threads or not reads_all:
+                    self._open.look(process, track, shared)
                 if process.parent in levels and _is_one_level(track.rss, levels[process.parent], known[process.parent]):
                     continue  # a child of vfork() that has not called exec: its memory is its parent's
                 track.known = max(track.known, track.rss)
                 levels[process.pid] = track.rss
-                if several or (reset and (late or track.rss <= previous)):
+                if reads_all:
                     self._open.read_watermark(process, track, reset)
             except Gone as gone:
                 self._end(process, gone)

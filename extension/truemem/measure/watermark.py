@@ -6,7 +6,7 @@ import posix
 import time
 
 from ..linux.process_table import NO_LIMIT_NS
-from ..linux.procfs import ESRCH, TRIES, Gone, Procfs, Stat, Status, has_fallen, parse_status, reset_problem
+from ..linux.procfs import ESRCH, TRIES, Gone, Procfs, Stat, Status, reset_problem
 from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ RUNNING = b"R"
 
 
 class Reading:
-    """The texts of one process's files, in the order in which they were read: they are parsed later."""
+    """One process's files, in the order in which they were read. `before` and `after` are parsed later."""
 
     __slots__ = ("after", "again", "before", "cpu_ns", "end_ns", "others_ns", "process", "reset", "status")
 
@@ -29,7 +29,7 @@ class Reading:
         self,
         process: Process,
         before: bytes,
-        status: bytes,
+        status: Status,
         cpu_times: tuple[int | None, int | None],
         after: bytes,
         reset: bool,
@@ -49,10 +49,11 @@ class Reading:
 
     def parsed(self, running: int = -1) -> Parsed:
         """`running`: threads of all processes that ran then, if that is known. Raises Gone."""
-        status, parse = parse_status(self.status), self.process.files.parsed_stat
-        faults, after = parse(self.before).faults, parse(self.after)
+        parse = self.process.files.parsed_stat
+        after = parse(self.after)
+        faults = after.faults if self.before == self.after else parse(self.before).faults
         gap = after.faults - faults if self.reset else 0
-        return Parsed(status, faults, gap, after, certain_ns(self.others_ns, after, running), self.reset)
+        return Parsed(self.status, faults, gap, after, certain_ns(self.others_ns, after, running), self.reset)
 
 
 def certain_ns(others_ns: int | None, stat: Stat, running: int) -> int | None:
@@ -110,7 +111,7 @@ SCAN_NS = 200_000
 
 
 class ProcessReader:
-    """Reads the texts of the function's processes. Parses nothing: the runtime waits."""
+    """Reads the function's processes. Parses no more than it needs: the runtime waits."""
 
     def __init__(self, table: ProcessTable, proc: Procfs, clock: Callable[[], int] = time.time_ns) -> None:
         """`clock` gives epoch ns."""
@@ -199,9 +200,9 @@ class ProcessReader:
             files = process.files
             try:
                 before = files.read("stat")
-                status = files.read("status")
+                status = files.status()
                 cpu_times = files.cpu_times()
-                reset = has_fallen(status)
+                reset = status.has_fallen
                 if reset:
                     self.reset(files)
                 after = before if at_rest and not reset else files.read("stat")

@@ -322,7 +322,7 @@ def current(window: Window) -> int:
     Of a function that was gone by then, the last sample. In default mode it may hold some memory of the next
     invocation, which may have begun.
     """
-    return sum(status.rss for status in window.closing) if window.closing else window.last
+    return sum([status.rss for status in window.closing]) if window.closing else window.last
 
 
 def peak(window: Window) -> Peak | None:
@@ -333,7 +333,7 @@ def peak(window: Window) -> Peak | None:
             seen = max(seen, window.ended)
         return Peak(seen, seen, 0, SAMPLED, not window.opening.settled()) if seen else None
 
-    watermark = sum(status.hwm for status in window.closing)
+    watermark = sum([status.hwm for status in window.closing])
     own = max(watermark, sum(window.watermarks)) + window.ended + window.unseen + _unread(window, window.unread)
     upper = max(own, window.opening.hidden())
     lost = window.lost or window.opening.lost

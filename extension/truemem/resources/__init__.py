@@ -186,26 +186,22 @@ class Resources:
     def read(self, closing: Sequence[Status], budget: Budget) -> Usage:
         """All of it. `closing`: the function's processes as the window's end has found them. What takes more than some
         µs is done only when `budget` has saved enough for it."""
-        usage = Usage(self._tmp.read())
+        tmp = self._tmp.read()
         function = self._table.function()[:AT_ONCE]
         if not closing or not function:  # it has ended
-            return usage
+            return Usage(tmp)
         zombies = self._zombies(budget)
-        usage = usage._replace(
-            threads=sum(status.threads for status in closing),
-            processes=len(closing) + zombies,
-            zombies=zombies,
-            task_limit=self._descriptors.limits(function[0]).tasks,
-        )
+        threads, processes = sum([status.threads for status in closing]), len(closing) + zombies
+        tasks = threads, processes, zombies, self._descriptors.limits(function[0]).tasks
         counted = self._counted(function, budget)
         if not counted:
-            return usage
+            return Usage(tmp, None, None, None, *tasks)
         limits = [(opened, self._descriptors.limits(process, opened).descriptors) for process, opened in counted]
         opened, limit = max(limits, key=_nearness)
-        holders = {FUNCTION: sum(opened for opened, _ in limits)}
+        holders = {FUNCTION: sum([opened for opened, _ in limits])}
         if matters(opened, limit):
             self._add_others(holders, budget)
-        return usage._replace(descriptors=opened, descriptor_limit=limit, holders=holders)
+        return Usage(tmp, opened, limit, holders, *tasks)
 
     def _zombies(self, budget: Budget) -> int:
         known = self._table.zombies(again=False)
