@@ -155,7 +155,7 @@ class ExtensionsApi:
 
     def _event_in(self, message: http1.Message) -> bytes:
         body = self._checked(message, 200, "event/next").body
-        if b'"INVOKE"' in body:
+        if is_invoke(body):
             return body.replace(b'"SHUTDOWN"', b'""')  # a caller may name his trace so
         if b'"SHUTDOWN"' not in body:
             raise ApiError(f"event/next: no event that we asked for, {len(body)} bytes", 200, body)
@@ -248,6 +248,10 @@ class ExtensionsApi:
         if answer.status != status:
             raise ApiError(f"{what}: status {answer.status}{_error_type(answer.body)}", answer.status, answer.body)
         return answer
+
+
+def is_invoke(body: bytes) -> bool:
+    return body.find(b'"INVOKE"') >= 0  # `in` takes twice as long for bytes
 
 
 def _error_type(body: bytes) -> str:

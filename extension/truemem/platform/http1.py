@@ -117,6 +117,14 @@ class Framing:
         self._state = _LOST
         self._pending.clear()
 
+    def begin(self, text: bytes) -> int:
+        """Where a message begins with `text`, and its head is whole, read that: how far. Raises Malformed."""
+        end = text.find(b"\r\n\r\n", 0, self._head_limit) if self._state == _HEAD and not self._pending else -1
+        if end < 0:
+            return 0
+        self._begin(text[: end + 4])
+        return end + 4
+
     def step(self, piece: memoryview, at: int) -> int:
         """Read on from `at`; how far. Raises Malformed."""
         state = self._state
@@ -269,17 +277,20 @@ class Reader:
         `at_end` says that the peer has closed: a body without a length then ends here (RFC 9112, 6.3).
         Raises Malformed for anything that can never become a message with a body of at most `body_limit` bytes.
         """
-        framing, piece, at = self._framing, memoryview(self._data), 0
-        while at < len(piece):
-            is_body, before = framing.in_body, at
-            at = framing.step(piece, at)
-            if is_body:
-                self._body += piece[before:at]
+        framing, piece = self._framing, memoryview(self._data)
+        at = framing.begin(self._data)
+        while True:
             head = framing.head
             if head is not None and head.complete and not framing.pending and not 100 <= head.status < 200:
                 return self._whole(head, self._data[at:])
             if framing.in_body and len(self._body) + framing.left > self._limit:
                 raise Malformed(f"a body of more than {self._limit} bytes")
+            if at == len(piece):
+                break
+            is_body, before = framing.in_body, at
+            at = framing.step(piece, at)
+            if is_body:
+                self._body += piece[before:at]
         self._data = b""
         if not at_end:
             return None

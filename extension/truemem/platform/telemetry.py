@@ -98,7 +98,7 @@ def parse_batch(body: bytes) -> tuple[list[Event], int]:
         elif kind in _USED:
             record = element.get("record")
             if isinstance(record, dict):
-                events.append(Event(kind, record, epoch_ns(element.get("time"))))
+                events.append(Event._make((kind, record, epoch_ns(element.get("time")))))
             else:
                 bad += 1
     return events, bad
@@ -233,7 +233,7 @@ class TelemetryServer:
 
     def _admit(self, connection: _Connection, start_line: bytes) -> None:
         """Is this the platform? Raises Malformed if it is known not to be."""
-        if self._path in start_line:
+        if start_line.find(self._path) >= 0:
             connection.proven = self._strict = True
         elif self._strict:
             raise http1.Malformed("not to our path")
