@@ -11,7 +11,7 @@ import posix
 
 from ..line_schema import METRICS, PROPERTIES
 from ..measure.window import SHOWN, MemoryCurve, Window
-from ..records.pending_record import DeathReport, Measured, PendingRecord, death_report, signals
+from ..records.pending_record import DeathReport, Measured, PendingRecord, level_and_holder, signals
 from ..records.record import VALUES, InvocationRecord, finished
 from ..support import minijson
 from ..support.files import PAGE, is_private, path_in
@@ -125,9 +125,9 @@ class Journal(Keeper):
         extensions: Mapping[str, int],
     ) -> None:
         """Samples as epoch ms and KiB: the process that reads them does not know when this one ended."""
-        death = death_report("", window, others_kib, largest, extensions)
         samples = window.curve.thinned(record.time_ms * 1_000_000, window.curve.last_ns())
-        known = [window.baseline, window.sampled, window.last, death.level_kib, death.largest]
+        death = level_and_holder(window, others_kib, largest, extensions)
+        known = [window.baseline, window.sampled, window.last, *death]
         text = minijson.dumps([*known, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
         self._put(_of(record.invocation) + CURVE, text.encode(), PAGE - CURVE)
 

@@ -99,6 +99,7 @@ class Publisher:
         self._lost_elsewhere = lost_elsewhere
         self._pending = pending = PendingRecords(reports)
         self.current, self.unreported, self.complete = pending.current, pending.unreported, pending.complete
+        self.any_closed = pending.any_closed
         """See PendingRecords."""
         self._output = StdoutWriter(keeper=wings.keeper)
         self._lost = 0
@@ -179,14 +180,14 @@ class Publisher:
                 first.follows_init(cold_start=True, suppressed=True, initialization_type=first.initialization_type)
 
     def print_due(self, running_ms: float) -> bool:
-        """Print one record that is complete, or has waited long enough (PendingRecords.due); False if there is none.
+        """Print one record that is complete, or has waited long enough (PendingRecords.due). Could there be another?
 
         One at a time: what is to be done at once is looked at in between.
         """
         record = self._pending.due(running_ms)
         if record is not None:
             self.print_one(record)
-        return record is not None
+        return record is not None and self.any_closed()
 
     def flush_all(self) -> None:
         """Print every record: the environment ends."""

@@ -18,7 +18,7 @@ from ..verdict import Drift
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
     from ..measure.environment_memory import HeldMemory
@@ -113,6 +113,9 @@ class PendingRecords:
     def open(self, record: PendingRecord) -> None:
         self._waiting.append(record)
 
+    def any_closed(self) -> bool:
+        return bool(self._waiting) and self._waiting[0].measured is not None
+
     def over_capacity(self) -> bool:
         """Do more wait than should? Invocations may follow each other so closely that there is no time to print."""
         return len(self._waiting) > 2 * WAITING
@@ -154,21 +157,17 @@ class PendingRecords:
 
         `running_ms` is the time that the environment has run, freezes left out, on the scale of `Measured.at_ms`.
         """
-        closed = [record for record in self._waiting if record.measured is not None]
-        if not closed or not self._is_due(closed, running_ms):
-            return None
-        return self._take()
+        return self._take() if self.any_closed() and self._is_due(running_ms) else None
 
-    def _is_due(self, closed: list[PendingRecord], running_ms: float) -> bool:
-        first, measured = closed[0], closed[0].measured
-        if len(closed) > WAITING or not self._reports or measured is None:
+    def _is_due(self, running_ms: float) -> bool:
+        first, closed = self._waiting[0], len(self._waiting) - (self.current() is not None)
+        if closed > WAITING or not self._reports or first.measured is None:
             return True
-        waited_ms = running_ms - measured.at_ms
+        waited_ms = running_ms - first.measured.at_ms
         if not first.reported.report_came:
-            return len(closed) > 1 and waited_ms >= CHANCE_MS
+            return closed > 1 and waited_ms >= CHANCE_MS
         # The start of the next one tells which samples were taken before it.
-        after = self._waiting[self._waiting.index(first) + 1 :]
-        if waited_ms >= START_MS or (after and after[0].reported.started):
+        if waited_ms >= START_MS or (len(self._waiting) > 1 and self._waiting[1].reported.started):
             return True
         first.update_peak()
         return first.peak is None or not first.peak.raced
@@ -254,6 +253,14 @@ def death_report(
     `largest_process` is the function's, (name, pid, KiB); `others_kib` what sidecar and `extensions` held; `ended`
     names the extensions that have. Where nothing of the function was read, there is no level; one that held more than
     all do together by now is not named."""
+    level_kib, who = level_and_holder(window, others_kib, largest_process, extensions)
+    return DeathReport(reason, level_kib, window.curve.growth_kib_per_s(), who, who.get("extension") in ended)
+
+
+def level_and_holder(
+    window: Window, others_kib: int, largest_process: tuple[str, int, int] | None, extensions: Mapping[str, int]
+) -> tuple[int | None, dict[str, object]]:
+    """DeathReport's level and largest."""
     largest = max(extensions.items(), key=lambda item: item[1], default=None)
     largest_kib = 0
     who: dict[str, object] = {}
@@ -269,8 +276,7 @@ def death_report(
         level_kib = min(level_kib, window.together)
     if level_kib is not None and largest_kib > level_kib:
         who = {}
-    extension_ended = who.get("extension") in ended
-    return DeathReport(reason, level_kib, window.curve.growth_kib_per_s(), who, extension_ended)
+    return level_kib, who
 
 
 class DeathReport(NamedTuple):
@@ -406,6 +412,7 @@ class PendingRecord:
         """In exact mode: what has passed of it."""
 
         self.notes: dict[str, object] = {}
+        """What wings want to know of it when it is printed."""
 
         self.measured: Measured | None = None
         self.reported = Reported()
@@ -413,6 +420,9 @@ class PendingRecord:
         # What is decided
         self.peak: Peak | None = None
         """By what is known now: telemetry may still raise it."""
+        self._peak_known: tuple[Window, int, int] | None = None
+        """What it was worked out by."""
+        self._at_close: tuple[Measured | None, Peak | None, Mapping[str, object]] | None = None
         self.high_water_mark = 0
         self.kernel_kills: int | None = None
         """OOM kills of the function's processes that the kernel has counted in it; None where nothing counts."""
@@ -496,13 +506,27 @@ class PendingRecord:
         if measured.peak is not None or self.shared_by:
             self.peak = measured.peak
         elif measured.window is not None:
-            measured.window.end.prove(self.reported.done_ns)
-            self.peak = peak(measured.window)
+            window = measured.window
+            window.end.prove(self.reported.done_ns)
+            known = window, window.opening.not_before_ns, window.end.not_before_ns
+            if known != self._peak_known:
+                self._peak_known, self.peak = known, peak(window)
 
     def _know(self, **evidence: Any) -> None:
         measured = self.measured
         if measured is not None and measured.window is not None:
             self.measured = measured._replace(window=measured.window._replace(**evidence))
+
+    def at_close(
+        self, make: Callable[[Window | None, HeldMemory | None], Mapping[str, object]]
+    ) -> Mapping[str, object]:
+        """What `make` makes of window and memory: once for all who ask. The window is None where it has no peak."""
+        measured = self.measured
+        if self._at_close is None or self._at_close[0] is not measured or self._at_close[1] is not self.peak:
+            window = self.window if self.peak is not None else None
+            made = make(window, measured.memory if measured is not None else None)
+            self._at_close = measured, self.peak, made
+        return self._at_close[2]
 
     # How it ended
 

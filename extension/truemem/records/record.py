@@ -13,7 +13,7 @@ from ..line_schema import CLOUDWATCH, FULL, METRICS, PROPERTIES, SHORT, SMALL_BY
 from ..measure.window import KERNEL_SLACK_KIB, current
 from ..support.minijson import dumps
 from ..support.named_tuple import NamedTuple
-from ..support.numbers import mib
+from ..support.numbers import mib, ms
 from ..verdict import GROWING
 from .pending_record import NEXT_INVOKE, NEXT_REQUEST, SUCCESS
 
@@ -200,7 +200,7 @@ def finished(
     wings, by name."""
     death, reported = pending.death, pending.reported
     members: dict[str, object] = {
-        **_properties(pending, config, environment_id),
+        **_properties(pending, config, environment_id),  # in the line's order
         **added,
         "drift": drift or None,
         "outOfMemory": {"signals": [*signals]} if signals else None,
@@ -210,7 +210,8 @@ def finished(
         "reportMissing": (pending.measured is not None and not reported.report_came) or None,
         "dropped": dropped or None,
     }
-    properties = {name: members[name] for name in PROPERTIES if members.get(name) is not None}
+    names = [name for name in PROPERTIES if name in members] if added else members
+    properties = {name: members[name] for name in names if members[name] is not None}
     return InvocationRecord(pending.time_ms, _metrics(pending, config, signals, drift), properties, pending.slot)
 
 
@@ -232,7 +233,7 @@ def _metrics(
         if drift.get("verdict") == GROWING:
             values["MemoryGrowing"] = 1
     if config.cpu_metric and pending.cpu_ns is not None:
-        values["CpuTime"] = _ms(pending.cpu_ns)
+        values["CpuTime"] = ms(pending.cpu_ns)
     if signals:
         values["OutOfMemory"] = 1
     return values
@@ -241,8 +242,10 @@ def _metrics(
 def _properties(pending: PendingRecord, config: Config, environment_id: str) -> dict[str, object]:
     """All but what was concluded; None for what the line leaves out."""
     window, peak, reported, passed = pending.window, pending.peak, pending.reported, pending.answer
-    memory = pending.measured.memory if pending.measured is not None else None
     is_exact = window is not None and window.opening.exact and pending.closed_by == NEXT_REQUEST
+    baseline_kib = None
+    if window is not None and peak is not None and not pending.shared_by and window.opening.settled():
+        baseline_kib = window.baseline
     return {
         "requestId": pending.request_id,
         "environmentId": environment_id,
@@ -267,12 +270,8 @@ def _properties(pending: PendingRecord, config: Config, environment_id: str) -> 
         "initPeakRSS": mib(pending.init_peak.estimate) if pending.init_peak is not None else None,
         "highWaterMark": mib(pending.high_water_mark) or None,
         "memoryLimit": config.memory_mib or None,
-        **(
-            _at_close(window, memory, is_shared=bool(pending.shared_by))
-            if window is not None and peak is not None
-            else {}
-        ),
-        "environment": _environment(memory),
+        "baselineRSS": mib(baseline_kib) if baseline_kib is not None else None,
+        **pending.at_close(_at_close),
     }
 
 
@@ -281,21 +280,19 @@ def _cpu(pending: PendingRecord, config: Config) -> dict[str, object]:
     reported, cpu_ns = pending.reported, pending.cpu_ns
     duration_ms, billed_ms = reported.duration_ms, reported.billed_ms
     is_usual = duration_ms is not None and billed_ms == -(-duration_ms // 1)
-    members: dict[str, object] = {
-        "billedDurationMs": None if is_usual else billed_ms,
+    cpu_ms = share = None
+    if cpu_ns is not None:
+        cpu_ms = ms(cpu_ns)
+        if duration_ms and config.memory_mib:
+            share = round(cpu_ms / duration_ms / config.cpu_share, 2)
+    return {
+        "cpuMs": cpu_ms,
+        "cpuShare": share,
+        "initCpuMs": None if pending.init_cpu_ns is None else ms(pending.init_cpu_ns),
         "initDurationMs": reported.init_ms,
         "restoreDurationMs": reported.restore_ms,
-        "initCpuMs": None if pending.init_cpu_ns is None else _ms(pending.init_cpu_ns),
+        "billedDurationMs": None if is_usual else billed_ms,
     }
-    if cpu_ns is not None:
-        members["cpuMs"] = _ms(cpu_ns)
-        if duration_ms and config.memory_mib:
-            members["cpuShare"] = round(_ms(cpu_ns) / duration_ms / config.cpu_share, 2)
-    return members
-
-
-def _ms(ns: int) -> float:
-    return round(ns / 1e6, 2)
 
 
 def _bounds(peak: Peak) -> dict[str, object]:
@@ -303,25 +300,25 @@ def _bounds(peak: Peak) -> dict[str, object]:
     return {"method": peak.method, "peakLower": lower, "peakUpper": upper, "raced": peak.raced or None}
 
 
-def _at_close(window: Window, memory: HeldMemory | None, is_shared: bool) -> dict[str, object]:
-    closing = window.closing
-    is_known = window.opening.settled() and not is_shared
-    holders: dict[str, object] = {"function": mib(current(window))}
-    if memory is not None:
+def _at_close(window: Window | None, memory: HeldMemory | None) -> dict[str, object]:
+    """`window`: None where the function was never seen in it."""
+    members: dict[str, object] = {}
+    holders: dict[str, object] = {"function": mib(current(window))} if window is not None else {}
+    if window is not None and memory is not None:
         holders["truemem"] = mib(memory.sidecar)
         holders["extensions"] = {name: mib(rss) for name, rss in memory.extensions.items()}
-    members: dict[str, object] = {
-        "baselineRSS": mib(window.baseline) if is_known else None,
-        "holders": {name: held for name, held in holders.items() if held},
-    }
+    if window is not None:
+        members["holders"] = {name: held for name, held in holders.items() if held}
+    closing = window.closing if window is not None else ()
     if closing:
         members["rss"] = {
-            "anon": mib(sum(status.anon for status in closing)),
-            "file": mib(sum(status.file for status in closing)),
-            "shmem": mib(sum(status.shmem for status in closing)),
+            "anon": mib(sum([status.anon for status in closing])),
+            "file": mib(sum([status.file for status in closing])),
+            "shmem": mib(sum([status.shmem for status in closing])),
         }
         members["processes"] = len(closing)
-        members["threads"] = sum(status.threads for status in closing)
+        members["threads"] = sum([status.threads for status in closing])
+    members["environment"] = _environment(memory)
     return members
 
 
