@@ -85,6 +85,7 @@ class World:
         """The kernel cannot wait."""
         self.passed_ns: list[int] = []
         """When bytes of the runtime were handed on."""
+        self.polled: set[int] = set()
         self.waits = 0
         self.frozen = False
         # Exact mode, as the bytes show it
@@ -106,9 +107,11 @@ class World:
 
     # The poll
 
-    def register(self, *_: int) -> None: ...
+    def register(self, descriptor: int, _: int) -> None:
+        self.polled.add(descriptor)
 
-    def unregister(self, *_: int) -> None: ...
+    def unregister(self, descriptor: int) -> None:
+        self.polled.remove(descriptor)
 
     def poll(self, timeout_ms: int) -> list[tuple[int, int]]:
         if self.is_deaf or (self.is_down and self.is_deaf_when_down):
@@ -149,7 +152,8 @@ class World:
     def _ready(self) -> list[int]:
         ready = [API] if self.events and self.waiting else []
         ready += [TELEMETRY] if self.deliveries else []
-        return ready + ([RUNTIME] if self.pieces else [])
+        ready += [RUNTIME] if self.pieces else []
+        return [descriptor for descriptor in ready if descriptor in self.polled]
 
     # The Extensions API
 
@@ -362,6 +366,16 @@ def test_while_bytes_pass_other_work_waits_5_ms(model: Model) -> None:
         if turn.bytes_first and turn.since_bytes_ns < CALM_NS and not is_event:
             assert turn.woke_ns - busy_ns[-1] >= PASSING_NS
             busy_ns.append(turn.woke_ns)
+
+
+@pytest.mark.parametrize("since_ns", [0, MS])
+def test_what_waits_for_a_pause_of_the_bytes_is_no_busy_loop(since_ns: int) -> None:
+    waits = []
+    for come in ["event"], ["event", "delivery"]:
+        model = ran(m.ON_DEMAND, True, [Arrival(0, "event"), *(Arrival(since_ns, what) for what in come[1:])], [], [])
+        waits.append(model.world.waits)
+        assert model.joined == len(come) - 1
+    assert waits[1] - waits[0] < 6
 
 
 @given(models(come=arrivals | storms))

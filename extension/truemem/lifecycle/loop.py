@@ -6,7 +6,7 @@ import select
 
 from ..platform import telemetry
 from ..platform.exact_mode import ExactMode
-from ..platform.extensions_api import ApiError
+from ..platform.extensions_api import ApiError, is_invoke
 from ..platform.telemetry import TelemetryInbox
 from ..support.log import log, reason
 from ..support.named_tuple import NamedTuple
@@ -147,13 +147,13 @@ class Poller:
         self._failures = 0
         """In a row."""
 
-    def wait(self, timeout_ns: int) -> list[int]:
-        """The descriptors that are ready, none after `timeout_ns`. Raises OSError if that fails FAILURES times in a
-        row."""
-        self._refresh()
-        if self._proxy is not None:
-            timeout_ns = round(min(timeout_ns, self._proxy.patience_s * 1e9))
-        timeout_ms = min(max(0, -(-timeout_ns // MS)), LONGEST_MS)
+    def wait(self, timeout_ns: int, is_held: bool = False) -> list[int]:
+        """The descriptors that are ready, none after `timeout_ns`. `is_held`: of those for which the runtime's bytes do
+        not wait alone. Raises OSError if that fails FAILURES times in a row."""
+        self._refresh(is_held)
+        if self._proxy is not None and timeout_ns > self._proxy.patience_s * 1e9:
+            timeout_ns = round(self._proxy.patience_s * 1e9)
+        timeout_ms = min(-(-timeout_ns // MS), LONGEST_MS) if timeout_ns > 0 else 0
         self._clock.before_wait(timeout_ms)
         try:
             ready = [descriptor for descriptor, _ in self._poll.poll(timeout_ms)]
@@ -167,14 +167,14 @@ class Poller:
         finally:
             self._clock.after_wait()
 
-    def _refresh(self) -> None:
+    def _refresh(self, is_held: bool) -> None:
         wanted = self._proxy.interests() if self._proxy is not None else {}
         if self._api.waiting:
             wanted[self._api.descriptor] = select.POLLIN
-        if self._listener is not None:
+        if self._listener is not None and not is_held:
             for descriptor in self._listener.descriptors():
                 wanted[descriptor] = select.POLLIN
-        if self._outputs is not None:
+        if self._outputs is not None and not is_held:
             wanted.update(self._outputs())
         if wanted == self._polled:
             return
@@ -192,7 +192,7 @@ class Poller:
 class Event:
     def __init__(self, body: bytes, arrived_ns: int | None, clock: Clock) -> None:
         self.body = body
-        self.invoke = b'"INVOKE"' in body
+        self.invoke = is_invoke(body)
         self.arrived_ns = arrived_ns
         """When it arrived, as the kernel says: epoch ns; None if it does not say."""
         self.now_ns = clock.monotonic_ns()
@@ -245,22 +245,29 @@ class Loop:
     def turn(self) -> None:
         """Wait, hand on the runtime's bytes, and do one thing."""
         clock, pending = self._clock, self.pending
-        self.cpu_at_wake, self.cpu_after_tick = self.cpu_after_tick or clock.cpu_ns(), 0
         if not self._did_nothing:
             self._look()
+        now_ns = clock.monotonic_ns()
+        timeout_ns = self.machine.wait_ns(now_ns, pending)
+        if now_ns + max(timeout_ns, MS) >= pending.tick_at_ns:  # it may be a tick
+            self.cpu_at_wake = self.cpu_after_tick or clock.cpu_ns()
+        self.cpu_after_tick = 0
         try:
-            self._ready = self._poller.wait(self.machine.wait_ns(clock.monotonic_ns(), pending))
+            self._ready = self._poller.wait(timeout_ns, pending.held)
         except OSError:
             if self.machine.state != machine.SHUTTING_DOWN:
                 raise
             self._perform(self.machine.step(machine.TIME_OVER))  # there is no waiting for the last report
             return
-        passed = self._hand_on()
+        served = self._hand_on()
         self.now_ns = now_ns = clock.monotonic_ns()
-        self._look()
+        if served or self._sender is not None:  # else all is as it was before the wait
+            self._look()
         pending.event_ready = pending.asked and (self._api.descriptor in self._ready or now_ns >= pending.overdue_at_ns)
-        actions = self.machine.react(now_ns, passed, pending)
+        actions = self.machine.react(now_ns, served > 0, pending)
         self._did_nothing = not actions
+        # What is ready stays so: to wait for it while the bytes come first would be a busy loop.
+        pending.held = not actions and (pending.held or served < len(self._ready))
         self._perform(actions)
 
     def _look(self) -> None:
@@ -273,13 +280,9 @@ class Loop:
             pending.output_ready = any(descriptor in self._ready for descriptor in self._sender.interests())
         self._performer.look(pending)
 
-    def _hand_on(self) -> bool:
-        """Hand on the runtime's bytes; True if there were any."""
-        passed = False
-        if self._proxy is not None:
-            for descriptor in self._ready:
-                passed |= self._proxy.serve(descriptor)
-        return passed
+    def _hand_on(self) -> int:
+        """Hand on the runtime's bytes: how many of the descriptors that are ready had some."""
+        return sum(map(self._proxy.serve, self._ready)) if self._proxy is not None else 0
 
     def _perform(self, actions: tuple[str, ...]) -> None:
         for action in actions:

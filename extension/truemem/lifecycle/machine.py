@@ -200,6 +200,8 @@ class Pending:
         """The runtime waits for an event, in exact mode."""
         self.moments = False
         """Windows were measured while bytes passed, and are to be closed."""
+        self.held = False
+        """Telemetry, or an answer to what was sent, is ready and waits for such a pause."""
         self.tick_at_ns = 0
         self.deliveries = False
         self.printable = False
@@ -235,7 +237,7 @@ class Machine:
             wake_at_ns = int(pending.output_at_ns)
         if not pending.asked and pending.ask_at_ns < wake_at_ns:
             wake_at_ns = pending.ask_at_ns
-        if pending.deliveries or pending.printable or pending.moments or self.state == HANDLING:
+        if pending.deliveries or pending.printable or pending.moments or pending.held or self.state == HANDLING:
             wake_at_ns = now_ns
         if pending.bytes_first:
             wake_at_ns = max(wake_at_ns, self._calm_at_ns())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..measure import sampling
 from ..measure.window import NEVER, Boundary
 from ..platform import telemetry
+from ..platform.extensions_api import is_invoke
 from ..records.pending_record import NEXT_INVOKE, NEXT_REQUEST, PendingRecord
 from . import machine
 from .loop import Loop
@@ -330,7 +331,7 @@ class OnDemand:
 
     def journal_invoke(self, body: bytes) -> None:
         """First of all: what is in the journal outlives this process."""
-        if b'"INVOKE"' in body:
+        if is_invoke(body):
             self._keeper.begin(self._environment_state.invocations + 1, self._clock.epoch_ns() // MS, body)
 
     def take(self, event: Event) -> bool:
@@ -376,7 +377,7 @@ class OnDemand:
             init = None if state.restored else self._windows.take_init() or closed
         self._closer.open(record, init)
         self._windows.begin(request_id)
-        self._maybe_printable = True
+        self._maybe_printable = self._publisher.any_closed()
 
     def _read_reason(self) -> None:
         self._reason, self._half_ns = self._loop.shutdown(self._event)
@@ -420,7 +421,7 @@ class OnDemand:
                 # Another extension keeps the environment running: this sample may prove to be from before the event.
                 self._recorder.levels.sample(late=True)
             self._publisher.join(event)
-        self._maybe_printable = True
+        self._maybe_printable = self._publisher.any_closed()
 
     def _plan_tick(self) -> None:
         self._sampler.begin(self._event.now_ns, exact=self._closed is None)
