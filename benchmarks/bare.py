@@ -282,8 +282,8 @@ class Extension:
         return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:")) // 1024
 
     def cpu_ns(self) -> int:
-        """CPU time so far (/proc/PID/schedstat)."""
-        return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[0])
+        """CPU time so far, of all its threads (clock_getcpuclockid(3))."""
+        return time.clock_gettime_ns(~self.pid << 3 | 2)
 
 
 FUNCTION = """
@@ -331,3 +331,35 @@ class FunctionProcesses:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._process.communicate(b"")
+
+
+RUNTIME = """
+import http.client, os
+host, _, port = os.environ["AWS_LAMBDA_RUNTIME_API"].rpartition(":")
+api = http.client.HTTPConnection(host, int(port))
+def ask(method, path, body=None):
+    api.request(method, "/2018-06-01/runtime/invocation/" + path, body)
+    answer = api.getresponse()
+    return answer.headers.get("Lambda-Runtime-Aws-Request-Id"), answer.read()
+while True:
+    name, event = ask("GET", "next")
+    ask("POST", name + "/response", event)
+"""
+
+
+class Runtime:
+    """A runtime that answers each event with itself, started by the wrapper of exact mode."""
+
+    def __init__(self, address: str, wrapper: Path) -> None:
+        environment = {"AWS_LAMBDA_RUNTIME_API": address, "_HANDLER": "bare.handler", "LAMBDA_TASK_ROOT": "/var/task"}
+        command = [str(wrapper), sys.executable, "-IS", "-c", RUNTIME]
+        self._process = subprocess.Popen(command, env=environment)
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
