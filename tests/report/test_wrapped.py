@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from truemem.line_schema import SCHEMA
 from truemem_workbench.lines import log_files
 from truemem_workbench.lines.line import read
 from truemem_workbench.lines.wrapped import Unread
@@ -79,7 +80,7 @@ def test_no_line_is_lost_in_any_wrappers(tmp_path: Path, made: tuple[int, str]) 
 DAMAGED: dict[str, tuple[str, str]] = {
     "cut off at its end": (line("a", 9)[:300], "cut_off"),
     "cut off at its beginning": (line("a", 9)[-300:], "cut_off"),
-    "of a newer schema": (line("a", 9, schema=2), "newer_schema"),
+    "of a newer schema": (line("a", 9, schema=SCHEMA + 1), "newer_schema"),
     "without a schema": (line("a", 9, schema=None), "no_schema"),
     "without an environment id": (line("a", 9, environmentId=None), "no_environment_id"),
 }
