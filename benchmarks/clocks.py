@@ -161,10 +161,8 @@ def promises(
 
 def page(every: Sequence[Judged], default: Sequence[Judged], heaps: Sequence[Judged]) -> str:
     """The results."""
-    table = [
-        [what, aim, percent(value), "yes" if kept else "**NO**"]
-        for what, aim, value, kept in promises(every, default, heaps)
-    ]
+    promised = promises(every, default, heaps)
+    table = [[what, aim, percent(value), "yes" if kept else "**NO**"] for what, aim, value, kept in promised]
     took = np.mean([each.seconds for each in (*every, *default, *heaps)]) * 1000
     return (
         f"# Clocks\n\n`{BY}`, on {machine()}.\n\n"
@@ -181,9 +179,9 @@ def page(every: Sequence[Judged], default: Sequence[Judged], heaps: Sequence[Jud
         + f"## The default traffic, five minutes\n\n{len(default)} cases with `--rate {DEFAULT}`.\n\n"
         + confusion(default)
         + f"\n\n### Named rightly, by growth\n\n{found_by_growth(default)}\n\n"
-        + f"## The same runs, in a collected heap\n\n{len(heaps)} cases: what is held, with garbage of two generations. What"
-        " was used is not kept if less was used later, and what has grown since the last major collection is not"
-        " asked about.\n\n"
+        + f"## The same runs, in a collected heap\n\n{len(heaps)} cases, with garbage of two generations. "
+        "What was used is not kept if less was used later; what grows long after the last major collection does not "
+        "count.\n\n"
         + confusion(heaps)
         + f"\n\n### Named rightly, by growth in a collected heap\n\n{found_by_growth(heaps)}\n\n"
         + f"CPU time of an answer: {took:.0f} ms.\n"
@@ -198,7 +196,7 @@ def main(cases: int, tuning: bool) -> None:
     seeds = TUNING if tuning else SEALED
     half = len(seeds) // 2
     other = seeds[half : half + cases]
-    work = [(seed, None, False) for seed in seeds[:cases]]
+    work: list[tuple[int, str | None, bool]] = [(seed, None, False) for seed in seeds[:cases]]
     work += [(seed, DEFAULT, is_collected) for is_collected in (False, True) for seed in other]
     with Pool() as pool:
         made = list(

@@ -3,7 +3,8 @@
 import json
 import math
 import random
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -338,17 +339,13 @@ def test_no_leak_is_found_where_what_is_live_is_flat(
 # --- what is kept at most -------------------------------------------------------------------------------------------
 
 
-def used(
-    *sizes: int, collections: Sequence[int], begins: Collection[int] = (), overlaps: bool = False
-) -> list[Reading]:
-    """Readings of these MiB, with the number of major collections so far."""
+def used(*sizes: int, collections: Sequence[int], begins: int = 0, overlaps: bool = False) -> list[Reading]:
+    """Readings of these MiB, with the number of major collections so far; of a new process from `begins` on."""
+    made = [Reading(runtime="nodejs", number=at, committed=99.0, used=size) for at, size in enumerate(sizes, 1)]
     return [
-        Reading(
-            runtime="nodejs", number=number, committed=99.0, used=size, collections=count, begins=number in begins,
-            overlaps=overlaps,
-        )
-        for number, (size, count) in enumerate(zip(sizes, collections, strict=True), 1)
-    ]  # fmt: skip
+        replace(each, collections=count, begins=each.number == begins, overlaps=overlaps)
+        for each, count in zip(made, collections, strict=True)
+    ]
 
 
 def kept(found: list[Reading]) -> dict[int, float]:
@@ -367,7 +364,7 @@ def test_what_grows_long_after_a_collection_may_be_garbage() -> None:
 
 
 def test_each_process_is_judged_by_its_own_collections() -> None:
-    found = used(10, 20, 30, 5, 6, 7, collections=[0, 0, 1, 0, 0, 0], begins=[4])
+    found = used(10, 20, 30, 5, 6, 7, collections=[0, 0, 1, 0, 0, 0], begins=4)
     assert kept(found) == {1: 10, 2: 20, 3: 30}
 
 

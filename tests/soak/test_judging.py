@@ -35,8 +35,8 @@ def judged(
     allowed: tuple[str, ...] = (),
     more: Callable[[int, float], dict[str, object]] = lambda count, held: {},
 ) -> Judged:
-    """Five minutes of mixed traffic, which environments share by chance. `more`: members of the lines, by invocation and
-    MiB that are held."""
+    """Five minutes of mixed traffic, which environments share by chance. `more`: members of the lines, by invocation
+    and MiB that are held."""
     random, tally = Random(7), Tally()
     tally.begin(0.0, BEGUN_MS)
     counts, pauses, last = [0] * environments, [0] * environments, [0.0] * environments
@@ -179,13 +179,7 @@ YOUNG_MIB = 16
 def collected(count: int, held: float, every: int = 50) -> dict[str, object]:
     """The line of a heap with a major collection every so often. Its garbage makes RSS as high as it gets."""
     used = held + count % 5 / 5 * YOUNG_MIB
-    heap = {
-        "runtime": "nodejs",
-        "used": used,
-        "committed": held + YOUNG_MIB,
-        "live": held,
-        "collections": count // every,
-    }
+    heap = {"runtime": "nodejs", "used": used, "committed": used, "live": held, "collections": count // every}
     return {"CurrentRSS": 120.0 + count % 29, "PeakRSS": 150.0, "processes": 1, "heap": heap}
 
 

@@ -185,8 +185,8 @@ def _is_new(before: Reading, after: Reading) -> bool:
 
 
 def kept_at_most(found: Sequence[Reading], name: str = "used") -> dict[int, float]:
-    """KiB that each reading may have kept, by its number: what was used is not kept if less was used later. Of a process
-    whose last major collection was in the earlier half, the readings after it are left out, and all of one that had
+    """KiB that each reading may have kept, by its number: what was used is not kept if less was used later. Readings
+    after the last major collection of a process are left out if that was in the earlier half, and all if there was
     none: what has grown since may be garbage."""
     held: dict[int, float] = {}
     for life in _lives(found):
