@@ -50,6 +50,26 @@ def test_a_reader_that_has_gone_ends_it_in_silence(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
+CTRL_C_AT_AN_IMPORT = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from importlib.metadata import entry_points
+(entry,) = entry_points(group="console_scripts", name="truemem")
+entry.load()()
+"""
+
+
+def test_ctrl_c_while_modules_are_imported_ends_it_in_silence() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CTRL_C_AT_AN_IMPORT], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 def test_an_error_of_its_own_is_no_broken_limit(tmp_path: Path) -> None:
     (tmp_path / "rich.py").write_text("raise RuntimeError('planted')")
     path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
