@@ -230,6 +230,10 @@ def test_memory_by_a_clock_that_is_not_told_apart() -> None:
     assert found.finding.title.startswith("Leak by a clock, of RSS: memory grows, but whether by ")
     assert "(--rate mixed)" in found.finding.title and found.finding.next == COMMANDS.mixed
 
+    already = judge(tally.environments, replace(COMMANDS, mixed=COMMANDS.longer))
+    assert already.finding.title.endswith(" cannot be told. A longer run would tell.")
+    assert already.finding.next == COMMANDS.longer
+
 
 @pytest.mark.parametrize("full", [lambda count, minutes: count / 800, lambda count, minutes: minutes / 2])
 def test_what_fills_slowly_is_no_leak_by_the_clock(full: Callable[[int, float], float]) -> None:

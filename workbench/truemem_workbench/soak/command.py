@@ -201,6 +201,7 @@ def _soak(
     was = read_baseline(baseline, target) if baseline else None
     payloads = read_payloads(event, events)
     load = _load(context, given)
+    is_mixed = not load and not given["like"] and given["rate"] in (None, RATE)
     traffic = load or _arrivals(given)
     limits = {member: given.pop(name) for name, member in LIMITS.items()}
     with steps() as progress:  # on the terminal before the imports, which take a while
@@ -227,11 +228,12 @@ def _soak(
     commands = commands_local(typed(context, "truemem check", only=ALIKE))
     again = typed(context, "truemem soak", but=ONCE)
     twice = f"{typed(context, 'truemem soak', but=(*ONCE, '--for'))} --for {2 * given['for_s']:.0f}s"
+    mixed = f"{typed(context, 'truemem soak', but=(*ONCE, *TRAFFIC))} --for {2 * given['for_s']:.0f}s"
     commands = replace(
         commands,
         again=again,
         longer=twice,
-        mixed=f"{typed(context, 'truemem soak', but=(*ONCE, *TRAFFIC))} --for {2 * given['for_s']:.0f}s",
+        mixed=twice if is_mixed else mixed,
         profile=again if plan.names_lines else f"{again} --lines",
         smaller_heap=f"{again} --env",
         size=commands.sweep,

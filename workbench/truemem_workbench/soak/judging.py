@@ -87,6 +87,8 @@ def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed:
     first = most_urgent([(finding, curves[name].invocations) for name, finding in found.items()])
     first = named(first, merged([profile for each in curves.values() for profile in each.profiles]), commands)
     grown = _grown(first, [(each.steps(), curves[each.id]) for each in known], allowed)
+    if commands.mixed == commands.longer:
+        grown = replace(grown, clock=_has_mixed(grown.clock))
     clock = grown.clock
     finding = _with_clock(first, grown, commands, allowed)
     busiest = max(known, key=lambda each: each.served)
@@ -152,6 +154,13 @@ def _grown(found: Finding, seen: Sequence[tuple[list[Step], Curves]], allowed: C
     if not clock.name and max(_span(steps) for steps, _ in seen) < LEAST_KIB:
         clock = replace(clock, grows=False)
     return _Grown(cause, RSS, clock)
+
+
+def _has_mixed(clock: Clock) -> Clock:
+    """Of a soak whose traffic is mixed already: only more of it can tell."""
+    if not clock.traffic:
+        return clock
+    return replace(clock, evidence=clock.evidence.replace(clock.traffic, LONGER), traffic=LONGER)
 
 
 def _span(steps: Sequence[Step]) -> float:
