@@ -174,6 +174,26 @@ def test_soak_is_driven_by_a_script(tmp_path: Path) -> None:
     assert [(limit.measured, limit.outcome) for limit in ran.limits] == [("3", "broken")]
 
 
+RAISES = """
+from locust import HttpUser, task
+
+class Raising(HttpUser):
+    calls = 0
+
+    @task
+    def fail(self):
+        Raising.calls += 1
+        if Raising.calls > 3:
+            self.environment.runner.quit()
+        raise KeyError("no such key")
+"""
+
+
+def test_what_a_task_raises_is_reported(tmp_path: Path) -> None:
+    script = written(tmp_path, RAISES)
+    assert f"a task of {script} raised KeyError: 'no such key'" in soaked(tmp_path, script).notices
+
+
 def test_soak_outlives_figures_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load.Locust, "stats", lambda *_: [].pop())
     ran = soaked(tmp_path, written(tmp_path, FINITE))

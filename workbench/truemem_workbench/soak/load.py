@@ -17,8 +17,8 @@ import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -71,6 +71,8 @@ class ClientStats:
     """The 50th, 95th and 99th. Empty if there was no request."""
     exit_code: int
     """Not 0: the script's own limits are not kept. Failed requests alone do not count in Locust."""
+    raised: str = ""
+    """What the script raised last, outside of requests; empty if nothing."""
 
 
 def arrived(answer: Answer, zero_s: float) -> Arrival:
@@ -99,8 +101,9 @@ class LoadProcess:
             process_group=0,  # a terminal's Ctrl-C must not reach it: `interrupt` does
         )
         self._interrupted = False
+        self._raised = ""
         assert self._process.stdout is not None
-        self._reader = threading.Thread(target=self._output.extend, args=[self._process.stdout], daemon=True)
+        self._reader = threading.Thread(target=self._read, args=[self._process.stdout], daemon=True)
         self._reader.start()
 
     def __enter__(self) -> LoadProcess:
@@ -126,13 +129,21 @@ class LoadProcess:
             self._process.wait(timeout_s)
         return self._process.returncode is not None
 
+    def _read(self, lines: Iterable[str]) -> None:
+        in_traceback = False
+        for line in lines:
+            self._output.append(line)
+            if in_traceback and not line.startswith(" "):
+                self._raised = line.strip()
+            in_traceback = line.startswith("Traceback ") or (in_traceback and line.startswith(" "))
+
     def stats(self) -> ClientStats | None:
         """What it has measured, after its end. None if it was interrupted too early. Else raises BadInput with its last
         line if it has written no statistics."""
         self._reader.join(END_S)
         code = self._process.returncode
         try:
-            return self._tool.stats(loads(read_text(self._stats)), code)
+            return replace(self._tool.stats(loads(read_text(self._stats)), code), raised=self._raised)
         except (OSError, LookupError, TypeError, ValueError):
             if self._interrupted:
                 return None

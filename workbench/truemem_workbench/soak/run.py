@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ..check.limits import LimitCheck
+from ..check.measurement import printable
 from ..check.target import Target
 from ..lines.line import parse_event
 from ..local import LocalLambda, Settings
@@ -166,6 +167,8 @@ def _load(script: LoadScript, local: LocalLambda, look: Callable[[], None], ran:
     times = ", ".join(f"p{percent} {ms:,.0f} ms" for percent, ms in stats.percentiles_ms.items())
     failed = counted(stats.failures, "failed request", "failed requests")
     ran.notices.append(f"{stats.tool} saw {counted(stats.requests, 'request')}, {failed}{', ' * bool(times)}{times}")
+    if stats.raised:
+        ran.notices.append(f"a task of {script.path} raised {printable(stats.raised)}")
     if stats.exit_code:
         sentence = f"{stats.tool} ended with code {stats.exit_code}: a limit of {script.path} is not kept."
         ran.limits = [LimitCheck("load", "exit code 0", str(stats.exit_code), "broken", sentence)]
