@@ -311,13 +311,14 @@ def test_of_many_environments_those_that_served_most_stay(tally: Tally) -> None:
     assert min(each.served for each in kept if each.ended) >= 3
 
 
-def test_an_ended_environment_keeps_fewer_lines(tally: Tally) -> None:
+@pytest.mark.parametrize(("reason", "most"), [("idle", MOST_LINES_ENDED + 1), ("stopped", 1000)])
+def test_an_environment_that_ends_early_keeps_fewer_lines(tally: Tally, reason: str, most: int) -> None:
     for number in range(1, 1001):
         tally.line(line(number), "a")
-    tally.change(ended())
+    tally.change(ended(reason))
 
     (each,) = tally.environments
-    assert len(each.lines) <= MOST_LINES_ENDED + 1
+    assert most / 2 < len(each.lines) <= most
     assert each.lines[-1].invocation == 1000
 
 

@@ -26,7 +26,9 @@ FIRST_WIDTH_S = 1.0
 MOST_LINES = 1024
 """Lines that are kept of an environment. When there are more, every second one goes."""
 MOST_LINES_ENDED = 256
-"""The same of one that has ended."""
+"""The same of one that has ended before the soak."""
+STOPPED = "stopped"
+"""Why those end that live at the end of the soak: all their lines are judged."""
 MOST_PINNED = 128
 """Lines of an environment that stay: the first one, and those with a kill or with new processes."""
 MOST_ENDED = 64
@@ -183,9 +185,9 @@ class KeptLines:
                 kept[place] = Kept(_text(line), step, is_pinned=False)
         return kept
 
-    def end(self) -> None:
-        """No more lines are expected."""
-        self.thin(MOST_LINES_ENDED)
+    def end(self, most: int) -> None:
+        """No more lines are expected: keep so many."""
+        self.thin(most)
         self.kept = self.all()
         self.latest = None
 
@@ -250,7 +252,7 @@ class EnvironmentTally:
 
     def end(self, reason: str, at_s: float) -> None:
         self.ended, self.ended_s = reason, at_s
-        self.kept_lines.end()
+        self.kept_lines.end(MOST_LINES if reason == STOPPED else MOST_LINES_ENDED)
 
 
 # --- the soak ---------------------------------------------------------------------------------------------------------
