@@ -21,7 +21,7 @@ from ..explain.run import explain
 from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Report, Settings
 from ..local.configuration.function import missing_module
-from ..local.configuration.layer import ALL_MEMBERS, SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
+from ..local.configuration.layer import SIDECAR, beside
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
 from ..support.untrusted_text import error_of
@@ -53,13 +53,6 @@ class Run:
         beside the sidecar; the measurement's memory is still the function's. Raises BadInput for one that cannot be."""
         self._target = target
         self._limits = limits or Limits()
-        launched = beside_sidecar(sidecar(), extensions)
-        attached = launched[SIDECAR]
-        function, environment = target.function, target.environment
-        order = f"extension:{LEAD_US}"
-        if exact and (started := in_exact_mode(function, environment, attached)):
-            function, environment = started
-            order = "together"  # what is measured does not depend on it, and nothing waits
         self._folder = tempfile.TemporaryDirectory(prefix="truemem-collect-")
         Path(self._folder.name).chmod(0o755)  # the function may run as another user
         self._asked = Path(self._folder.name) / "asked"
@@ -67,20 +60,13 @@ class Run:
         self.collected = 0
         """Number of the invocation after which garbage was collected first; 0 if it was not."""
         self._children = ""
-        self._is_probed = False
-        if probe:
-            probed = with_probe(function, environment, self._asked)
-            self._is_probed, function = probed is not function, probed
-        settings = Settings(
-            name=target.name,
-            memory_mib=target.memory_mib,
-            cpu=target.cpu,
-            timeout_s=target.timeout_s,
-            environment={**ALL_MEMBERS, **environment},
-            extensions=launched,
-            release=order,
+        made = beside(
+            target.function, target.settings(), exact=exact, probe=probe, collect=self._asked, folder=extensions
         )
-        self._local = LocalLambda(function, settings)
+        self._is_probed = made.is_probed
+        # in exact mode what is measured does not depend on the order, and nothing waits
+        order = "together" if made.is_exact else f"extension:{LEAD_US}"
+        self._local = LocalLambda(made.function, replace(made.settings, release=order))
         self._invocations: list[Invocation] = []
         self._begins: list[int] = []
         """Number of log lines at the beginning of each invocation."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..local import Function
+from ..local import Function, Settings
 from ..local.configuration.function import STARTED, WRAPPER, bootstrap_line
 from ..local.configuration.node_function import SUFFIXES, from_node_handler
 from ..support.bad_input import BadInput
@@ -48,6 +48,11 @@ class Target:
     """Line of the handler in that file, from 1."""
     notices: tuple[str, ...] = ()
     """The parts of its configuration that could not be used, as sentences."""
+
+    def settings(self, **more: Any) -> Settings:
+        """Its settings under the local Lambda, and more of them. Raises BadInput."""
+        own = {"name": self.name, "memory_mib": self.memory_mib, "cpu": self.cpu, "timeout_s": self.timeout_s}
+        return Settings(**{**own, "environment": self.environment, **more})
 
 
 Choose = Callable[[Function], tuple[Function, tuple[str, ...]]]

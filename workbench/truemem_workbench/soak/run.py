@@ -16,8 +16,8 @@ from ..check.limits import LimitCheck
 from ..check.measurement import printable
 from ..check.target import Target
 from ..lines.line import parse_event
-from ..local import LocalLambda, Settings
-from ..local.configuration.layer import ALL_MEMBERS, SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
+from ..local import LocalLambda
+from ..local.configuration.layer import SIDECAR, beside
 from ..local.lifecycle.journal import EnvironmentChange, LogLine
 from ..local.scaling import Answer, Scaling
 from ..local.session import Stopped
@@ -219,24 +219,11 @@ def _local(
     on_environment: Callable[[EnvironmentChange], None],
     on_answer: Callable[[Answer], None],
 ) -> LocalLambda:
-    launched = beside_sidecar(sidecar(), None)
-    function, environment = target.function, dict(target.environment)
-    if started := in_exact_mode(function, environment, launched[SIDECAR]):
-        function, environment = started[0], dict(started[1])
-    probed = with_probe(function, environment) if plan.is_probed else function
-    if plan.names_lines:
-        if probed is function:
-            raise BadInput("--lines: the probe cannot be loaded, it is for Python and Node.js. Leave it out")
-        environment = {LINES: "on", **environment}
-    settings = Settings(
-        name=target.name,
-        memory_mib=target.memory_mib,
-        cpu=target.cpu,
-        timeout_s=target.timeout_s,
-        environment={**ALL_MEMBERS, **environment},
-        extensions=launched,
-        managed_instances=plan.managed_instances,
-    )
+    environment = {LINES: "on", **target.environment} if plan.names_lines else target.environment
+    settings = target.settings(environment=environment, managed_instances=plan.managed_instances)
+    made = beside(target.function, settings, probe=plan.is_probed)
+    if plan.names_lines and not made.is_probed:
+        raise BadInput("--lines: the probe cannot be loaded, it is for Python and Node.js. Leave it out")
     return LocalLambda(
-        probed, settings, on_log, scaling=plan.scaling, on_environment=on_environment, on_answer=on_answer
+        made.function, made.settings, on_log, scaling=plan.scaling, on_environment=on_environment, on_answer=on_answer
     )

@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import truemem
 
 from .function import WRAPPER, Function
 from .node_function import is_node
-from .settings import extensions_of
+from .settings import Settings, extensions_of
 
 SIDECAR = "truemem"  # name under which the sidecar registers
 ALL_MEMBERS = {"TRUEMEM_RESOURCES": "always", "TRUEMEM_DETAIL": "always"}
@@ -51,6 +52,36 @@ def in_exact_mode(
     if function.runtime is None:
         return function.behind(program), environment
     return function, {**environment, WRAPPER: str(program)}
+
+
+class Measured(NamedTuple):
+    """A function beside the sidecar."""
+
+    function: Function
+    settings: Settings
+    is_exact: bool
+    is_probed: bool
+
+
+def beside(
+    function: Function,
+    settings: Settings,
+    *,
+    exact: bool = True,
+    probe: bool = True,
+    collect: Path | None = None,
+    folder: Path | None = None,
+) -> Measured:
+    """Put the sidecar, and all executables of the folder, beside the function; exact mode and the probe where they are
+    possible. `collect`: see `with_probe`. Raises BadInput."""
+    launched = beside_sidecar(sidecar(), folder)
+    environment = settings.environment
+    started = in_exact_mode(function, environment, launched[SIDECAR]) if exact else None
+    function, environment = started or (function, environment)
+    probed = with_probe(function, environment, collect) if probe else function
+    environment = {**ALL_MEMBERS, **environment}
+    settings = replace(settings, environment=environment, extensions=launched)
+    return Measured(probed, settings, started is not None, probed is not function)
 
 
 WHEEL = Path(__file__).parents[2] / "demo" / "layer"
