@@ -2,7 +2,6 @@
 
 import os
 import pty
-import re
 import shutil
 import subprocess
 import sys
@@ -10,11 +9,14 @@ import sysconfig
 import venv
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from tests.account.conftest import account
+from tests.install.dependencies import PLAIN, with_their_own
 from tests.report.conftest import aws, aws_endpoint
 
 __all__ = ["account", "aws", "aws_endpoint"]
@@ -31,12 +33,6 @@ SOURCES = (
     "README.md",
     "LICENSE",
 )
-OURS = ("__editable__", "truemem")
-"""How the names begin that the checkout itself has in site-packages."""
-AWS = ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "six", "urllib3")
-BARE = (*AWS, "click", "markdown_it", "mdurl", "pygments", "rich")
-"""What `pip install truemem` brings."""
-PYTEST = ("_pytest", "iniconfig", "packaging", "pluggy", "py", "pytest")
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
@@ -100,16 +96,19 @@ def wheel(zips: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Installed]:
-    """Make an environment with the wheel, and links to the packages that are wanted and installed here."""
+    """Make an environment with the wheel, and links to the distributions that are wanted and installed here."""
 
     def make(*, only: Collection[str] | None = None, folder: Path | None = None) -> Installed:
         folder = folder or tmp_path_factory.mktemp("installed")
         venv.create(folder, symlinks=True)
         packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
-        for entry in Path(sysconfig.get_path("purelib")).iterdir():
-            name = re.split("[-.]", entry.name)[0]  # of a package, a module, or a .dist-info folder
-            if (only is None or name in only) and not name.startswith(OURS):
-                (packages / entry.name).symlink_to(entry)
+        here = Path(sysconfig.get_path("purelib"))
+        for each in distributions(path=[str(here)]):
+            name = canonicalize_name(each.name)
+            if (only is None or name in only) and name != "truemem":
+                for entry in {path.parts[0] for path in each.files or ()} - {"..", "__pycache__"}:
+                    if not (packages / entry).is_symlink():  # a namespace: of several
+                        (packages / entry).symlink_to(here / entry)
         subprocess.run(
             [*PIP, "--python", folder / "bin" / "python", "install", "--no-deps", "--no-index", wheel], check=True
         )
@@ -126,5 +125,5 @@ def complete(install: Callable[..., Installed]) -> Installed:
 
 @pytest.fixture(scope="session")
 def bare(install: Callable[..., Installed]) -> Installed:
-    """Without any extra, but with a user's own pytest."""
-    return install(only=(*BARE, *PYTEST))
+    """With what `pip install truemem` brings, and a user's own pytest."""
+    return install(only=with_their_own({*PLAIN, "pytest"}))

@@ -33,13 +33,17 @@ def environment(version: str, folder: Path) -> Installed:
 
 
 def works(truemem: Installed, folder: Path) -> None:
-    """The command starts, brings the layer, reads a log, and gets as far as AWS's address."""
+    """The command starts, brings the layer, reads a log, runs a function, and gets as far as AWS's address."""
     folder.mkdir()
     log(folder, life())
+    (folder / "app.py").write_text("def handler(event, context): return event")
     assert truemem("truemem", "--version", cwd=folder).stdout.startswith("truemem ")
     assert truemem("truemem", "layer-files", "opt", cwd=folder).stdout.startswith("COPY opt/ /opt/\n")
     assert os.access(folder / "opt" / "extensions" / "truemem", os.X_OK)
     assert "200 lines of the sidecar" in truemem("truemem", "doctor", "log.txt", cwd=folder).stdout
+    for typed in (("report", "log.txt"), ("page", "log.txt"), ("explain", "app.py:handler", "--output", "growth.html")):
+        done = truemem("truemem", *typed, cwd=folder)
+        assert done.returncode == 0, done.stderr
     nowhere = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
     done = truemem("truemem", "publish", "--regions", "eu-west-1", cwd=folder, **nowhere)
     assert done.returncode == 2
@@ -64,3 +68,14 @@ def test_pipx_installs_it(wheel: Path, tmp_path: Path) -> None:
     done = tools("pipx", "install", wheel, cwd=tmp_path, **places)
     assert done.returncode == 0, done.stderr
     works(Installed(tmp_path / "home"), tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("runner", [("pipx", "run", "--spec"), ("uvx", "--from")])
+def test_it_runs_without_an_installation(wheel: Path, tmp_path: Path, runner: tuple[str, ...]) -> None:
+    tools = environment("3.11", tmp_path / "venv")
+    tools("pip", "install", "--quiet", "uv" if runner[0] == "uvx" else "pipx", cwd=tmp_path)
+    places = {"PIPX_HOME": str(tmp_path / "pipx"), "UV_CACHE_DIR": str(tmp_path / "uv")}
+    log(tmp_path, life())
+    done = tools(*runner, wheel, "truemem", "report", "log.txt", cwd=tmp_path, **places)
+    assert done.returncode == 0, done.stderr
+    assert "undecided" in done.stdout

@@ -8,12 +8,12 @@ import sys
 import click
 import pytest
 from truemem_workbench.cli.__main__ import COMMANDS, cli
-from truemem_workbench.support.bad_input import MODULES
 
+from tests.install.dependencies import imported
 from tests.install.test_first_contact import TYPED
 
 NAMES = ["local run", *(name for name in COMMANDS if name != "local")]
-SLOW = {"boto3", "botocore", "multiprocessing", "rich", *(module for modules in MODULES.values() for module in modules)}
+SLOW = {"multiprocessing", *imported()} - {"click"}
 """Packages that take longer to import than all of `truemem --help` may take."""
 LOADED = """
 import sys
@@ -43,10 +43,10 @@ def run(*typed: str, **variables: str) -> tuple[str, set[str]]:
 
 
 def test_help_imports_no_package_that_is_slow() -> None:
-    shown, imported = run("", "--version", *(f"{name} --help" for name in NAMES))
+    shown, loaded = run("", "--version", *(f"{name} --help" for name in NAMES))
     assert shown.count("Usage: truemem") == 1 + len(NAMES)
-    assert "click" in imported
-    assert not imported & SLOW
+    assert "click" in loaded
+    assert not loaded & SLOW
 
 
 def test_bare_it_prints_its_help() -> None:
@@ -57,9 +57,9 @@ def test_bare_it_prints_its_help() -> None:
 def test_completion_imports_nothing_slow() -> None:
     for typed, expected in [("truemem re", ["report"]), ("truemem report --fun", ["--function"])]:
         words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
-        out, imported = run(_TRUEMEM_COMPLETE="bash_complete", **words)
+        out, loaded = run(_TRUEMEM_COMPLETE="bash_complete", **words)
         assert out.split() == [f"plain,{each}" for each in expected]
-        assert not imported & SLOW
+        assert not loaded & SLOW
 
 
 @pytest.mark.parametrize("typed", TYPED)

@@ -45,8 +45,8 @@ def test_it_has_what_a_user_runs_and_nothing_for_our_own_tests(wheel: Path) -> N
     assert not [name for name in names if "testing" in name]
 
 
-def test_a_function_is_run_and_measured_in_exact_mode(complete: Installed, folder: Path) -> None:
-    done = complete(
+def test_a_function_is_run_and_measured_in_exact_mode(bare: Installed, folder: Path) -> None:
+    done = bare(
         "truemem", "local", "run", "app.py:handler", "--event", "{}", "--invocations", "2", "--json", cwd=folder
     )
     assert done.returncode == 0, done.stderr
@@ -57,18 +57,18 @@ def test_a_function_is_run_and_measured_in_exact_mode(complete: Installed, folde
     assert records[0]["heap"]["inUse"] > 0  # the wheel has the probe's files
 
 
-def test_a_log_becomes_a_report_and_a_page(complete: Installed, folder: Path) -> None:
+def test_a_log_becomes_a_report_and_a_page(bare: Installed, folder: Path) -> None:
     log(folder, life(grows=2.0))
-    reported = complete("truemem", "report", "log.txt", "--json", cwd=folder)
+    reported = bare("truemem", "report", "log.txt", "--json", cwd=folder)
     assert [each["causes"] for each in json.loads(reported.stdout)["functions"]] == [{"leak": 1}]
-    drawn = complete("truemem", "page", "log.txt", cwd=folder)
+    drawn = bare("truemem", "page", "log.txt", cwd=folder)
     assert drawn.returncode == 0, drawn.stderr
     assert "class Chart" in (folder / "page.html").read_text()
 
 
 @pytest.mark.nightly  # the plugin of the checkout is tested in tests/check
-def test_the_plugin_keeps_limits_in_another_project(complete: Installed, folder: Path) -> None:
-    done = complete("python", "-m", "pytest", "-p", "no:cacheprovider", cwd=folder)
+def test_the_plugin_keeps_limits_in_another_project(bare: Installed, folder: Path) -> None:
+    done = bare("python", "-m", "pytest", "-p", "no:cacheprovider", cwd=folder)
     assert "1 failed, 1 passed" in done.stdout, done.stdout
     assert "max-peak" in done.stdout
 

@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from ..analysis.finding import commands_local
-from ..support.bad_input import need
 from ..support.exit_codes import exit_with
 from ..support.options import check_outputs, output_option, typed
 from ..support.terminal import console
@@ -67,8 +66,6 @@ def _explain(
 
     check_outputs(outputs, *ENDINGS)
     for path in outputs:
-        if path.suffix.lower() == ".html":
-            need("explain")
         try_place(path, f"--output FOLDER/{path.name}")
     payloads = read_payloads(event, events)
     plan = Plan(invocations=invocations, most=invocations)

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..explain.explanation import Explanation
-from ..support.bad_input import BadInput, need
+from ..support.bad_input import BadInput
 from ..support.terminal import console, fitted, notify
 from ..support.untrusted_text import markdown, visible
 from . import baseline as baselines
@@ -238,10 +238,6 @@ class Outputs:
 
     def try_them(self) -> None:
         """Raise BadInput for a place that cannot be written to."""
-        if any(path.suffix.lower() == ".png" for path in self.files):
-            need("page")
-        if any(path.suffix.lower() == ".html" for path in self.files):
-            need("explain")
         for path, fix in (
             *((path, f"--output FOLDER/{path.name}") for path in self.files),
             (self.baseline, "--write-baseline PATH/memory.json"),

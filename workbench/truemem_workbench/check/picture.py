@@ -19,7 +19,7 @@ LIMIT_SHOWN = 0.5  # a limit is drawn only if the curve reaches this share of it
 
 def draw_curve(result: Result, limits: Limits, path: Path) -> None:
     """Draw peak, current and duration of every invocation, the warm-up, and limits that are near. Raises BadInput."""
-    import matplotlib as mpl  # a second, and an extra of its own
+    import matplotlib as mpl  # it takes a second
     from matplotlib.figure import Figure
 
     measured = result.measurement

@@ -97,12 +97,6 @@ def _marker(item: pytest.Item) -> MemoryMarker:
     example = '@pytest.mark.memory(handler="app.py:handler")'
     if marker is None:
         _refuse(f"which function? Try {example}")
-    from ..support.bad_input import BadInput, need
-
-    try:
-        need("check")
-    except BadInput as problem:  # without the extra the marker's own words cannot be imported
-        raise pytest.fail.Exception(f"truemem: {problem}", pytrace=False) from None
     from .marker import MemoryMarker
 
     try:

@@ -13,16 +13,16 @@ from .lazy_group import Lazy, LazyGroup
 PACKAGE = "truemem_workbench"
 COMMANDS = {
     "local": Lazy(f"{PACKAGE}.cli.local_run:local", "A Lambda on this machine: truemem local run."),
-    "check": Lazy(f"{PACKAGE}.check.command:check", "A gate for CI: fail if a function's memory grows.", "check"),
-    "explain": Lazy(f"{PACKAGE}.check.explain_command:explain", "Which lines of a function hold what grows.", "check"),
-    "size": Lazy(f"{PACKAGE}.size.command:size", "Which memory size: duration, cost and peak of each.", "check"),
-    "soak": Lazy(f"{PACKAGE}.soak.command:soak", "Traffic for minutes or hours: memory, latency, errors.", "check"),
+    "check": Lazy(f"{PACKAGE}.check.command:check", "A gate for CI: fail if a function's memory grows."),
+    "explain": Lazy(f"{PACKAGE}.check.explain_command:explain", "Which lines of a function hold what grows."),
+    "size": Lazy(f"{PACKAGE}.size.command:size", "Which memory size: duration, cost and peak of each."),
+    "soak": Lazy(f"{PACKAGE}.soak.command:soak", "Traffic for minutes or hours: memory, latency, errors."),
     "events": Lazy(f"{PACKAGE}.check.events:events", "The events that a function has logged, for check."),
-    "report": Lazy(f"{PACKAGE}.report.command:report", "What to act on: memory by function and environment.", "report"),
+    "report": Lazy(f"{PACKAGE}.report.command:report", "What to act on: memory by function and environment."),
     "lines": Lazy(
         f"{PACKAGE}.report.lines_command:lines", "The lines of code that keep memory, as profiled in Lambda."
     ),
-    "page": Lazy(f"{PACKAGE}.page.command:page", "Memory of each invocation as an HTML page, or as a PNG.", "page"),
+    "page": Lazy(f"{PACKAGE}.page.command:page", "Memory of each invocation as an HTML page, or as a PNG."),
     "metrics": Lazy(f"{PACKAGE}.aws.metrics:metrics", "The function's memory metrics in CloudWatch over time."),
     "dashboard": Lazy(f"{PACKAGE}.dashboard.command:dashboard", "Dashboard and alarms for your functions."),
     "doctor": Lazy(f"{PACKAGE}.cli.doctor:doctor", "Does the sidecar work there, and if not, what to do."),
@@ -30,7 +30,7 @@ COMMANDS = {
     "detach": Lazy(f"{PACKAGE}.attach.command:detach", "Take it off, and restore what was there."),
     "publish": Lazy(f"{PACKAGE}.publish.command:publish", "The layer in your regions, where its content is not there."),
     "layer-files": Lazy(f"{PACKAGE}.publish.layer_files:layer_files", "The layer's files, for a container image."),
-    "demo": Lazy(f"{PACKAGE}.demo.command:demo", "Replay an incident: a table, a verdict, a picture.", "demo"),
+    "demo": Lazy(f"{PACKAGE}.demo.command:demo", "Replay an incident: a table, a verdict, a picture."),
 }
 
 

@@ -144,14 +144,14 @@ def _of_first(name: str, event: str | None, wait_s: float) -> Iterator[Diagnosis
 
 def _of_log(where: Source) -> Iterator[Diagnosis]:
     from ..lines.log_files import events, on_disk, size_of
+    from ..page.environments import Gathered
 
     with tempfile.TemporaryDirectory(prefix="truemem-doctor-") as folder:
         paths = [on_disk(path, Path(folder)) for path in where.paths(Path(folder), "filter")]
         for path in paths:
             size_of(path)  # refuses what is no file
-        gathered = _gathered()
-        also = gathered.add if gathered is not None else _ignore
-        log = read_log((event for path in paths for event in events(path)), wants=where.wants, also=also)
+        gathered = Gathered()
+        log = read_log((event for path in paths for event in events(path)), wants=where.wants, also=gathered.add)
     yield from diagnose_log(log, "Invoke the function twice, and take its whole log.")
     yield from of_memory(gathered)
 
@@ -159,6 +159,7 @@ def _of_log(where: Source) -> Iterator[Diagnosis]:
 def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
     """Look at the log first: what it proves, the configuration is not blamed for."""
     from ..aws.clients import client, configuration_of, log_group_in, log_group_named, refused
+    from ..page.environments import Gathered
 
     with refused(f"function {name}", "lambda:GetFunctionConfiguration"):
         configuration = configuration_of(name)
@@ -166,7 +167,7 @@ def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
     with refused(f"log group {group}", "logs:DescribeLogGroups"):
         found = log_group_named(client("logs"), group)
     log_class = (found or {}).get("logGroupClass") or "STANDARD"
-    gathered = _gathered()
+    gathered = Gathered()
     read = None if found is None else _log_of(group, log_class, int(begin_ms), gathered)
     log = read or Log()
     yield from diagnose_configuration(configuration, log)
@@ -185,13 +186,12 @@ def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
         yield from of_memory(gathered)
 
 
-def _log_of(group: str, log_class: str, begin_ms: int, gathered: Gathered | None) -> Log | None:
+def _log_of(group: str, log_class: str, begin_ms: int, gathered: Gathered) -> Log | None:
     """What the log has since then; None if the group's class does not permit to read it so."""
     from ..aws.cloudwatch import recent
 
-    also = gathered.add if gathered is not None else _ignore
     try:
-        return read_log(recent(group, begin_ms, int(time.time() * 1000)), also=also)
+        return read_log(recent(group, begin_ms, int(time.time() * 1000)), also=gathered.add)
     except BadInput:
         if log_class == "STANDARD":
             raise
@@ -236,23 +236,8 @@ def of_lines(configuration: Mapping[str, Any], log: Log) -> Iterator[Diagnosis]:
         yield Diagnosis("ok", text, f"truemem lines {name}", evidence)
 
 
-def _gathered() -> Gathered | None:
-    """Gathers the lines for the finding; None if what judges them is not installed (truemem[report])."""
-    try:
-        from ..page.environments import Gathered
-    except ImportError:
-        return None
-    return Gathered()
-
-
-def _ignore(_: Line) -> None:
-    """A line that is not gathered."""
-
-
-def of_memory(gathered: Gathered | None) -> Iterator[Diagnosis]:
+def of_memory(gathered: Gathered) -> Iterator[Diagnosis]:
     """The finding on each function's memory."""
-    if gathered is None:
-        return
     functions: dict[str, list[tuple[Finding, int]]] = {}
     for environment in gathered.environments():
         functions.setdefault(environment.function, []).append((environment.finding, len(environment)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
 
-from ..support.bad_input import BadInput, need
+from ..support.bad_input import BadInput
 from ..support.terminal import notify
 
 
@@ -17,8 +17,6 @@ class Lazy(NamedTuple):
     """`package.module:name` of a click command."""
     short_help: str
     """One sentence for the list of commands."""
-    extra: str | None = None
-    """Extra without which the command can do nothing but print its help."""
 
 
 class LazyGroup(click.Group):
@@ -39,15 +37,6 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(module), name)
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        ctx.invoked_subcommand = args[0]
-        lazy = self._lazy.get(args[0])
-        if lazy is not None and lazy.extra and not ctx.resilient_parsing and not _asks_for_help(args):
-            need(lazy.extra)
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, lazy.short_help) for name, lazy in self._lazy.items()])
@@ -61,8 +50,3 @@ class LazyGroup(click.Group):
         if ctx.invoked_subcommand is None:
             click.echo(ctx.get_help())
         return result
-
-
-def _asks_for_help(args: Sequence[str]) -> bool:
-    options = args[: args.index("--")] if "--" in args else args
-    return not {"-h", "--help"}.isdisjoint(options)

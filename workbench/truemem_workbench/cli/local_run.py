@@ -18,7 +18,7 @@ from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, 
 from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler, is_node
 from ..local.configuration.settings import Settings
 from ..local.scenarios import BYSTANDER, SCENARIOS
-from ..support.bad_input import BadInput, need
+from ..support.bad_input import BadInput
 from ..support.options import check_outputs, output_option, typed
 from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MANAGED_TIMEOUT_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import notify
@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # aiohttp is for the run itself, not for every `truemem local
     from ..local.scaling import Scaling
     from ..local.session import Invocation, LocalLambda
 
-COMMANDS = {"run": Lazy("truemem_workbench.cli.local_run:run", "Run a function, as Lambda does.", "local")}
+COMMANDS = {"run": Lazy("truemem_workbench.cli.local_run:run", "Run a function, as Lambda does.")}
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS)
@@ -338,8 +338,6 @@ def _check_outputs(paths: Sequence[Path], *, finite: bool, measured: bool) -> No
     if paths and not measured:
         raise BadInput(f"--output {paths[0]}: without the sidecar nothing is measured. Leave --no-sidecar out")
     check_outputs(paths, *ENDINGS)
-    if paths:
-        need("page")
     for path in paths:
         try_place(path, f"--output PATH/memory{path.suffix.lower()}")
 

@@ -15,7 +15,6 @@ from ..analysis.curves import Failed, curves_of
 from ..analysis.finding import Commands, Finding, unmeasured
 from ..lines.line import Line, parse_event
 from ..local import Invocation, Report
-from ..support.bad_input import BadInput, need
 from ..support.terminal import counted, mib, whole
 
 if TYPE_CHECKING:
@@ -204,10 +203,6 @@ def _findings(lines: Mapping[str, Sequence[Line]], rows: Sequence[Row], commands
 def _on_size(printed: Sequence[str], finding: Finding, commands: Commands) -> list[str]:
     """The sentences of `truemem report` on the size."""
     if finding.grows or finding.cause in ("failing", "undecided"):
-        return []
-    try:
-        need("report")
-    except BadInput:  # `truemem[local]` runs functions without it
         return []
     from ..analysis.sizing import HEADROOM, of_memory
     from ..report.collect import collect  # scipy and duckdb take most of a second

@@ -17,7 +17,7 @@ import click
 from ..analysis.growth_lines import Growth, MergedLine, merged
 from ..aws.cloudwatch import Source, is_function, source, source_options_with, way_option
 from ..lines.growth import MEMBER, GrowthProfile, profile_in
-from ..support.bad_input import BadInput, need
+from ..support.bad_input import BadInput
 from ..support.options import check_outputs, chosen, format_options, output_option
 from ..support.terminal import counted, fitted, output, progress, some, table
 from ..support.untrusted_text import visible
@@ -109,8 +109,6 @@ def lines(
     """
     form = chosen(form, as_json)
     check_outputs(outputs, ".html", ".json")
-    if any(path.suffix.lower() == ".html" for path in outputs):
-        need("explain")
     if len(files) == 1 and not (function_name or log_group) and is_function(files[0]):
         function_name, files = str(files[0]), ()
     where = source(files, function_name, log_group, since or (None if files else SINCE))

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from ..analysis.finding import commands_deployed, commands_local
 from ..attach.session import session_options
 from ..check.command import environment_options, event_options, read_payloads, resolved_here
-from ..support.bad_input import BadInput, need
+from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, option_group, output_option, typed
 from ..support.platform_facts import ARCHITECTURES, LEAST_MIB, MOST_MIB
@@ -238,8 +238,6 @@ def _check_places(outputs: Sequence[Path]) -> None:
 
     check_outputs(outputs, *ENDINGS)
     for path in outputs:
-        if path.suffix.lower() == ".png":
-            need("page")
         try_place(path, f"--output FOLDER/{path.name}")
 
 

@@ -1,4 +1,4 @@
-"""The error for input that cannot be used, or for a missing package of an extra (`pip install 'truemem[report]'`)."""
+"""The error for input that cannot be used, or for a missing package of an extra (`pip install 'truemem[spark]'`)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,8 @@ class BadInput(Exception):
     """Input that cannot be used. The message is one line: what was asked, what is there, what to type."""
 
 
-_LOCAL = ("aiohttp", "awslambdaric", "jsonschema", "psutil")
-_PAGE = ("matplotlib", "numpy", "scipy")
-MODULES = {
-    "check": (*_LOCAL, "numpy", "scipy", "yaml"),
-    "demo": (*_LOCAL, *_PAGE, "aws_lambda_powertools", "onnxruntime"),
-    "explain": ("memray", "plotly"),
-    "local": _LOCAL,
-    "locust": ("locust",),
-    "page": _PAGE,
-    "report": ("duckdb", "numpy", "scipy"),
-    "spark": ("duckdb", "numpy", "pyspark", "scipy"),
-}
-"""What each extra installs, by the names that are imported. pyproject.toml has the names that are installed."""
+MODULES = {"demo": ("aws_lambda_powertools", "onnxruntime"), "locust": ("locust",), "spark": ("pyspark",)}
+"""What each extra must bring, by the names that are imported."""
 
 
 def need(extra: str) -> None:

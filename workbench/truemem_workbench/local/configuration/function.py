@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ...support import client_start
-from ...support.bad_input import BadInput, need
+from ...support.bad_input import BadInput
 from ...support.platform_facts import Language, version
 
 OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
@@ -128,7 +128,6 @@ class Function:
             if not module.has(handler):
                 guess = module.guess(handler)
                 raise BadInput(f"no function `{handler}` in {name} (found: {module.found}). Try {name}:{guess}")
-        need("local")
         client = importlib.util.find_spec("awslambdaric")
         assert client is not None
         assert client.origin is not None

@@ -1,0 +1,56 @@
+"""What pyproject.toml says that a wheel needs, and what its code imports."""
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OURS = ("truemem", "truemem_workbench")
+
+
+def named(requirements: Iterable[str]) -> set[str]:
+    """The names of the distributions that are required on this machine, without any extra."""
+    parsed = [Requirement(each) for each in requirements]
+    return {canonicalize_name(each.name) for each in parsed if not each.marker or each.marker.evaluate({"extra": ""})}
+
+
+def with_their_own(names: Iterable[str]) -> set[str]:
+    """These distributions, and all that pip would install with them. They must be installed here."""
+    found: set[str] = set()
+    due = [*names]
+    while due:
+        if (name := due.pop()) not in found:
+            found.add(name)
+            due += named(distribution(name).requires or ())
+    return found
+
+
+PLAIN = named(PROJECT["dependencies"])
+"""What `pip install truemem` asks for."""
+EXTRAS = {extra: named(PROJECT["optional-dependencies"][extra]) for extra in ("demo", "locust", "memray", "spark")}
+
+
+def imported() -> set[str]:
+    """Packages of others that some module of the wheel imports when it runs, late imports included."""
+    found: set[str] = set()
+    for folder in ("extension", "workbench"):
+        for path in (ROOT / folder).rglob("*.py"):
+            found.update(_imports(ast.parse(path.read_text())))
+    return found - {*sys.stdlib_module_names, *OURS}
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (each.name.partition(".")[0] for each in node.names)
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        yield str(node.module).partition(".")[0]
+    only_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    for child in node.orelse if isinstance(node, ast.If) and only_types else ast.iter_child_nodes(node):
+        yield from _imports(child)
