@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs deletable faults fuzz clocks fleet pyspark spark quick test nightly lint types pytest layer wheel cdk executable bench models gate line-table dashboards verified lock clean
+.PHONY: help setup demo docs deletable faults fuzz clocks fleet pyspark spark quick test nightly lint types pytest layer wheel release cdk executable bench models gate line-table dashboards verified lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, 
 wheel: layer ## Build dist/truemem-VERSION-py3-none-any.whl with the layer inside, to install on other machines
 	@rm -rf build/lib dist/truemem-*.whl
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+release: layer ## Build dist/release/: wheel, layers, bills of materials, SHA256SUMS, notes; twice the same bits
+	@$(BIN)/python -m deploy.release $(if $(TAG),--tag $(TAG))
 
 cdk: ## Build dist/cdk/: the CDK construct for npm, and as a wheel (Node.js is needed)
 	@cd infrastructure/cdk && npm ci --no-audit --no-fund && npm run build && npm run package

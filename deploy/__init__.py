@@ -1,1 +1,2 @@
-"""What `sam build` and containers need beside template.yaml; and what a checkout writes: tables of docs, dashboards."""
+"""What `sam build` and containers need beside template.yaml; and what a checkout writes: tables of docs,
+dashboards, a release."""

@@ -12,6 +12,9 @@ RELEASE = f"https://www.python.org/ftp/python/{PYTHON}/Python-{PYTHON}.tar.xz"
 DEBIAN_POOL = f"pool/main/p/python3.13/python3.13_{PYTHON}.orig.tar.xz"
 """The same file in Debian's archive, below any of its mirrors."""
 
+MUSL = "1.2.5"
+"""Version of the C library that the pinned compiler links in."""
+
 SOURCE_DATE_EPOCH = "1749600000"
 """Date of all files in the build: CPython 3.13.5's release day."""
 

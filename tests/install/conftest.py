@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
+from deploy.materials import requirements_of
 from tests.account.conftest import account
-from tests.install.dependencies import PLAIN, with_their_own
+from tests.install.dependencies import PLAIN
 from tests.report.conftest import aws, aws_endpoint
 
 __all__ = ["account", "aws", "aws_endpoint"]
@@ -126,4 +127,4 @@ def complete(install: Callable[..., Installed]) -> Installed:
 @pytest.fixture(scope="session")
 def bare(install: Callable[..., Installed]) -> Installed:
     """With what `pip install truemem` brings, and a user's own pytest."""
-    return install(only=with_their_own({*PLAIN, "pytest"}))
+    return install(only=requirements_of({*PLAIN, "pytest"}))

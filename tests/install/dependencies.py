@@ -3,33 +3,14 @@
 import ast
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
-from importlib.metadata import distribution
+from collections.abc import Iterator
 from pathlib import Path
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from deploy.materials import named
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS = ("truemem", "truemem_workbench")
-
-
-def named(requirements: Iterable[str]) -> set[str]:
-    """The names of the distributions that are required on this machine, without any extra."""
-    parsed = [Requirement(each) for each in requirements]
-    return {canonicalize_name(each.name) for each in parsed if not each.marker or each.marker.evaluate({"extra": ""})}
-
-
-def with_their_own(names: Iterable[str]) -> set[str]:
-    """These distributions, and all that pip would install with them. They must be installed here."""
-    found: set[str] = set()
-    due = [*names]
-    while due:
-        if (name := due.pop()) not in found:
-            found.add(name)
-            due += named(distribution(name).requires or ())
-    return found
 
 
 PLAIN = named(PROJECT["dependencies"])

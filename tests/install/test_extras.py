@@ -6,8 +6,9 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 from truemem_workbench.support.bad_input import MODULES
 
+from deploy.materials import requirements_of
 from tests.install.conftest import Installed
-from tests.install.dependencies import EXTRAS, PLAIN, PROJECT, imported, with_their_own
+from tests.install.dependencies import EXTRAS, PLAIN, PROJECT, imported
 
 BEFORE_IT = {"pytest"}
 """What has loaded us, if it is there."""
@@ -22,7 +23,7 @@ def distributions() -> dict[str, str]:
 def test_dependencies_cover_every_import() -> None:
     of = distributions()
     needed = {of[package] for package in imported()} - BEFORE_IT
-    assert needed - EXTRAS["memray"] - EXTRAS["spark"] <= with_their_own(PLAIN)
+    assert needed - EXTRAS["memray"] - EXTRAS["spark"] <= set(requirements_of(PLAIN))
     assert needed >= PLAIN
 
 

@@ -1,0 +1,171 @@
+"""Bills of materials (CycloneDX 1.6) of the layer's zips and of the wheel. The same input gives the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import distribution, metadata
+from pathlib import Path
+from typing import cast
+
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, XsUri
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import License
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from truemem import VERSION
+
+from layer.pins import MUSL, PYTHON, RELEASE, SOURCE_SHA256
+from layer.toolchain import LOCK
+
+LICENCE = "Apache-2.0"
+SHORT = 60
+"""Longest licence in a package's metadata that is a name, and not the whole text."""
+
+
+def named(requirements: Iterable[str]) -> set[str]:
+    """The distributions that are required on this machine, without any extra."""
+    parsed = [Requirement(each) for each in requirements]
+    return {canonicalize_name(each.name) for each in parsed if not each.marker or each.marker.evaluate({"extra": ""})}
+
+
+def requirements_of(names: Iterable[str]) -> dict[str, set[str]]:
+    """For each of these distributions, and each that pip would install with them: what it requires itself.
+
+    They must be installed here, as they are in `.venv`: from requirements.lock.
+    """
+    found: dict[str, set[str]] = {}
+    due = [*names]
+    while due:
+        if (name := due.pop()) not in found:
+            found[name] = named(distribution(name).requires or ())
+            due += found[name]
+    return found
+
+
+def of_layer(path: Path, epoch: int) -> str:
+    """Of one architecture's zip. `epoch`: the moment that the document names, in seconds."""
+    linked = _linked()
+    bom = _bom(layer := _file(path, ComponentType.APPLICATION), epoch)
+    bom.components.update(linked)
+    bom.register_dependency(layer, linked)
+    return _written(bom)
+
+
+def of_wheel(path: Path, layers: Iterable[Path], epoch: int, dependencies: Iterable[str]) -> str:
+    """Of the wheel, the layers inside it, and what pip installs with it: in the versions of the tests."""
+    wheel, linked = _file(path, ComponentType.APPLICATION), _linked()
+    wheel.purl = PackageURL("pypi", name="truemem", version=VERSION)
+    bom = _bom(wheel, epoch)
+    inside = [_file(each, ComponentType.APPLICATION) for each in layers]
+    required = requirements_of(dependencies)
+    packages = {name: _package(name) for name in sorted(required)}
+    bom.components.update(linked, inside, packages.values())
+    bom.register_dependency(wheel, [*inside, *(packages[name] for name in dependencies)])
+    for each in inside:
+        bom.register_dependency(each, linked)
+    for name, own in required.items():
+        bom.register_dependency(packages[name], [packages[each] for each in own])
+    return _written(bom)
+
+
+def _bom(subject: Component, epoch: int) -> Bom:
+    """Its serial number is made of the subject's own hash: the same file has the same document."""
+    (digest,) = subject.hashes
+    when = datetime.fromtimestamp(epoch, UTC)
+    serial = uuid.uuid5(uuid.NAMESPACE_OID, digest.content)
+    return Bom(serial_number=serial, metadata=BomMetaData(component=subject, timestamp=when))
+
+
+def _written(bom: Bom) -> str:
+    return f"{JsonV1Dot6(bom).output_as_string(indent=2)}\n"
+
+
+def _file(path: Path, kind: ComponentType) -> Component:
+    """A file of the release."""
+    return Component(
+        name=path.name,
+        bom_ref=path.name,
+        type=kind,
+        version=VERSION,
+        licenses=[_licence(LICENCE)],
+        hashes=_sha256(hashlib.sha256(path.read_bytes()).hexdigest()),
+    )
+
+
+def _linked() -> list[Component]:
+    """What is linked into the layer's executables."""
+    wheels = re.findall(r"--hash=sha256:(\w+)", LOCK.read_text())
+    (zig,) = re.findall(r"^ziglang==([\w.]+)", LOCK.read_text(), re.MULTILINE)
+    ziglang = PackageURL("pypi", name="ziglang", version=zig)
+    return [
+        Component(
+            name="CPython",
+            bom_ref="cpython",
+            version=PYTHON,
+            licenses=[_licence("PSF-2.0")],
+            hashes=_sha256(SOURCE_SHA256),
+            purl=PackageURL("generic", name="cpython", version=PYTHON),
+            cpe=f"cpe:2.3:a:python:python:{PYTHON}:*:*:*:*:*:*:*",
+            external_references=[_source(RELEASE, [SOURCE_SHA256])],
+        ),
+        Component(
+            name="musl",
+            bom_ref="musl",
+            version=MUSL,
+            description=f"The C library, as ziglang {zig} brings it: with its patches",
+            licenses=[_licence("MIT")],
+            purl=PackageURL("generic", name="musl", version=MUSL),
+            cpe=f"cpe:2.3:a:musl-libc:musl:{MUSL}:*:*:*:*:*:*:*",
+            external_references=[_source(str(ziglang), wheels, "lib/libc/musl in each of these wheels")],
+        ),
+        Component(
+            name="ziglang",
+            bom_ref="ziglang",
+            version=zig,
+            description="The compiler. Its run-time library (compiler_rt) is linked in",
+            licenses=[_licence("MIT")],
+            purl=ziglang,
+            external_references=[_source(str(ziglang), wheels, "a wheel for each machine that builds")],
+        ),
+    ]
+
+
+def _package(name: str) -> Component:
+    """An installed distribution."""
+    about = metadata(name)
+    return Component(
+        name=name,
+        bom_ref=f"pypi:{name}",
+        version=about["Version"],
+        licenses=[_licence(each) for each in _licences(cast(Mapping[str, str], about), about.get_all("Classifier"))],
+        purl=PackageURL("pypi", name=name, version=about["Version"]),
+    )
+
+
+def _licences(about: Mapping[str, str], classifiers: Iterable[str] | None) -> list[str]:
+    """As the package states them."""
+    given = about.get("License-Expression") or about.get("License") or ""
+    if given and len(given) <= SHORT and "\n" not in given:
+        return [given]
+    return [each.rpartition(" :: ")[2] for each in classifiers or () if each.startswith("License :: ")]
+
+
+def _licence(text: str) -> License:
+    return LicenseFactory().make_from_string(text)
+
+
+def _sha256(*digests: str) -> list[HashType]:
+    return [HashType(alg=HashAlgorithm.SHA_256, content=each) for each in digests]
+
+
+def _source(url: str, digests: Iterable[str], comment: str | None = None) -> ExternalReference:
+    kind = ExternalReferenceType.SOURCE_DISTRIBUTION
+    return ExternalReference(type=kind, url=XsUri(url), hashes=_sha256(*digests), comment=comment)
