@@ -101,8 +101,12 @@ class Figures:
     @property
     def ratio(self) -> float:
         """The median of REPORT's time by PARSE's, of runs one after the other."""
-        pairs = zip(self.runs[REPORT], self.runs[PARSE], strict=True)
-        return statistics.median(report.seconds / parse.seconds for report, parse in pairs)
+        return self.by_parse(REPORT)
+
+    def by_parse(self, name: str) -> float:
+        """The same of what ran under this name."""
+        pairs = zip(self.runs[name], self.runs[PARSE], strict=True)
+        return statistics.median(one.seconds / parse.seconds for one, parse in pairs)
 
     def rows(self) -> list[Sequence[str]]:
         lines = self.environments * INVOCATIONS
@@ -118,6 +122,7 @@ class Figures:
 
 
 REPORT, PARSE = "`truemem report`", "one process, `json.loads` of each line"
+REPORT_BEFORE = "the code before"
 
 
 @click.command()
@@ -171,7 +176,7 @@ def measured(environments: int, runs: int, before: Path | None) -> Figures:
             check(json.loads(output.read_text()), environments)
             found.setdefault(PARSE, []).append(ran([sys.executable, "-c", PARSES, *map(str, files)], output))
             if before is not None:
-                found.setdefault("the code before", []).append(run(["report", "--json", *files], output, before))
+                found.setdefault(REPORT_BEFORE, []).append(run(["report", "--json", *files], output, before))
         return Figures(environments, sum(file.stat().st_size for file in files), found)
 
 
