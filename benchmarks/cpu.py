@@ -12,10 +12,12 @@ import os
 import signal
 import statistics
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import click
@@ -75,11 +77,34 @@ class Side:
         return (self.extension.cpu_ns() - before) / count / 1e6
 
 
+class _Taken(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def destination() -> Iterator[str]:
+    """Where the sample in Go sends telemetry to. What is not taken it keeps, and that takes ever more time."""
+    with HTTPServer(("127.0.0.1", 0), _Taken) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/"
+        finally:
+            server.shutdown()
+
+
 @contextmanager
 def side(contender: Contender, mode: str) -> Iterator[Side]:
     """An environment with this extension, warm."""
-    variables: Mapping[str, str] = {} if mode == SAMPLING else HARDLY_SAMPLING
-    with contender.start(variables) as extension:
+    with destination() as uri, ExitStack() as stack:
+        variables = {"DISPATCH_POST_URI": uri, **({} if mode == SAMPLING else HARDLY_SAMPLING)}
+        extension = stack.enter_context(contender.start(variables))
         api = extension.api
         api.wait_for_next()
         with (
