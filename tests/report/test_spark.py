@@ -211,5 +211,5 @@ def test_a_part_is_a_batch_but_there_are_no_more_than_a_thousand() -> None:
     from truemem_workbench.report.spark import _part_count
 
     assert _part_count(1, cores=2) == 2
-    assert _part_count(9 * 10**9, cores=2) == 40
+    assert _part_count(9 * 10**9, cores=2) == 100
     assert _part_count(10**12, cores=100) == 1000

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -229,13 +229,23 @@ def rank(share: float, count: int) -> int:
     return max(1, count - int(np.floor(count - share * count))) - 1
 
 
+class _Told(NamedTuple):
+    """An invocation with texts."""
+
+    number: int
+    texts: Texts
+    has_malloc: bool
+    has_runtime: bool
+    has_ended: bool
+
+
 class _OfTexts(NamedTuple):
     """What the texts of one environment say."""
 
-    sampled: list[tuple[int, Record]]
-    heaps: list[Record]
+    sampled: Sequence[tuple[int, Record]]
+    heaps: Sequence[Record]
     runtime: str
-    reported: list[tuple[float, object]]
+    reported: Sequence[tuple[float, object]]
 
 
 class _Columns:
@@ -265,28 +275,30 @@ class _Columns:
 
     def _of_texts(self, place: int) -> _OfTexts:
         rows, texts = self._found.rows, self._found.part.texts
-        own = range(self._found.starts[place], self._found.starts[place + 1])
-        told = [at for at in own if rows["text"][at] >= 0] if texts else []
-        if not told:
+        own = slice(*self._found.starts[place : place + 2])
+        at = np.flatnonzero(rows["text"][own] >= 0) if texts else ()
+        if not len(at):
             return _OfTexts([], [], "", [])
-        text = {at: texts[rows["text"][at]] for at in told}
-        number = {at: int(np.nan_to_num(rows["invocation"][at])) for at in told}
-        drawn = _drawn(
-            [at for at in told if rows["has_malloc"][at] or text[at].extensions is not None], number, SAMPLED
+        numbers = np.nan_to_num(rows["invocation"][own][at]).astype(int).tolist()
+        text, has_malloc, has_runtime, ended = (
+            rows[name][own][at].tolist() for name in ("text", "has_malloc", "has_runtime", "ended")
         )
-        sampled = [
-            (number[at], _record(text[at], bool(rows["has_malloc"][at]), bool(rows["ended"][at]))) for at in drawn
+        told = [
+            _Told(number, texts[each], *flags)
+            for number, each, *flags in zip(numbers, text, has_malloc, has_runtime, ended, strict=True)
         ]
-        sampled.sort(key=lambda each: each[0])
-        has_runtime = [at for at in told if rows["has_runtime"][at]]
-        documents = [_object(text[at].heap) for at in (*_drawn(has_runtime, number, HEAPS), *has_runtime[-1:])]
-        runtime = "".join(runtime_of(record) for _, record in sampled[:1])
-        reported = [at for at in told if text[at].resources is not None][-REPORTED:]
+        drawn = _drawn([each for each in told if each.has_malloc or each.texts.extensions is not None], SAMPLED)
+        sampled = sorted(((each.number, _record(each)) for each in drawn), key=lambda each: each[0])
+        of_runtime = [each for each in told if each.has_runtime]
+        heaps = [Record(members=_object(each.texts.heap)) for each in (*_drawn(of_runtime, HEAPS), *of_runtime[-1:])]
+        records = [record for _, record in sampled[:1]]
         return _OfTexts(
             sampled,
-            [Record(members=each) for each in documents],
-            runtime or ("".join(runtime_of(Record(members=each)) for each in documents[:1])),
-            [(number[at], _object(text[at].resources)) for at in reported],
+            heaps,
+            next(filter(None, map(runtime_of, (*records, *heaps[:1]))), ""),
+            [(each.number, _object(each.texts.resources)) for each in told if each.texts.resources is not None][
+                -REPORTED:
+            ],
         )
 
     def curves(self, place: int) -> Curves:
@@ -336,15 +348,15 @@ class _Columns:
         return np.nan_to_num(self._found.rows["invocation"][own][flags]).astype(int).tolist() if flags.any() else []
 
 
-def _drawn(places: list[int], number: Mapping[int, int], most: int) -> list[int]:
-    """At most so many of the places, at random by the invocation's number."""
-    if len(places) <= most:
-        return places
-    numbers = np.array([number[at] for at in places], np.int64).astype(np.uint64)
+def _drawn(told: list[_Told], most: int) -> list[_Told]:
+    """At most so many of them, at random by the invocation's number."""
+    if len(told) <= most:
+        return told
+    numbers = np.array([each.number for each in told], np.int64).astype(np.uint64)
     for _ in range(2):  # murmur's finalizer
         numbers = (numbers ^ (numbers >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     order = np.argsort(numbers ^ (numbers >> np.uint64(32)), kind="stable")
-    return [places[at] for at in order[-most:].tolist()]
+    return [told[at] for at in order[-most:].tolist()]
 
 
 def _with_begins(others: Mapping[str, Curve], rss: Curve) -> dict[str, Curve]:
@@ -358,13 +370,13 @@ def _with_begins(others: Mapping[str, Curve], rss: Curve) -> dict[str, Curve]:
     return found
 
 
-def _record(texts: Texts, has_malloc: bool, has_ended: bool) -> Record:
+def _record(told: _Told) -> Record:
     """The record of one sampled invocation, with what it says of the heap and of the extensions alone."""
-    members = _object(texts.heap) if has_malloc else {}
+    members = _object(told.texts.heap) if told.has_malloc else {}
     for name in ("processes", "invocation", "memoryLimit", "coldStart", "suppressedInit"):  # which are not of the heap
         members.pop(name, None)
-    members["holders"] = {"extensions": _extensions(texts)}
-    members["environmentKills"] = int(has_ended)
+    members["holders"] = {"extensions": _extensions(told.texts)}
+    members["environmentKills"] = int(told.has_ended)
     return record_of(members)
 
 
