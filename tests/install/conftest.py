@@ -50,7 +50,7 @@ class Installed:
         command: list[str | Path] = [self.bin / program, *arguments]
         hidden = ("PYTHONPATH", "VIRTUAL_ENV", "COLUMNS", "GITHUB_STEP_SUMMARY", "AWS_REGION", "AWS_DEFAULT_REGION")
         variables = {name: value for name, value in os.environ.items() if name not in hidden} | more
-        return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=100, check=False)
+        return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=600, check=False)
 
 
 def in_a_terminal(

@@ -10,7 +10,7 @@ import pytest
 from tests.install.conftest import Installed
 from tests.report.written import life, log
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]  # pip installs 450 MB
 
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
@@ -78,4 +78,4 @@ def test_it_runs_without_an_installation(wheel: Path, tmp_path: Path, runner: tu
     log(tmp_path, life())
     done = tools(*runner, wheel, "truemem", "report", "log.txt", cwd=tmp_path, **places)
     assert done.returncode == 0, done.stderr
-    assert "undecided" in done.stdout
+    assert done.stdout.startswith("1 function, 200 invocations")
