@@ -151,7 +151,7 @@ def held_bytes() -> int:
 def test_an_instance_of_14_days_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests overlap, some run for long, and some are never reported."""
     monkeypatch.setattr(segments, "WIDTHS", 2)  # a tenth of them fills these
-    count, held = 600, []
+    count, held = 1000, []
     instance = Instance()
     instance.process.call_ns = 10 * MS
     tracemalloc.start()
