@@ -13,6 +13,7 @@ import socketserver
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from truemem_workbench.soak.command import Duration
 
 from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, shown
 
@@ -147,20 +149,27 @@ def server() -> Iterator[str]:
 def measure(
     names: Sequence[str], runs: int, other_runs: int, length: str, at_once: int, advance: Callable[[], None]
 ) -> dict[str, Soaked]:
-    """The handlers take turns, so that all see the same machine."""
+    """The handlers take turns, so that all see the same machine. The first soaks begin one after the other: cold starts
+    of all at once would need more CPU than there is."""
     found = {name: Soaked() for name in names}
+    apart_s = Duration().convert(length, None, None) / at_once
     with server() as address, ThreadPoolExecutor(at_once) as pool:
         env = f"--env=SERVER={address}"
 
-        def once(name: str, seed: int) -> None:
+        def once(place: int, name: str, seed: int) -> None:
+            if place < at_once:
+                time.sleep(place * apart_s)
             found[name].documents.append(soaked(name, (env, f"--for={length}", f"--seed={seed}")))
             advance()
 
+        def check(name: str) -> None:
+            found[name].check = checked(name, (env,))
+
         planned = [(name, seed + 1) for seed in range(runs) for name in names if name in LEAKS or seed < other_runs]
-        list(pool.map(lambda each: once(*each), planned))
-        for name in names:
-            if name in LEAKS:
-                found[name].check = checked(name, (env,))
+        soaks = [pool.submit(once, place, *each) for place, each in enumerate(planned)]
+        checks = [pool.submit(check, name) for name in names if name in LEAKS]
+        for each in (*soaks, *checks):
+            each.result()
     return found
 
 
@@ -205,7 +214,7 @@ def main(runs: int, other_runs: int, length: str, at_once: int, names: tuple[str
         count = sum(runs if name in LEAKS else other_runs for name in chosen)
         found = measure(chosen, runs, other_runs, length, at_once, bar("soaks", count))
         rated = soaked("filled_cache", (f"--rate={RATE}", f"--for={RATE_FOR_S}s", "--cpu=off"))
-    rows = [row(name, each) for name, each in found.items()]
+    rows = [row(name, each) for name, each in found.items() if each.documents]
     off = rated["sent"] / (RATE * RATE_FOR_S) - 1
     arrivals = (
         f"Asked for {RATE} requests a second over {RATE_FOR_S} s, it sent {rated['sent'] / RATE_FOR_S:.1f}"
