@@ -73,7 +73,7 @@ executable: layer ## The scenarios against the layer's executable
 
 bench: layer ## Measure every figure of the docs and write it there; GO=PATH compares with AWS's sample in Go
 	@failed=; for program in accuracy exact children hidden threads many sample_settings "layer $(if $(GO),--go $(GO))" \
-		"start --profile" heap resources outputs drift fleet explain lines lines_cost cases size clocks; do \
+		"start --profile" "speed $(if $(GO),--go $(GO))" line_bytes report heap resources outputs drift fleet explain lines lines_cost cases size clocks; do \
 		$(BIN)/python -m benchmarks.$$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 
@@ -115,7 +115,7 @@ dashboards: $(READY) ## Write deploy/dashboards/ from the tables of what is sent
 verified: $(READY) ## Write docs/verified.md from what `python -m research.probe` printed: docs/verified/*.json
 	@$(BIN)/python -m research.probe.page docs
 
-gate: layer ## Fail if the layer's start, memory or size is a fifth worse than benchmarks/results/layer.json
+gate: layer ## Fail if start, memory, size, CPU, lines or report are a fifth worse than in benchmarks/results/*.json
 	@$(BIN)/python -m benchmarks.gate $(ARGS)
 
 lock: ## Resolve the dependencies again, into requirements.lock

@@ -1,4 +1,5 @@
-"""Fails if the layer has become slower or larger: a short measurement against the committed results/layer.json.
+"""Fails if the layer, its lines or the report have become slower or larger: a short measurement against the committed
+results/layer.json and results/speed.json.
 
 It compares only ratios and sizes: each figure of our executable is set against another in the same run. Worse by a
 fifth fails.
@@ -17,7 +18,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks import cold_start, namespace, publish, running
+from benchmarks import cold_start, namespace, publish, running, speed
 from benchmarks.contenders import contenders
 from benchmarks.layer import RATIOS, ratios
 from benchmarks.sizes import measure_sizes
@@ -43,15 +44,17 @@ def main(rounds: int, anywhere: bool) -> None:
     """See the module."""
     namespace.enter()
     try:
-        committed = json.loads(RATIOS.read_text())
-        if not anywhere and not same_class(committed["machine"]):
-            click.echo(f"not compared: {RATIOS.name} is from {committed['machine']}; --anywhere does", err=True)
-            sys.exit(2)
+        committed = {path.name: json.loads(path.read_text()) for path in (RATIOS, speed.RATIOS)}
+        for name, each in committed.items():
+            if not anywhere and not same_class(each["machine"]):
+                click.echo(f"not compared: {name} is from {each['machine']}; --anywhere does", err=True)
+                sys.exit(2)
         with tempfile.TemporaryDirectory() as folder:
             compared = contenders(Path(folder))
             starts = cold_start.measure(compared, rounds, lambda: None)
             growths = [running.growth(compared[0], 100, lambda: None)]
-        rows = compare(ratios(starts, growths, measure_sizes()), committed["ratios"])
+            now = {**ratios(starts, growths, measure_sizes()), **speed.ratios(compared)}
+        rows = compare(now, {name: was for each in committed.values() for name, was in each["ratios"].items()})
     except (OSError, AssertionError, RuntimeError, LookupError, ValueError) as error:
         click.echo(f"could not measure: {error!r}", err=True)
         sys.exit(2)

@@ -1,11 +1,13 @@
 """Measures what costs time or money most, in one run against the code before: exact mode, CPU of an invocation, bytes
-of a line, and `truemem report`; AWS's sample in Go and the floor beside. Writes results/speed.md.
+of a line, and `truemem report`; AWS's sample in Go and the floor beside. Writes results/speed.md, and
+results/speed.json (which `make gate` compares with).
 
 Exit codes: 0 measured, 2 not measured.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -18,15 +20,17 @@ import click
 from rich.console import Console
 
 from benchmarks import cpu, exact, line_bytes, namespace, report
-from benchmarks.contenders import EXECUTABLE, FLOOR, GO, OURS, contenders
+from benchmarks.contenders import EXECUTABLE, FLOOR, GO, OURS, PLAIN, Contender, contenders
 from benchmarks.publish import ROOT, machine, markdown, measuring, shown
 from benchmarks.running import VCPU_MIB
 
 RESULTS = Path(__file__).with_name("results") / "speed.md"
+RATIOS = RESULTS.with_suffix(".json")
 CPU_ADDED_MS = 0.15
 """Most CPU time that exact mode may add to an invocation, whatever its payload."""
 CPU_MS = {cpu.DEFAULT: 0.25, cpu.EXACT: 0.35}
 """Most of an invocation, hardly sampling."""
+GATE_BLOCKS = 10
 ENVIRONMENTS = 300
 """Of 1,000 lines each, for the report."""
 
@@ -71,12 +75,12 @@ def of_exact_mode(before: Path, part: float, step: Callable[[str, int], Callable
     return figures
 
 
-def of_cpu(before: Path, go: Path | None, part: float, step: Callable[[str, int], Callable[[], None]]) -> list[Figure]:
+def of_cpu(
+    before: Path, compared: Sequence[Contender], part: float, step: Callable[[str, int], Callable[[], None]]
+) -> list[Figure]:
     """CPU time of an invocation, telemetry and line included."""
     blocks = max(4, round(50 * part))
-    with tempfile.TemporaryDirectory() as folder:
-        compared = cpu.in_their_modes(contenders(Path(folder), go), [before])
-        rows = cpu.measure(compared, blocks, step("CPU of an invocation", blocks))
+    rows = cpu.measure(cpu.in_their_modes(compared, [before]), blocks, step("CPU of an invocation", blocks))
     found = {(row.name, row.mode): row.median for row in rows}
     return [
         Figure(
@@ -124,6 +128,23 @@ def of_report(before: Path) -> list[Figure]:
     ]
 
 
+def ratios(compared: Sequence[Contender], advance: Callable[[], None] = lambda: None) -> dict[str, float]:
+    """What `make gate` compares, in a minute: nothing that depends on the machine's speed alone."""
+    by_name = {each.name: each for each in compared}
+    sides = [(by_name[OURS], cpu.DEFAULT), (by_name[PLAIN], cpu.DEFAULT), (by_name[OURS], cpu.EXACT)]
+    ours, plain, in_exact_mode = (row.median for row in cpu.measure(sides, GATE_BLOCKS, advance))
+    (large,) = exact.measure(exact.KINDS[1], VCPU_MIB, GATE_BLOCKS, advance)
+    found = line_bytes.measure(ROOT / line_bytes.FROM_SOURCE, 100, advance, line_bytes.CASES[:1])
+    made = {
+        f"CPU of an invocation against {PLAIN}": ours / plain,
+        "CPU of an invocation, exact mode against default mode": in_exact_mode / ours,
+        f"CPU of an {large.name}, exact mode against default mode": large.cpu_ms[1] / large.cpu_ms[0],
+        f"bytes of a line, {found[0].case.title}": found[0].median,
+        "`truemem report` by `json.loads` of each line": report.ratio(),
+    }
+    return {name: round(value, 4) for name, value in made.items()}
+
+
 def layer_of(code: Path) -> Path:
     """Build the layer of this code; its executable. Raises CalledProcessError."""
     command = [sys.executable, "-m", "layer", "--output", str(code / "dist")]
@@ -150,17 +171,21 @@ def write(figures: Sequence[Figure]) -> None:
 def main(part: float, go: Path | None) -> None:
     """See the module."""
     namespace.enter()
-    with report.code_of(report.BEFORE) as before, measuring() as step:
-        before.chmod(0o755)  # an extension runs as an ordinary user
+    with report.code_of(report.BEFORE) as before, tempfile.TemporaryDirectory() as folder, measuring() as step:
+        for each in (before, Path(folder)):
+            each.chmod(0o755)  # an extension runs as an ordinary user
+        compared = contenders(Path(folder), go)
         executable = layer_of(before)
         figures = [
-            *of_cpu(executable, go, part, step),
+            *of_cpu(executable, compared, part, step),
             *of_exact_mode(executable, part, step),
             *of_lines(before, part, step),
             *of_report(before),
         ]
+        measured = ratios(compared)
     Console(width=160).print(shown("Speed", HEADINGS, [figure.cells() for figure in figures]))
     write(figures)
+    RATIOS.write_text(json.dumps({"machine": machine(), "ratios": measured}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
