@@ -306,10 +306,10 @@ class Model:
         self.joined += 1
         self.printable = True
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         self.tick_at_ns = self.world.now_ns + TICK_NS
 
-    _look_in_init = _end_segment = _look
+    _sample_in_init = _end_segment = _sample
 
     def _read_reason(self) -> None:
         self.until_ns = self.world.now_ns + LAST_REPORT_NS
@@ -376,6 +376,14 @@ def test_what_waits_for_a_pause_of_the_bytes_is_no_busy_loop(since_ns: int) -> N
         waits.append(model.world.waits)
         assert model.joined == len(come) - 1
     assert waits[1] - waits[0] < 6
+
+
+def test_while_bytes_keep_passing_telemetry_is_received() -> None:
+    """A response of many pieces may take minutes, and the record before waits for its report."""
+    pieces = [Arrival(MS, "piece")] * 200
+    model = ran(m.ON_DEMAND, True, [Arrival(0, "event"), Arrival(MS, "delivery"), *pieces], [], [])
+    joined_ns = [turn.woke_ns for turn in model.turns.values() if m.JOIN_TELEMETRY in turn.actions]
+    assert joined_ns[0] - model.world.passed_ns[0] < 10 * PASSING_NS
 
 
 @given(models(come=arrivals | storms))

@@ -225,6 +225,7 @@ class Loop:
         """CPU time at the end of the last tick, if nothing was done since; else 0. What comes after it belongs to the
         next tick."""
         self._ready: list[int] = []
+        """Descriptors that are ready, but for the runtime's."""
         self._did_nothing = False
         """In the last turn: what could be done is the same still."""
         self._own: dict[str, Callable[[], object]] = {
@@ -253,21 +254,23 @@ class Loop:
             self.cpu_at_wake = self.cpu_after_tick or clock.cpu_ns()
         self.cpu_after_tick = 0
         try:
-            self._ready = self._poller.wait(timeout_ns, pending.held)
+            ready = self._poller.wait(timeout_ns, bool(pending.held))
         except OSError:
             if self.machine.state != machine.SHUTTING_DOWN:
                 raise
             self._perform(self.machine.step(machine.TIME_OVER))  # there is no waiting for the last report
             return
-        served = self._hand_on()
+        others = self._hand_on(ready)
+        has_passed = len(others) < len(ready)
+        self._ready = pending.held + others
         self.now_ns = now_ns = clock.monotonic_ns()
-        if served or self._sender is not None:  # else all is as it was before the wait
+        if has_passed or self._sender is not None:  # else all is as it was before the wait
             self._look()
         pending.event_ready = pending.asked and (self._api.descriptor in self._ready or now_ns >= pending.overdue_at_ns)
-        actions = self.machine.react(now_ns, served > 0, pending)
+        actions = self.machine.react(now_ns, has_passed, pending)
         self._did_nothing = not actions
         # What is ready stays so: to wait for it while the bytes come first would be a busy loop.
-        pending.held = not actions and (pending.held or served < len(self._ready))
+        pending.held = [] if actions else self._ready
         self._perform(actions)
 
     def _look(self) -> None:
@@ -280,9 +283,9 @@ class Loop:
             pending.output_ready = any(descriptor in self._ready for descriptor in self._sender.interests())
         self._performer.look(pending)
 
-    def _hand_on(self) -> int:
-        """Hand on the runtime's bytes: how many of the descriptors that are ready had some."""
-        return sum(map(self._proxy.serve, self._ready)) if self._proxy is not None else 0
+    def _hand_on(self, ready: list[int]) -> list[int]:
+        """Hand on the runtime's bytes: the descriptors that are ready for something else."""
+        return [each for each in ready if not self._proxy.serve(each)] if self._proxy is not None else ready
 
     def _perform(self, actions: tuple[str, ...]) -> None:
         for action in actions:

@@ -200,8 +200,8 @@ class Pending:
         """The runtime waits for an event, in exact mode."""
         self.moments = False
         """Windows were measured while bytes passed, and are to be closed."""
-        self.held = False
-        """Telemetry, or an answer to what was sent, is ready and waits for such a pause."""
+        self.held: list[int] = []
+        """Descriptors where telemetry, or an answer to what was sent, is ready and waits for such a pause."""
         self.tick_at_ns = 0
         self.deliveries = False
         self.printable = False
