@@ -79,7 +79,11 @@ def test_the_invocations_are_the_same(logs: tuple[Path, Path]) -> None:
     assert [comparable(line) for line in short] == [comparable(line) for line in full]
 
 
-@pytest.mark.parametrize("more", [(), ("--by", "model"), ("--since", "2023-11-14T22:13:35Z")])
+NOT_SPELLED_OUT = ("status", "level", "closedBy", "functionVersion", "processes", "threads")
+OPTIONS = [(), ("--by", "model"), ("--since", "2023-11-14T22:13:35Z"), *(("--by", name) for name in NOT_SPELLED_OUT)]
+
+
+@pytest.mark.parametrize("more", OPTIONS, ids=" ".join)
 def test_a_report_says_the_same(more: tuple[str, ...], logs: tuple[Path, Path], truemem: Command) -> None:
     short, full = (truemem("report", path, "--json", *more).document for path in logs)
     assert short["lines"] == full["lines"] > 0

@@ -57,6 +57,7 @@ def _or_short(member: str, value: str) -> str:
     return f"CASE WHEN m.schema = {SHORT} THEN coalesce({member}, {value}) ELSE {member} END"
 
 
+_VERSION = r"nullif(regexp_extract({id}, '\[([^]]*)\]', 1), '')"
 _PROCESSES = _or_short("m.processes", "1")
 _OURS = f"(m.schema BETWEEN 1 AND {SCHEMA} AND m.environmentId IS NOT NULL)"
 
@@ -79,7 +80,7 @@ _COLUMNS = {
     # NULL: not the sidecar's line as it stands here. A WHERE would make DuckDB parse the line twice
     "environment_id": f"CASE WHEN {_OURS} THEN m.environmentId END",
     "rest": f"CASE WHEN NOT coalesce({_OURS}, false) THEN line END",
-    "version": _or_short("m.functionVersion", r"nullif(regexp_extract(m.environmentId, '\[([^]]*)\]', 1), '')"),
+    "version": _or_short("m.functionVersion", _VERSION.format(id="m.environmentId")),
     "request": "try_cast(m.requestId AS UUID)",
     "invocation": "try_cast(m.invocation AS BIGINT)",
     "time_ms": _BEGUN,
@@ -169,6 +170,15 @@ OWN_LINES = "request UUID, by_value VARCHAR, rest VARCHAR"
 
 _REQUEST_KEYS = ("function_request_id", "requestId", "request_id", "aws_request_id", "awsRequestId")
 """Names of the request id: of Powertools for Python and TypeScript, of Lambda's JSON log format, and of plain JSON."""
+_WHERE_SHORT = {
+    "status": "'success'",
+    "level": "'INFO'",
+    "closedBy": "if(d ->> '$.mode' = 'exact', 'next-request', 'next-invoke')",
+    "functionVersion": _VERSION.format(id="(d ->> '$.environmentId')"),
+    "processes": "'1'",
+    "threads": "coalesce(d ->> '$.processes', '1')",
+}
+"""Values by which --by may group that a short line does not spell out (`lines.record.completed`)."""
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
@@ -227,6 +237,11 @@ def own_lines_in(source: str, name: str) -> str:
     inner = quoted("$.message" + "".join(f'."{part}"' for part in parts))
     spellings = {json.dumps(parts[-1], ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
     spellings |= {json.dumps(spelling)[1:-1] for spelling in spellings}  # in JSON that is quoted
+    found = f"coalesce(d ->> {path}, d ->> {inner})"
+    if name in _WHERE_SHORT:
+        spellings.add("environmentId")
+        is_short = f"d ->> '$.schema' = '{SHORT}' AND (d ->> '$.environmentId') IS NOT NULL"
+        found = f"coalesce({found}, CASE WHEN {is_short} THEN {_WHERE_SHORT[name]} END)"
     wanted = " OR ".join(f"contains(line, {quoted(spelling)})" for spelling in sorted(spellings))
     ids = ", ".join(f"d ->> '$.{key}'" for key in _REQUEST_KEYS)
     return f"""
@@ -237,7 +252,7 @@ def own_lines_in(source: str, name: str) -> str:
                 string_split(d ->> '$.aggregate.requestId', ' '),
                 [coalesce(try_cast(coalesce({ids}) AS UUID)::VARCHAR, regexp_extract(line, '{_UUID}'))]
             )) AS request,
-            coalesce(d ->> {path}, d ->> {inner}) AS by_value, line
+            {found} AS by_value, line
         FROM (SELECT line, TRY(CAST({_TEXT} AS JSON)) AS d FROM {source} WHERE {wanted})
     ) WHERE by_value IS NOT NULL OR line LIKE '%{{%'
     """
