@@ -14,7 +14,7 @@ from truemem.records.record import InvocationRecord, ShortLines, line
 from truemem_workbench.lines.record import completed, parse_line
 
 from testing.emf_check import valid_emf
-from tests.printed import BEGUN_MS, PRODUCTION, fits
+from tests.printed import BEGUN_MS, PRODUCTION, fits, publisher_of, record
 
 NOT_SAID = {"holders", "environment", "highWaterMark", "resetDelayUs"}
 """What only full lines say."""
@@ -172,6 +172,14 @@ def test_a_rise_of_what_others_hold_has_a_full_line() -> None:
     assert takes(holding(4.5, 30), holding(4.5, 30.9), holding(5.0, 30.6), holding(4.5, 20), holding(4.5, 31)) == [
         *(False, True, False, True, True)
     ]
+
+
+def test_the_environments_last_line_is_full(capfd: pytest.CaptureFixture[str]) -> None:
+    publisher = publisher_of(PRODUCTION)
+    for number in (20, 21, 22):
+        publisher.open(record(number, 80.5))
+    publisher.flush_all()
+    assert [json.loads(text)["schema"] for text in capfd.readouterr().out.splitlines()] == [1, 2, 1]
 
 
 EXACT: dict[str, Any] = {

@@ -206,6 +206,8 @@ class Publisher:
 
     def print_one(self, record: PendingRecord, last: bool = False) -> None:
         """Print this one, opened here or not. `last`: none follows."""
+        if last:
+            self._short_lines.end()
         lost = self._lost + self._output.dropped + self._lost_elsewhere()
         dropped, self._lost_printed = lost - self._lost_printed, lost
         made = self.finish(record, dropped, last)

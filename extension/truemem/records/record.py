@@ -110,6 +110,10 @@ class ShortLines:
         self._held_mib = 0.0
         """Most that sidecar and extensions held by a full line."""
 
+    def end(self) -> None:
+        """What follows is the environment's last line."""
+        self._never = True
+
     def take(self, record: InvocationRecord) -> bool:
         """Is this one short?"""
         if "recovered" in record.properties:  # its figures are those of a file that the function can write
