@@ -16,7 +16,7 @@ FULL, SHORT = 1, 2
 SCHEMA = SHORT
 """The newest form."""
 SMALL_BYTES = 16 * 1024
-"""An event or an answer of fewer bytes is not on a short line: it explains no movement of memory."""
+"""Event and answer are not on a short line if both have fewer bytes: they seldom explain what memory does."""
 
 TEXT = "text"
 FLAG = "true"
@@ -127,7 +127,7 @@ class Properties:
     """`exact`: the sidecar saw this invocation begin and end. Absent in the default mode"""
     requestBytes = BYTES
     responseBytes = BYTES
-    """exact mode: size of the event, and of the answer. Short: below 16 KiB"""
+    """exact mode: size of the event, and of the answer. Short: both below 16 KiB"""
     handlerError = FLAG
     """exact mode: the runtime answered with an error, which the platform may call a success"""
     resetDelayUs = US

@@ -168,9 +168,8 @@ def _shortened(record: InvocationRecord) -> dict[str, object]:
     if "mode" in members:
         if members["baselineRSS"] == metrics["CurrentRSS"]:
             del made["baselineRSS"]
-        for name in ("requestBytes", "responseBytes"):
-            if members[name] < SMALL_BYTES:
-                del made[name]
+        if members["requestBytes"] < SMALL_BYTES > members["responseBytes"]:
+            del made["requestBytes"], made["responseBytes"]
     return made
 
 

@@ -165,7 +165,7 @@ class Record:
     """True if the function may have run before the window was open: then the peak is an interval."""
     request_bytes: float | None = None
     response_bytes: float | None = None
-    """Sizes of event and answer, only in exact mode. 0: below 16 KiB."""
+    """Sizes of event and answer, only in exact mode. 0: both below 16 KiB."""
     reset_delay_us: float | None = None
     """Time from the event's arrival to the last watermark reset, in microseconds."""
 
