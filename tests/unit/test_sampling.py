@@ -93,6 +93,17 @@ def test_a_freeze_fills_the_budget_once_a_jump_back_does_not() -> None:
     assert budget.wait_ns(3600 * SECOND) > 0
 
 
+def test_after_a_jump_back_sampling_goes_on() -> None:
+    """After a restore from a snapshot, perhaps. What was spent before it does not keep what is spent later."""
+    budget = Budget(0.01, 1.0, 0)
+    budget.spend(MS, 1000 * SECOND)
+    now_ns = 5 * SECOND
+    for _ in range(100):
+        now_ns += budget.wait_ns(now_ns)
+        budget.spend(MS, now_ns)
+    assert now_ns < 25 * SECOND
+
+
 def test_what_grows_into_the_limit_is_looked_at_ever_more_often() -> None:
     assert urgent_ns(None, MS) is None
     assert urgent_ns(URGENT_NS + 1, MS) is None

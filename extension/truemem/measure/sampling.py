@@ -114,8 +114,8 @@ class Budget:
 
     def _second_full_ns(self, now_ns: int) -> int:
         """Time until a second that ends with a tick of the usual cost has no more than its share: 0 for now."""
-        oldest = now_ns * SLOTS // SECOND_NS - SLOTS
-        while self._spent and self._spent[0][0] < oldest:
+        part = now_ns * SLOTS // SECOND_NS
+        while self._spent and not part - SLOTS <= self._spent[0][0] <= part:  # the clock may have gone back
             del self._spent[0]
         over = sum([cost_ns for _, cost_ns in self._spent]) + 1.5 * self._cost - self._rate * SECOND_NS
         free_ns = now_ns
