@@ -87,6 +87,8 @@ class World:
         """When bytes of the runtime were handed on."""
         self.polled: set[int] = set()
         self.waits = 0
+        self.used_ns = 0
+        """CPU time: of actions alone."""
         self.frozen = False
         # Exact mode, as the bytes show it
         self.asking, self.answered, self.moments = 1, False, 0
@@ -103,7 +105,7 @@ class World:
         return EPOCH_NS + self.now_ns
 
     def cpu_ns(self) -> int:
-        return self.now_ns
+        return self.used_ns
 
     # The poll
 
@@ -233,6 +235,8 @@ class Model:
         self.begun: list[str] = []
         self.closed: list[str] = []
         self.failed = self.joined = 0
+        self.charged_ns: list[int] = []
+        """CPU time that each tick is charged with when it begins."""
         self.printable = self.readings = False
         self.tick_at_ns = world.now_ns
         self.until_ns = 0
@@ -275,7 +279,9 @@ class Model:
         turn = Turn(woke_ns, [], self.loop.machine.state, self.bytes_first, woke_ns - last_ns)
         self.turns.setdefault(self.world.waits, turn).actions.append(name)
         getattr(self, "_" + name.replace(" ", "_"), lambda: None)()
-        self.world.now_ns += self.world.costs.popleft() if self.world.costs else 0
+        cost_ns = self.world.costs.popleft() if self.world.costs else 0
+        self.world.now_ns += cost_ns
+        self.world.used_ns += cost_ns
         if self.world.fails():
             self.failed += 1
             raise RuntimeError("a bug")
@@ -307,6 +313,7 @@ class Model:
         self.printable = True
 
     def _sample(self) -> None:
+        self.charged_ns.append(self.world.used_ns - self.loop.cpu_at_wake)
         self.tick_at_ns = self.world.now_ns + TICK_NS
 
     _sample_in_init = _end_segment = _sample
@@ -384,6 +391,12 @@ def test_while_bytes_keep_passing_telemetry_is_received() -> None:
     model = ran(m.ON_DEMAND, True, [Arrival(0, "event"), Arrival(MS, "delivery"), *pieces], [], [])
     joined_ns = [turn.woke_ns for turn in model.turns.values() if m.JOIN_TELEMETRY in turn.actions]
     assert joined_ns[0] - model.world.passed_ns[0] < 10 * PASSING_NS
+
+
+def test_a_tick_is_charged_with_no_other_work() -> None:
+    """Also where it is due because the loop has woken up late, while other work waited."""
+    model = ran(m.ON_DEMAND, False, [Arrival(3 * MS, "invoke"), Arrival(MS // 10, "freeze")], [], [MS // 20] * 40)
+    assert model.charged_ns == [0, 0]
 
 
 @given(models(come=arrivals | storms))

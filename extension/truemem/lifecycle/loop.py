@@ -250,7 +250,8 @@ class Loop:
             self._look()
         now_ns = clock.monotonic_ns()
         timeout_ns = self.machine.wait_ns(now_ns, pending)
-        if now_ns + max(timeout_ns, MS) >= pending.tick_at_ns:  # it may be a tick
+        may_tick = now_ns + max(timeout_ns, MS) >= pending.tick_at_ns
+        if may_tick:
             self.cpu_at_wake = self.cpu_after_tick or clock.cpu_ns()
         self.cpu_after_tick = 0
         try:
@@ -266,6 +267,8 @@ class Loop:
         self.now_ns = now_ns = clock.monotonic_ns()
         if has_passed or self._sender is not None:  # else all is as it was before the wait
             self._look()
+        if not may_tick and now_ns >= pending.tick_at_ns:  # it woke up late
+            self.cpu_at_wake = clock.cpu_ns()
         pending.event_ready = pending.asked and (self._api.descriptor in self._ready or now_ns >= pending.overdue_at_ns)
         actions = self.machine.react(now_ns, has_passed, pending)
         self._did_nothing = not actions
