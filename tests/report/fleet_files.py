@@ -59,6 +59,16 @@ def uncollected() -> Iterator[str]:
         yield json.dumps({**members, "timestamp": datetime.fromtimestamp(time_ms / 1000, UTC).isoformat()})
 
 
+def overlapping() -> Iterator[str]:
+    """A heap of Java that keeps more on Managed Instances, where some requests end after those that began later."""
+    for number in range(1, 401):
+        ended = number + 3 * (number % 10 == 0)
+        collected = {"live": 50 + ended / 2, "used": 60 + ended / 2, "collections": ended // 4, "gcMs": ended * 2.0}
+        sizes = {"CurrentRSS": 200 + ended / 2, "PeakRSS": 205 + ended / 2, "processes": 1, "memoryLimit": 2048}
+        heap = {"runtime": "java", "committed": 600, "limit": 700, **collected}
+        yield line("shared", number, FunctionName="overlapping", sharedBy=4, heap=heap, **sizes)
+
+
 def odd() -> Iterator[str]:
     """Repeated, cut off, newer, and what the function itself said: of its own requests, and of others."""
     yield from [line("alone", 7, FunctionName="leaks-alone", mayRepeat=True)] * 2

@@ -17,7 +17,7 @@ from truemem_workbench.report.collect import collect
 from truemem_workbench.report.store import Job
 from truemem_workbench.report.summary import EnvironmentSummary
 
-from tests.report.fleet_files import captured, leaking, quiet, uncollected
+from tests.report.fleet_files import captured, leaking, overlapping, quiet, uncollected
 from tests.report.written import line, log
 
 MIB = st.integers(100, 90_000).map(lambda hundredths: hundredths / 100)
@@ -145,7 +145,7 @@ def test_figures_are_those_of_a_plain_reading(tmp_path: Path, environments: dict
     assert report.repeated == len(lines[:3])
 
 
-@pytest.mark.parametrize("corpus", [captured, quiet, leaking, uncollected])
+@pytest.mark.parametrize("corpus", [captured, quiet, leaking, uncollected, overlapping])
 def test_findings_are_those_of_a_plain_reading(corpus: Any, tmp_path: Path) -> None:
     path = log(tmp_path, corpus())
     by_environment: dict[tuple[str, str], list[Line]] = {}

@@ -163,7 +163,7 @@ def reading(members: Mapping[str, Any], place: int = 1) -> Reading | None:
         rss=size_of(members.get("CurrentRSS")) if members.get("processes") == 1 else None,
         memory=size_of(members.get("memoryLimit")),
         begins=members.get("coldStart") is True or members.get("suppressedInit") is True,
-        overlaps="sharedBy" in members,
+        overlaps=members.get("sharedBy") is not None,
     )
 
 

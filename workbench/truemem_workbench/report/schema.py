@@ -103,7 +103,7 @@ _COLUMNS = {
     "heap": "CASE WHEN m.heap IS NOT NULL THEN to_json({'heap': m.heap,"
     f" 'rss': {{'anon': m.rss.anon, 'file': m.rss.file}}, 'processes': {_PROCESSES}, 'CurrentRSS': m.CurrentRSS,"
     " 'invocation': m.invocation, 'memoryLimit': m.memoryLimit, 'coldStart': m.coldStart,"
-    " 'suppressedInit': m.suppressedInit})::VARCHAR END",
+    " 'suppressedInit': m.suppressedInit, 'sharedBy': m.sharedBy})::VARCHAR END",
     "heap_held": f"CASE WHEN isfinite({_HELD}) THEN {_HELD} END",
     "has_runtime": "(m.heap ->> '$.runtime') IS NOT NULL",
     "environment_used": _mib("m.environment.used"),
