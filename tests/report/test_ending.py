@@ -146,12 +146,26 @@ def test_the_bar_turns_and_counts_the_time_while_nothing_is_done() -> None:
     assert "CloudWatch" in shown
 
 
-def test_ctrl_c_reaches_the_judges_too_and_they_say_nothing(tmp_path: Path, temporary: Path) -> None:
-    process = started(large(tmp_path), temporary)
-    judges = os.cpu_count() or 1
-    while len(psutil.Process(process.pid).children(recursive=True)) < 2 + judges:  # and two that start and track them
+def judges_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """All processes that it has started, when they judge: two that start and track them, and one for each core."""
+    while len(found := psutil.Process(process.pid).children(recursive=True)) < 2 + (os.cpu_count() or 1):
         assert process.poll() is None
         time.sleep(0.01)
-    time.sleep(0.2)  # they judge
+    time.sleep(0.2)
+    return found
+
+
+def test_ctrl_c_reaches_the_judges_too_and_they_say_nothing(tmp_path: Path, temporary: Path) -> None:
+    process = started(large(tmp_path), temporary)
+    judges_of(process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     ends_by(process, signal.SIGINT, temporary)
+
+
+def test_no_judge_outlives_a_command_that_was_killed(tmp_path: Path, temporary: Path) -> None:
+    process = started(large(tmp_path), temporary)
+    judges = judges_of(process)
+    process.kill()
+    process.communicate(timeout=60)  # until the last of them has closed its end
+    while any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in judges):
+        time.sleep(0.01)  # the test's own time limit ends it otherwise

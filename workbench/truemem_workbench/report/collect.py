@@ -36,7 +36,7 @@ from ..support.terminal import Count, notify, progress
 from .counts import Counts
 from .judging import Judged
 from .parts import Files, in_order, merged, read_pieces
-from .steps import judge_files, match_requests, read_files
+from .steps import end_with_parent, judge_files, match_requests, read_files
 from .store import Job, Loaded, Store
 from .summary import (
     Durations,
@@ -220,7 +220,10 @@ def _pool(size: int) -> Iterator[Pool]:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of the processes to come: each has a core, and no more
     context = multiprocessing.get_context("forkserver")  # which imports what they need, once
     context.set_forkserver_preload([read_files.__module__, Store.__module__])
-    with no_ctrl_c_in_children(), ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
+    with (
+        no_ctrl_c_in_children(),
+        ProcessPoolExecutor(os.cpu_count(), mp_context=context, initializer=end_with_parent) as pool,
+    ):
         yield pool
 
 

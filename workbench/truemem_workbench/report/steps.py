@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -16,6 +19,20 @@ from .parts import Files, Key, Part, divided, merged, read_pieces
 if TYPE_CHECKING:
     from ..support.terminal import Count
     from .store import Job, Loaded
+
+
+def end_with_parent() -> None:
+    """In a process of a pool: end when the process that has the pool does, also if that is killed. Python's own would
+    wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 class Found(NamedTuple):
