@@ -41,6 +41,8 @@ MEMBERS = st.fixed_dictionaries(
         "OutOfMemory": st.sampled_from([0, 1]),
         "raced": FLAG,
         "recovered": FLAG,
+        "schema": st.sampled_from([1, 2]),
+        "mode": st.just("exact"),
         "reportMissing": FLAG,
         "dropped": st.integers(1, 9),
         "requestId": st.none(),
