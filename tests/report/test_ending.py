@@ -6,8 +6,9 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -81,10 +82,10 @@ def test_an_error_of_its_own_is_no_broken_limit(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def temporary(tmp_path: Path) -> Path:
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    return folder
+def temporary() -> Iterator[Path]:
+    """A short path: where it is long, processes are started in another way."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 def started(path: str | Path, temporary: Path) -> subprocess.Popen[str]:
@@ -160,6 +161,16 @@ def test_ctrl_c_reaches_the_judges_too_and_they_say_nothing(tmp_path: Path, temp
     judges_of(process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     ends_by(process, signal.SIGINT, temporary)
+
+
+def test_a_long_name_of_tmpdir_is_no_error(tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    process = started(large(tmp_path), long)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert out.startswith("1 function, ")
+    assert list(long.iterdir()) == []
 
 
 def test_no_judge_outlives_a_command_that_was_killed(tmp_path: Path, temporary: Path) -> None:

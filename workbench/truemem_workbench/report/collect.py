@@ -50,6 +50,7 @@ from .summary import (
     added,
 )
 
+LONGEST_TMPDIR = 72
 WORTH_A_POOL = 1 << 26
 """Least bytes of lines for a pool of processes. Fewer are judged before a process has started."""
 PART_LINES = 100_000
@@ -218,7 +219,9 @@ def _pool(size: int) -> Iterator[Pool]:
         yield None
         return
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of the processes to come: each has a core, and no more
-    context = multiprocessing.get_context("forkserver")  # which imports what they need, once
+    # "forkserver" imports what they need, once; the name of its socket below TMPDIR has 107 bytes at most (unix(7))
+    is_short = len(os.fsencode(tempfile.gettempdir())) < LONGEST_TMPDIR
+    context = multiprocessing.get_context("forkserver" if is_short else "spawn")
     context.set_forkserver_preload([read_files.__module__, Store.__module__])
     with (
         no_ctrl_c_in_children(),
