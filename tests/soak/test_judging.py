@@ -194,7 +194,7 @@ def test_a_collected_heap_by_pauses() -> None:
     assert (found.finding.cause, found.clock.name) == ("leak", "pause")
 
 
-def test_garbage_that_was_never_collected_is_no_leak_by_the_clock() -> None:
+def test_garbage_never_collected_is_no_leak_by_the_clock() -> None:
     def garbage(count: int, held: float) -> dict[str, object]:
         return collected(count, held, every=10_000) | {"CurrentRSS": held + 40}
 
