@@ -18,6 +18,7 @@ from ..analysis.growth_lines import merged, named
 from ..analysis.runtime_heap import kept_at_most
 from ..analysis.witnesses import Witnesses
 from ..check.limits import Rate
+from ..lines.line import Line
 from ..support.terminal import counted
 from .tally import EnvironmentTally
 
@@ -75,8 +76,9 @@ class Judged:
 
 def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed: Collection[str] = ()) -> Judged:
     """Judge each environment, and all of them together. `allowed`: causes that may grow."""
-    known = [each for each in environments if each.lines]
-    curves = {each.id: _curves(each) for each in known}
+    lines = {each.id: each.lines for each in environments}
+    known = [each for each in environments if lines[each.id]]
+    curves = {each.id: _curves(each, lines[each.id]) for each in known}
     found = {name: find(each, commands, allowed=allowed) for name, each in curves.items()}
     if not found:
         nothing = unmeasured("No invocation has a record.", commands)
@@ -102,9 +104,9 @@ def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed:
     )
 
 
-def _curves(environment: EnvironmentTally) -> Curves:
+def _curves(environment: EnvironmentTally, lines: Sequence[Line]) -> Curves:
     """What failed is counted of all invocations: lines are kept of some, and the end of the soak cuts the last one."""
-    curves = curves_of(environment.lines)
+    curves = curves_of(lines)
     failed, count = curves.failed, max(0, environment.failed - environment.killed)
     if failed.count:
         failed = replace(failed, count=count, alike=round(failed.alike / failed.count * count))
