@@ -323,18 +323,17 @@ def test_what_is_not_read_is_not_taken(turned: Turned, reader: str) -> None:
     assert b"".join(pieces) == pattern(sent)
 
 
-def fill(turns: Turns, sending: socket.socket) -> int:
-    """Send until nothing goes on: how much that was."""
+def fill(turns: Turns, sending: socket.socket, whole: bytes | None = None, *, held: int = PIECE) -> int:
+    """Send of `whole` until nothing goes on: how much that was. No end holds more than `held` bytes meanwhile."""
     sending.setblocking(False)
-    data = memoryview(pattern(64 << 20))
-    sent = 0
+    data, sent = memoryview(pattern(64 << 20) if whole is None else whole), 0
     while True:
         try:
             sent += sending.send(data[sent : sent + PIECE])
         except BlockingIOError:
             if not turns.turn(100):
                 return sent
-        assert all(held <= PIECE for held in turns.held())
+        assert all(size <= held for size in turns.held())
         assert sent < len(data), "it takes everything"
 
 

@@ -40,12 +40,6 @@ from testing.proxy import (
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def api() -> Iterator[socket.socket]:
-    with listen() as listening:
-        yield listening
-
-
 def invoke(runtime: socket.socket, server: socket.socket, name: str = "a") -> None:
     """One invocation, byte for byte as it has to be."""
     response = answer(name, b"x" * 1000)

@@ -37,20 +37,13 @@ from testing.proxy import (
     connect,
     descriptors,
     event,
-    listen,
     read,
     wait_for,
 )
-from tests.proxy.test_differential import Between, Script, by_side, pattern
+from tests.proxy.test_differential import Between, Script, by_side, fill, pattern
 from tests.proxy.test_hostile import starved
 
 BODY = pattern(6_000_000)
-
-
-@pytest.fixture
-def api() -> Iterator[socket.socket]:
-    with listen() as listening:
-        yield listening
 
 
 @pytest.fixture
@@ -296,26 +289,13 @@ def asking(turns: Turns, api: socket.socket) -> Iterator[tuple[socket.socket, so
             yield runtime, server
 
 
-def fill(turns: Turns, sending: socket.socket, whole: bytes) -> int:
-    """Send until nothing goes on: how much that was."""
-    sending.setblocking(False)
-    data, sent = memoryview(whole), 0
-    while True:
-        try:
-            sent += sending.send(data[sent : sent + PIECE])
-        except BlockingIOError:
-            if not turns.turn(100):
-                return sent
-        assert sent < len(data), "it takes everything"
-
-
 @pytest.mark.parametrize("reader", ["runtime", "server"])
 def test_a_side_that_does_not_read_holds_one_pipe(turned: Turned, reader: str) -> None:
     """The sender is held up; nothing turns idly; another connection is served; then not a byte is lost."""
     turns, api, runtime, server = turned
     reading, sending = by_side(reader, runtime, server)
     whole = (event if reader == "runtime" else answer)("a", BODY * 11)
-    sent = fill(turns, sending, whole)
+    sent = fill(turns, sending, whole, held=pipe.SIZE)
     held = [end.unsent for end in turns.proxy._ends.values() if end.unsent]
     assert [type(each) for each in held] == [Pipe]
     assert len(held[0]) <= pipe.SIZE
@@ -362,7 +342,7 @@ def test_a_full_pipe_goes_with_its_connection(turned: Turned, monkeypatch: pytes
     """Its bytes come up on no other connection, and its descriptors are free."""
     turns, api, runtime, server = turned
     before = descriptors()
-    fill(turns, server, event("a", BODY * 11))
+    fill(turns, server, event("a", BODY * 11), held=pipe.SIZE)
     assert any(isinstance(end.unsent, Pipe) for end in turns.proxy._ends.values())
     if refused:
         monkeypatch.setattr(posix, "splice", refusing(0, errno.EINVAL))
