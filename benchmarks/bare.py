@@ -282,8 +282,13 @@ class Extension:
         return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:")) // 1024
 
     def cpu_ns(self) -> int:
-        """CPU time so far, of all its threads (clock_getcpuclockid(3))."""
-        return time.clock_gettime_ns(~self.pid << 3 | 2)
+        """See the function."""
+        return cpu_ns(self.pid)
+
+
+def cpu_ns(pid: int) -> int:
+    """CPU time of a process so far, of all its threads (clock_getcpuclockid(3))."""
+    return time.clock_gettime_ns(~pid << 3 | 2)
 
 
 FUNCTION = """

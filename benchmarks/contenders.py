@@ -23,7 +23,14 @@ EXTENSIONS = Path(__file__).with_name("extensions")
 MACHINE = platform.machine()
 EXECUTABLE = ROOT / "dist" / {"aarch64": "arm64"}.get(MACHINE, MACHINE) / "extensions" / "truemem"
 """What `make layer` has made for this machine."""
-EXACT_MODE = {"AWS_LAMBDA_EXEC_WRAPPER": str(EXECUTABLE.parents[1] / "truemem" / "exact")}
+
+
+def wrapper_of(executable: Path) -> Path:
+    """The program that starts a runtime in exact mode, in the same layer."""
+    return executable.parents[1] / "truemem" / "exact"
+
+
+EXACT_MODE = {"AWS_LAMBDA_EXEC_WRAPPER": str(wrapper_of(EXECUTABLE))}
 """The function's variable that turns exact mode on, with the same layer."""
 
 

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from benchmarks import namespace, publish
 from benchmarks.bare import Extension, FunctionProcesses, Runtime
-from benchmarks.contenders import EXECUTABLE, FLOOR, GO, OURS, Contender, contenders
+from benchmarks.contenders import EXECUTABLE, FLOOR, GO, OURS, Contender, contenders, wrapper_of
 from benchmarks.running import HARDLY_SAMPLING, telemetry
 
 DEFAULT, EXACT, SAMPLING = "default mode", "exact mode", "default mode, 2 ms, sampled"
@@ -108,7 +108,7 @@ def side(contender: Contender, mode: str) -> Iterator[Side]:
         api = extension.api
         api.wait_for_next()
         with (
-            Runtime(api.address, Path(contender.command[0]).parents[1] / "truemem" / "exact")
+            Runtime(api.address, wrapper_of(Path(contender.command[0])))
             if mode == EXACT
             else FunctionProcesses(api.address)
         ):

@@ -24,7 +24,8 @@ from truemem_workbench.local import Function, LocalLambda, Settings
 from benchmarks import namespace
 from benchmarks.accuracy import percentile
 from benchmarks.added import spans
-from benchmarks.contenders import EXECUTABLE
+from benchmarks.bare import cpu_ns
+from benchmarks.contenders import EXECUTABLE, wrapper_of
 from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, replace, shown
 from benchmarks.running import VCPU_MIB
 
@@ -131,14 +132,9 @@ class Side:
         self.blocks.append(asked)
 
 
-def cpu_ns(pid: int) -> int:
-    """CPU time so far (/proc/PID/schedstat)."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
-
-
 def environment(memory_mib: int, exact: bool, executable: Path) -> LocalLambda:
     """With this sidecar."""
-    wrapper = {"AWS_LAMBDA_EXEC_WRAPPER": str(executable.parents[1] / "truemem" / "exact")}
+    wrapper = {"AWS_LAMBDA_EXEC_WRAPPER": str(wrapper_of(executable))}
     settings = Settings(
         memory_mib=memory_mib,
         memory_limit="off",  # that of 128 MiB is not what is measured here

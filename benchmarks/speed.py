@@ -35,6 +35,10 @@ ENVIRONMENTS = 300
 """Of 1,000 lines each, for the report."""
 
 
+Step = Callable[[str, int], Callable[[], None]]
+"""See `publish.measuring`."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """One row."""
@@ -57,7 +61,7 @@ class Figure:
 HEADINGS = ("", "before", "now", "AWS's sample in Go", "floor: static C", "aim", "met")
 
 
-def of_exact_mode(before: Path, part: float, step: Callable[[str, int], Callable[[], None]]) -> list[Figure]:
+def of_exact_mode(before: Path, part: float, step: Step) -> list[Figure]:
     """What it adds to the response, and to the CPU time. `before`: another executable."""
     figures = []
     for memory_mib in (VCPU_MIB, exact.SMALL_MIB):
@@ -75,9 +79,7 @@ def of_exact_mode(before: Path, part: float, step: Callable[[str, int], Callable
     return figures
 
 
-def of_cpu(
-    before: Path, compared: Sequence[Contender], part: float, step: Callable[[str, int], Callable[[], None]]
-) -> list[Figure]:
+def of_cpu(before: Path, compared: Sequence[Contender], part: float, step: Step) -> list[Figure]:
     """CPU time of an invocation, telemetry and line included."""
     blocks = max(4, round(50 * part))
     rows = cpu.measure(cpu.in_their_modes(compared, [before]), blocks, step("CPU of an invocation", blocks))
@@ -96,7 +98,7 @@ def of_cpu(
     ]
 
 
-def of_lines(before: Path, part: float, step: Callable[[str, int], Callable[[], None]]) -> list[Figure]:
+def of_lines(before: Path, part: float, step: Step) -> list[Figure]:
     """Bytes of a line, of those cases that have an aim. `before`: other code."""
     cases = [case for case in line_bytes.CASES if case.has_aim]
     advance = step("lines", 2 * len(cases))
@@ -171,7 +173,7 @@ def write(figures: Sequence[Figure]) -> None:
 def main(part: float, go: Path | None) -> None:
     """See the module."""
     namespace.enter()
-    with report.code_of(report.BEFORE) as before, tempfile.TemporaryDirectory() as folder, measuring() as step:
+    with measuring() as step, report.code_of(report.BEFORE) as before, tempfile.TemporaryDirectory() as folder:
         for each in (before, Path(folder)):
             each.chmod(0o755)  # an extension runs as an ordinary user
         compared = contenders(Path(folder), go)

@@ -98,8 +98,8 @@ class Publisher:
         self._short_lines = ShortLines(config)
         self._lost_elsewhere = lost_elsewhere
         self._pending = pending = PendingRecords(reports)
-        self.current, self.unreported, self.complete = pending.current, pending.unreported, pending.complete
-        self.any_closed = pending.any_closed
+        self.current, self.any_closed = pending.current, pending.any_closed
+        self.unreported, self.complete = pending.unreported, pending.complete
         """See PendingRecords."""
         self._output = StdoutWriter(keeper=wings.keeper)
         self._lost = 0
