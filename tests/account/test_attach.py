@@ -212,18 +212,50 @@ def test_lines_load_the_heap_probe_and_detach_takes_both(
     assert account.held("one") == ([], {"A": "1"})
 
 
-def test_lines_are_refused_where_there_is_no_probe(truemem: Command, account: Account) -> None:
-    account.function("one", Runtime="dotnet8")
-    ran = truemem("attach", "one", "--lines", "--lines-java", "--yes", "--json")
-    assert (ran.code, account.updates) == (1, [])
-    assert "Leave --lines out; its own tools name what grows: docs/patterns.md" in reason(ran)
+@pytest.mark.parametrize(
+    ("runtime", "option", "told", "variables"),
+    [
+        ("provided.al2023", "--lines", "without the heap probe; its own tools name what grows: docs/patterns.md", {}),
+        ("provided.al2023", "--heap", "attached without the heap probe", {}),
+        ("dotnet8", "--heap", "dotnet8 is not Python, nor Node.js 18 or newer", {}),
+        ("nodejs16.x", "--lines", "nodejs16.x is not Python, nor Node.js 18 or newer", {}),
+        ("java17.al2023", "--lines", "With --lines-java its classes are named", {}),
+        ("custom", "--lines", "yours to set", {"TRUEMEM_LINES": "10%"}),
+    ],
+)
+def test_where_there_is_no_probe_the_rest_is_attached(
+    truemem: Command, account: Account, runtime: str, option: str, told: str, variables: dict[str, str]
+) -> None:
+    account.function("one", Runtime=runtime, variables={"A": "1"})
+    account.function("two", variables={"A": "1"})
+    assert told in truemem("attach", "one", "two", option, "--dry-run").out
+    ran = truemem("attach", "one", "two", option, "--yes", "--json")
+    assert (ran.code, statuses(ran)) == (0, {"one": "done", "two": "done"})
+    assert told in " ".join(json.loads(ran.out.splitlines()[0])["notes"])
+    assert account.held("one") == ([f"{ARN}x86_64:1"], {"A": "1", **variables})
+    assert truemem("detach", "one", "two", "--yes").code == 0
+    assert account.held("one") == account.held("two") == ([], {"A": "1"})
+
+
+def test_each_function_is_named_with_its_mode(truemem: Command, account: Account) -> None:
+    account.function("go", Runtime="provided.al2023", variables={WRAPPER: EXACT})
+    account.function("python")
+    account.function("image")
+    account.said["image"] = {"PackageType": "Image"}
+    ran = truemem("attach", "--match", "*", "--exact", "--yes")
+    rows = [line.split()[:3] for line in ran.out.splitlines()]
+    assert ["go", "done", "default"] in rows
+    assert ["python", "done", "exact"] in rows
+    assert ["image", "left", "a"] in rows
+    shown = {
+        each["function"]: each for each in map(json.loads, truemem("attach", "--match", "*", "--json").out.splitlines())
+    }
+    assert [shown[name].get("mode") for name in ("go", "python", "image")] == ["default", "exact", None]
+    assert "mode" not in truemem("detach", "go", "--yes", "--json").out
 
 
 def test_a_jvm_is_asked_for_its_classes_where_that_is_wanted(truemem: Command, account: Account) -> None:
     account.function("one", Runtime="java21", variables={"A": "1"})
-    ran = truemem("attach", "one", "--lines", "--yes", "--json")
-    assert (ran.code, account.updates) == (1, [])
-    assert "With --lines-java its classes are named" in reason(ran)
     assert "--lines-java is for --lines" in truemem("attach", "one", "--lines-java").refusal
     assert truemem("attach", "one", "--lines", "--lines-java", "--yes").code == 0
     assert account.held("one").variables == {"A": "1", "TRUEMEM_LINES": "10%,java"}
@@ -269,10 +301,6 @@ UNREADABLE = {"Environment": {"Error": {"ErrorCode": "AccessDeniedException", "M
         ({"State": "Pending"}, [], "being created"),
         ({"State": "Failed", "StateReason": "no subnet"}, [], "no subnet"),
         ({"Architectures": ["riscv"]}, [], "no layer for riscv"),
-        ({"Runtime": "ruby3.4"}, ["--heap"], "not Python, nor Node.js 18"),
-        ({"Runtime": "nodejs16.x"}, ["--heap"], "not Python, nor Node.js 18"),
-        ({"Runtime": "java17.al2023"}, ["--lines"], "With --lines-java its classes are named"),
-        ({"Runtime": "custom"}, ["--heap"], "yours to set"),
         ({"CodeSize": 300 << 20}, [], "250 MB"),
         (
             {"Layers": [{"Arn": f"arn:aws:lambda:us-east-1:1:layer:a:{n}", "CodeSize": 1} for n in range(5)]},

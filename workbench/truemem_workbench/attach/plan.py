@@ -18,6 +18,7 @@ from .change import (
     DEFAULT_PYTHON_PATH,
     EXACT,
     HEAP_FOLDER,
+    LINES,
     NODE_OPTIONS,
     PREFIX,
     PRELOAD,
@@ -28,6 +29,7 @@ from .change import (
     FunctionState,
     change_to,
     unwrapped,
+    variables_after,
 )
 from .lambda_calls import LambdaCalls
 
@@ -67,6 +69,8 @@ class Plan(NamedTuple):
     state: FunctionState
     change: Change
     notes: tuple[str, ...]
+    mode: str = ""
+    """`exact` or `default`: how it measures once attached, unless its own bootstrap starts our wrapper."""
 
 
 class Left(NamedTuple):
@@ -90,6 +94,8 @@ def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] 
         held = ", ".join(state.layers)
         return Left(state.name, f"it has {MOST_LAYERS} layers already, the most that Lambda permits: {held}")
     variables: dict[str, str | None] = dict(wanted.settings)
+    if wanted.lines and not _names_something(state.runtime, wanted):
+        del variables[LINES]
     if wanted.exact is not None:
         is_wrapped = wanted.exact and starts_wrapper(state.runtime)
         variables |= _wrapped(state.variables) if is_wrapped else unwrapped(state.variables)
@@ -103,7 +109,8 @@ def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] 
         return Left(state.name, unreadable(state))
     if change.empty and state.failed:
         return Left(state.name, state.failed)
-    return Plan(state, change, (*_notes(state, wanted), *notes))
+    is_exact = starts_wrapper(state.runtime) and variables_after(state.variables, change).get(WRAPPER) == EXACT
+    return Plan(state, change, (*_notes(state, wanted), *notes), "exact" if is_exact else "default")
 
 
 def unreadable(state: FunctionState) -> str:
@@ -122,16 +129,6 @@ def _reason(state: FunctionState, wanted: Wanted) -> str | None:
         return f"{state.busy}. Try again later"
     if wanted.collector and wanted.collector.split(":")[3] != state.region:
         return f"the collector's layer is in another region: {wanted.collector}"
-    is_java = language(state.runtime) == "java" and version(state.runtime) >= OLDEST_JAVA
-    if wanted.heap and not has_probe(state.runtime) and not (is_java and wanted.java):
-        why = f"{state.runtime} is not Python, nor Node.js 18 or newer"
-        if language(state.runtime) == "custom":
-            why = "the language of a customer-managed runtime is not known: its variable is yours to set (docs/heap.md)"
-        if wanted.lines and is_java:
-            return f"{why}. With --lines-java its classes are named: two full collections in an environment"
-        if wanted.lines:
-            return f"{why}, and --lines is for these. Leave --lines out; {WITHOUT_LINES}"
-        return f"{why}, and --heap is for these. Leave --heap out"
     if state.zipped_bytes >> 20 > MOST_UNZIPPED_MB:  # Lambda names no unzipped size
         return (
             f"code and layers have {state.zipped_bytes >> 20} MB zipped; Lambda permits {MOST_UNZIPPED_MB} MB unzipped"
@@ -143,6 +140,15 @@ def has_probe(runtime: str) -> bool:
     """True if there is a heap probe for this runtime of Lambda."""
     least = PROBED.get(language(runtime) or "")
     return least is not None and version(runtime) >= least
+
+
+def _names_something(runtime: str, wanted: Wanted) -> bool:
+    """True if TRUEMEM_LINES has an effect there: in a customer-managed runtime, if the probe is loaded by hand."""
+    return has_probe(runtime) or language(runtime) == "custom" or (wanted.java and _has_classes(runtime))
+
+
+def _has_classes(runtime: str) -> bool:
+    return language(runtime) == "java" and version(runtime) >= OLDEST_JAVA
 
 
 def starts_wrapper(runtime: str) -> bool:
@@ -200,6 +206,8 @@ def _notes(state: FunctionState, wanted: Wanted) -> list[str]:
         who = "may start" if language(state.runtime) == "custom" else "starts"
         text = f"{state.runtime} {who} no wrapper: attached in the default mode. For exact mode its bootstrap starts"
         notes.append(f"{text} {EXACT} (docs/attach.md)")
+    if wanted.heap and not has_probe(state.runtime) and not (wanted.java and _has_classes(state.runtime)):
+        notes.append(_without_probe(state.runtime, wanted))
     if wanted.collector:
         notes.append("its role needs cloudwatch:PutMetricData")
         if state.variables.get(COLLECTOR_CONFIG, CLOUDWATCH) != CLOUDWATCH:
@@ -211,6 +219,16 @@ def _notes(state: FunctionState, wanted: Wanted) -> list[str]:
         if wanted.lines:
             notes.append("on Managed Instances no lines are profiled: --lines has no effect")
     return notes
+
+
+def _without_probe(runtime: str, wanted: Wanted) -> str:
+    """Why a function is attached without --heap or --lines, and what names the cause there."""
+    if language(runtime) == "custom":
+        return f"the language of {runtime} is not known: the heap probe's variable is yours to set (docs/heap.md)"
+    text = f"{runtime} is not Python, nor Node.js 18 or newer: attached without the heap probe"
+    if wanted.lines and _has_classes(runtime):
+        return f"{text}. With --lines-java its classes are named: two full collections in an environment"
+    return f"{text}; {WITHOUT_LINES}" if wanted.lines else text
 
 
 NEW = "NEW"

@@ -36,6 +36,8 @@ class Outcome(NamedTuple):
     reason: str = ""
     change: Change | None = None
     notes: tuple[str, ...] = ()
+    mode: str = ""
+    """`exact` or `default`; empty where it was not attached."""
 
 
 class Rollout:
@@ -121,7 +123,11 @@ class Rollout:
         self._done(1)
 
     def _say(self, plan: Plan, status: Status, reason: str = "") -> None:
-        self.outcomes[plan.state.arn] = Outcome(plan.state.name, status, reason, plan.change, plan.notes)
+        self.outcomes[plan.state.arn] = _outcome(plan, status, reason)
+
+
+def _outcome(plan: Plan, status: Status, reason: str = "") -> Outcome:
+    return Outcome(plan.state.name, status, reason, plan.change, plan.notes, plan.mode)
 
 
 NAMES = 12
@@ -184,8 +190,9 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
     reason: dict[str, Any] = {"reason": outcome.reason} if outcome.reason else {}
     if outcome.notes:
         reason["notes"] = [*outcome.notes]
+    mode = {"mode": outcome.mode} if outcome.mode else {}
     change = outcome.change.document() if outcome.change else {}
-    return {"function": outcome.name, "status": outcome.status, **reason, **change}
+    return {"function": outcome.name, "status": outcome.status, **mode, **reason, **change}
 
 
 def session_options(records: str = "attached.json") -> Callable[[F], F]:
@@ -250,7 +257,7 @@ def not_carried_out(plans: Iterable[Plan | Left], *, form: str, dry_run: bool) -
     outcomes = [
         Outcome(each.name, "left", each.reason)
         if isinstance(each, Left)
-        else Outcome(each.state.name, "as it was" if each.change.empty else "not begun", "", each.change, each.notes)
+        else _outcome(each, "as it was" if each.change.empty else "not begun")
         for each in plans
     ]
     if form == "json":
@@ -300,9 +307,11 @@ def print_outcomes(outcomes: Sequence[Outcome], form: str) -> None:
     from ..support.terminal import fitted, table
 
     console = output()
-    made = table("", ["function", "result"], [], ["why"])
+    modes = ["mode"] if any(each.mode for each in outcomes) else []
+    made = table("", ["function", "result", *modes], [], ["why"])
     for each in sorted(outcomes, key=lambda each: (each.status in GOOD, each.status, each.name)):
-        made.add_row(visible(each.name), each.status, visible(each.reason))
+        mode = each.mode if each.status in GOOD else ""
+        made.add_row(visible(each.name), each.status, *(mode for _ in modes), visible(each.reason))
     console.print(fitted(made, console))
     done = sum(each.status in GOOD for each in outcomes)
     click.echo(f"{done} of {counted(len(outcomes), 'function')}: as asked")

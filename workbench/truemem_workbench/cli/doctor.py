@@ -221,7 +221,7 @@ def of_lines(configuration: Mapping[str, Any], log: Log) -> Iterator[Diagnosis]:
         return
     evidence, runtime = f"{LINES}={share}", configuration.get("Runtime", "")
     name = shlex.quote(str(configuration.get("FunctionName", "NAME")))
-    if runtime and not has_probe(runtime):
+    if runtime and not has_probe(runtime) and not log.probed:
         text = f"No line of code is named: {runtime} is not Python, nor Node.js 18 or newer."
         yield Diagnosis("note", text, f"{WITHOUT_LINES[0].upper()}{WITHOUT_LINES[1:]}", evidence)
     elif "CapacityProviderConfig" in configuration:
