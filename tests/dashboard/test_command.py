@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +92,83 @@ def test_a_large_template_goes_through_a_bucket(
     assert dashboard(*functions, "--deploy", "--bucket", "templates").code == 0
     assert len(account("s3").list_objects_v2(Bucket="templates")["Contents"]) == 1
     assert sum(title.startswith("function-") for title in shown(account)) == 20
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A template has room for two functions."""
+    monkeypatch.setattr("truemem_workbench.dashboard.template.MOST", 2)
+
+
+def watches(account: Account, name: str) -> list[str]:
+    body = account("cloudformation").get_template(StackName=name)["TemplateBody"]
+    functions: list[str] = body["Metadata"]["truemem"]["functions"]
+    return functions
+
+
+def test_functions_are_chosen_as_attach_chooses_them(dashboard: Dashboard, account: Account) -> None:
+    put_function(account, "pay-out")
+    ran = dashboard("--match", "pay*")
+    assert json.loads(ran.out)["Metadata"]["truemem"]["functions"] == ["pay-out", "payments-api"]
+    assert "Try truemem attach --match 'pay*'" in ran.err
+    assert "no function in this region and account has --match x*" in dashboard("--match", "x*").refusal
+    assert "no function is named" in dashboard().refusal
+    assert "Leave one out" in dashboard("orders", "--match", "pay*").refusal
+
+
+@pytest.mark.usefixtures("narrow")
+def test_more_functions_get_several_stacks(dashboard: Dashboard, account: Account) -> None:
+    for name in ("a", "b", "c"):
+        put_function(account, name)
+    ran = dashboard("--match", "*", "--deploy", "--json")
+    made = [json.loads(line) for line in ran.out.splitlines()]
+    assert [(each["stack"], each["functions"]) for each in made] == [
+        ("truemem-dashboard", ["a", "b"]),
+        ("truemem-dashboard-2", ["c", "orders"]),
+        ("truemem-dashboard-3", ["payments-api"]),
+    ]
+    assert made[1]["dashboard"].endswith("#dashboards/dashboard/truemem-dashboard-2-us-east-1")
+    put_function(account, "aa")  # the first by its name, and none of the others moves
+    account("lambda").delete_function(FunctionName="payments-api")
+    assert "watches payments-api as well" in dashboard("--match", "*", "--deploy").refusal
+    assert dashboard("--match", "*", "--deploy", "--replace").code == 0
+    assert watches(account, "truemem-dashboard") == ["a", "b"]
+    assert watches(account, "truemem-dashboard-3") == ["aa"]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_stack_without_functions_is_left_and_named(dashboard: Dashboard, account: Account) -> None:
+    put_function(account, "a")
+    assert dashboard("--match", "*", "--deploy").code == 0
+    ran = dashboard("a", "--deploy", "--replace")
+    assert "truemem-dashboard-2 is not needed. Try aws cloudformation delete-stack --stack-name" in ran.err
+    assert watches(account, "truemem-dashboard") == ["a"]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_only_its_own_later_stacks_are_looked_at(dashboard: Dashboard, account: Account) -> None:
+    dashboard("payments-api", "--deploy", "--stack-name", "truemem-dashboard-2")
+    assert dashboard("orders", "--deploy").code == 0
+    put_function(account, "a")
+    refusal = dashboard("--match", "*", "--deploy").refusal
+    assert "stack truemem-dashboard-2 was not made by truemem dashboard" in refusal
+    assert watches(account, "truemem-dashboard-2") == ["payments-api"]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_several_templates_are_files_with_their_commands(
+    dashboard: Dashboard, account: Account, tmp_path: Path
+) -> None:
+    put_function(account, "a")
+    assert (
+        "3 functions need 2 templates, and standard output takes one. Try --output" in dashboard("--match", "*").refusal
+    )
+    ran = dashboard("--match", "*", "--output", tmp_path / "memory.json")
+    assert ran.out.splitlines() == [
+        f"aws cloudformation deploy --stack-name truemem-dashboard --template-file {tmp_path}/memory.json",
+        f"aws cloudformation deploy --stack-name truemem-dashboard-2 --template-file {tmp_path}/memory-2.json",
+    ]
+    assert json.loads((tmp_path / "memory-2.json").read_text())["Metadata"]["truemem"]["functions"] == ["payments-api"]
 
 
 def test_a_function_without_the_layer_is_named(dashboard: Dashboard, account: Account) -> None:

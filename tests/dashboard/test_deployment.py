@@ -12,6 +12,7 @@ from truemem_workbench.support.bad_input import BadInput
 
 DOCUMENT = template([Watched("orders", 512, "/aws/lambda/orders")], "eu-west-1", {})
 NONE = ("describe_stacks", ("ValidationError", "Stack with id memory does not exist"))
+BODY = ("get_template", {"TemplateBody": json.dumps(DOCUMENT)})
 EVENTS = [
     {"ResourceStatus": "DELETE_COMPLETE"},
     {"ResourceStatus": "CREATE_FAILED", "ResourceStatusReason": "Resource creation cancelled"},
@@ -43,10 +44,11 @@ def deploy(monkeypatch: pytest.MonkeyPatch, *answers: tuple[str, Any]) -> str:
         if isinstance(answer, tuple):
             stubber.add_client_error(operation, *answer)
         else:
-            stubber.add_response(operation, answer)
+            stubber.add_response(operation, {**answer})  # botocore parses the body in it
     monkeypatch.setattr(deployment, "client", lambda _: client)
     with stubber:
-        url = deployment.deploy("memory", DOCUMENT, (), bucket=None, replace=False)
+        (before,) = deployment.existing("memory", 1)
+        url = deployment.deploy("memory", DOCUMENT, (), bucket=None, before=before)
     stubber.assert_no_pending_responses()
     return url
 
@@ -55,7 +57,7 @@ def test_a_creation_that_fails_says_the_first_reason(monkeypatch: pytest.MonkeyP
     events = ("describe_stack_events", {"StackEvents": [{**OF_ALARM, **event} for event in EVENTS]})
     failed = [("create_stack", {}), stack("ROLLBACK_COMPLETE"), events]
     with pytest.raises(BadInput, match=r"^stack memory: not authorized to perform: cloudwatch:PutDashboard$"):
-        deploy(monkeypatch, NONE, *failed)
+        deploy(monkeypatch, NONE, NONE, *failed)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_a_creation_that_fails_says_the_first_reason(monkeypatch: pytest.MonkeyP
 )
 def test_a_stack_that_takes_no_update_says_what_to_do(monkeypatch: pytest.MonkeyPatch, status: str, said: str) -> None:
     with pytest.raises(BadInput, match=f"^stack memory is {status}: .*{said}"):
-        deploy(monkeypatch, stack(status))
+        deploy(monkeypatch, stack(status), BODY)
 
 
 def test_who_may_not_is_told_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,6 +79,5 @@ def test_who_may_not_is_told_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_where_nothing_changed_the_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     there = stack("CREATE_COMPLETE", Outputs=[{"OutputKey": "DashboardUrl", "OutputValue": "https://it"}])
-    body = {"TemplateBody": json.dumps(DOCUMENT)}
     unchanged = ("update_stack", ("ValidationError", "No updates are to be performed."))
-    assert deploy(monkeypatch, there, ("get_template", body), unchanged, there) == "https://it"
+    assert deploy(monkeypatch, there, BODY, NONE, unchanged, there) == "https://it"

@@ -16,6 +16,8 @@ from truemem_workbench.dashboard.template import (
     NAME,
     PARAMETERS,
     Watched,
+    arranged,
+    content_of,
     look_up,
     template,
     watched,
@@ -194,7 +196,28 @@ def test_threshold_that_cloudwatch_refuses_is_refused(name: str, value: str, wan
         document([ORDERS], **{name: value})
 
 
-def test_more_functions_than_a_template_has_room_for_are_refused() -> None:
-    assert len(document(names(MOST))["Resources"]) <= 500
-    with pytest.raises(BadInput, match=f"^167 functions: one template has room for {MOST}. Try several runs, each"):
-        document(names(MOST + 1))
+# --- more functions than one template has room for --------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 900), unique=True), st.lists(st.integers(0, 900), unique=True))
+def test_each_function_is_in_one_template_and_stays_there(before: list[int], now: list[int]) -> None:
+    assert MOST == 166
+    held = [[function.name for function in part] for part in arranged([names(901)[number] for number in before])]
+    functions = [names(901)[number] for number in now]
+    parts = arranged(functions, held)
+    assert sorted(function for part in parts for function in part) == sorted(functions)
+    assert max(map(len, parts), default=0) <= MOST
+    place = {function.name: number for number, part in enumerate(parts) for function in part}
+    assert all(place.get(name, number) == number for number, part in enumerate(held) for name in part)
+
+
+def test_cfn_lint_takes_each_of_several_templates(tmp_path: Path) -> None:
+    parts = arranged(names(MOST + 1))
+    for number, part in enumerate(parts, 1):
+        made = template(part, REGION, {}, number)
+        assert len(made["Resources"]) <= 500
+        assert content_of(made) == ([function.name for function in part], number)
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps(made))
+        assert cfn_lint(path) == ""
+    assert [len(part) for part in parts] == [MOST, 1]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ..aws.selection import Selection, selected, selection_options
 from ..support.bad_input import BadInput
 from ..support.options import chosen, format_options
 from ..support.terminal import notify, progress
@@ -15,7 +16,6 @@ from .change import LINES, Change, FunctionState, change_back, taken_off
 from .lambda_calls import LambdaCalls
 from .plan import LayerChoice, Left, Plan, Wanted, plan, unreadable
 from .records_file import RecordsFile
-from .selection import Selection, selected, selection_options
 from .session import agreed, carry_out, not_carried_out, read_all, session_options
 
 LINES_SHARE = "10%"

@@ -1,16 +1,18 @@
-"""Creates or updates the stack of a dashboard through CloudFormation, and waits until that is done."""
+"""Creates or updates the stacks of dashboards through CloudFormation, and waits until that is done."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
-from typing import Any
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ..aws.clients import client, refused
 from ..support.bad_input import BadInput
 from ..support.terminal import some
-from .template import functions_of
+from .template import content_of
 
 INLINE_BYTES = 51_200
 """Largest template that is sent in the call itself. A larger one comes from a bucket, with up to 1 MB."""
@@ -24,19 +26,60 @@ PERMISSIONS = (
 )
 
 
-def deploy(name: str, document: Mapping[str, Any], given: Collection[str], *, bucket: str | None, replace: bool) -> str:
-    """Create or update the stack, and wait. Returns the console's address of the dashboard. Raises BadInput.
+class Stack(NamedTuple):
+    """A stack that is there."""
 
-    Parameters that are not `given` keep their values of an earlier deployment. A function that the stack watches and
-    the template does not have is refused, unless `replace`.
+    parameters: tuple[str, ...]
+    functions: tuple[str, ...]
+    """That it watches."""
+
+
+def stack_name(name: str, part: int) -> str:
+    """Name of the stack of a part, counted from 1: NAME, NAME-2, NAME-3."""
+    return name if part == 1 else f"{name}-{part}"
+
+
+def deploy_command(name: str, path: Path) -> str:
+    """The command of the AWS CLI that deploys a template that was written."""
+    bucket = " --s3-bucket BUCKET" if path.stat().st_size > INLINE_BYTES else ""
+    file = shlex.quote(str(path))
+    return f"aws cloudformation deploy --stack-name {shlex.quote(name)} --template-file {file}{bucket}"
+
+
+def existing(name: str, parts: int) -> list[Stack | None]:
+    """The stacks of the first `parts` parts, and of all that follow them. Raises BadInput if one is not a dashboard's,
+    or takes no update now."""
+    cloudformation = client("cloudformation")
+    found: list[Stack | None] = []
+    while True:
+        one = stack_name(name, len(found) + 1)
+        with refused(f"stack {one}", PERMISSIONS):
+            answer = _described(cloudformation, one)
+            if answer is None and len(found) >= parts:
+                return found
+            body = answer and cloudformation.get_template(StackName=one)["TemplateBody"]
+        content = content_of(body)
+        if answer is not None and (content is None or content[1] != len(found) + 1):
+            if len(found) >= parts:
+                return found  # another's, and not needed
+            raise BadInput(f"stack {one} was not made by truemem dashboard. Try --stack-name {name}-memory")
+        if answer is not None:
+            _check_status(one, answer["StackStatus"])
+        keys = tuple(each["ParameterKey"] for each in (answer or {}).get("Parameters", ()))
+        found.append(Stack(keys, tuple(content[0])) if content else None)
+
+
+def deploy(
+    name: str, document: Mapping[str, Any], given: Collection[str], *, bucket: str | None, before: Stack | None
+) -> str:
+    """Create the stack, or update what was there `before`, and wait. Returns the console's address of the dashboard.
+    Raises BadInput.
+
+    Parameters that are not `given` keep their values of an earlier deployment.
     """
     cloudformation = client("cloudformation")
-    with refused(f"stack {name}", PERMISSIONS):
-        before = _existing(cloudformation, name)
-        if before is not None:
-            _check(cloudformation, name, before, document, replace=replace)
     body = _sent(json.dumps(document, separators=(",", ":")), name, bucket)
-    kept = {each["ParameterKey"] for each in (before or {}).get("Parameters", ())} - set(given)
+    kept = {*(before.parameters if before else ())} - set(given)
     parameters = [
         {"ParameterKey": key, "UsePreviousValue": True}
         if key in kept
@@ -49,14 +92,14 @@ def deploy(name: str, document: Mapping[str, Any], given: Collection[str], *, bu
             _wait(cloudformation, name, "stack_create_complete")
         elif _updated(cloudformation, StackName=name, Parameters=parameters, **body):
             _wait(cloudformation, name, "stack_update_complete")
-        after = _existing(cloudformation, name) or {}
+        after = _described(cloudformation, name) or {}
         outputs = {each["OutputKey"]: each["OutputValue"] for each in after["Outputs"]}
         url: str = outputs["DashboardUrl"]
         return url
 
 
-def _existing(cloudformation: Any, name: str) -> dict[str, Any] | None:
-    """The stack, or None if there is none of this name."""
+def _described(cloudformation: Any, name: str) -> dict[str, Any] | None:
+    """What CloudFormation says of a stack, or None if there is none of this name."""
     from botocore.exceptions import ClientError
 
     try:
@@ -68,22 +111,19 @@ def _existing(cloudformation: Any, name: str) -> dict[str, Any] | None:
     return stack
 
 
-def _check(
-    cloudformation: Any, name: str, stack: Mapping[str, Any], document: Mapping[str, Any], *, replace: bool
-) -> None:
-    """Raise BadInput if the update would fail, or would remove what the user did not mean."""
-    status = stack["StackStatus"]
+def _check_status(name: str, status: str) -> None:
+    """Raise BadInput if the update would fail."""
     if status == "ROLLBACK_COMPLETE":
         fix = f"Try aws cloudformation delete-stack --stack-name {name}, and then this again"
         raise BadInput(f"stack {name} is {status}: it was never created completely. {fix}")
     if status.endswith("_IN_PROGRESS"):
         raise BadInput(f"stack {name} is {status}: another update is running. Try again when it is done")
-    functions = functions_of(cloudformation.get_template(StackName=name)["TemplateBody"])
-    if functions is None:
-        raise BadInput(f"stack {name} was not made by truemem dashboard. Try --stack-name {name}-memory")
-    named = functions_of(document) or []
-    gone = [function for function in functions if function not in named]
-    if gone and not replace:
+
+
+def check_kept(name: str, stacks: Iterable[Stack | None], named: Collection[str]) -> None:
+    """Raise BadInput if an update would remove what the user did not mean."""
+    gone = [function for stack in stacks if stack for function in stack.functions if function not in named]
+    if gone:
         fix = "Name them too, or take another --stack-name, or --replace to remove their alarms"
         raise BadInput(f"stack {name} watches {some(gone)} as well. {fix}")
 

@@ -1,4 +1,4 @@
-"""One CloudFormation template with a dashboard and alarms for some functions.
+"""A CloudFormation template with a dashboard and alarms for some functions. More than it has room for get several.
 
 Limits (CloudWatch user guide, "Dashboard body structure" and "service quotas"): 500 widgets, 500 metrics in a widget,
 2,500 in a dashboard; 50 log groups in a query. Most metrics have no label: the console labels them by what differs.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -255,10 +256,10 @@ def _query(groups: Sequence[str], query: str) -> str:
 RESOURCES = 500
 """Most resources of a template (CloudFormation's quotas)."""
 MOST = (RESOURCES - 1) // len(KINDS)
-"""Most functions of a template: each has its alarms, and the dashboard is one resource."""
+"""Most functions of a template, 166: each has its alarms, and the dashboard is one resource."""
 TOPIC = "AlarmTopic"
 OURS = "truemem"
-"""Key in the template's Metadata, below which are the functions that it is for."""
+"""Key in the template's Metadata, below which are the functions that it is for, and which of several it is."""
 
 
 def _number(default: int, least: int, text: str, **more: Any) -> dict[str, Any]:
@@ -276,12 +277,22 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
 URL = "https://${AWS::Region}.console.aws.amazon.com/cloudwatch/home?region=${AWS::Region}#dashboards/dashboard/${Dashboard}"
 
 
-def template(functions: Sequence[Watched], region: str, settings: Mapping[str, str]) -> dict[str, Any]:
-    """The template. `settings` are the parameters' new defaults. Raises BadInput for too many functions, or a setting
-    that is not allowed."""
-    if len(functions) > MOST:
-        fix = "Try several runs, each with its own --stack-name"
-        raise BadInput(f"{len(functions)} functions: one template has room for {MOST}. {fix}")
+def arranged(functions: Sequence[Watched], held: Sequence[Sequence[str]] = ()) -> list[list[Watched]]:
+    """The functions of each template, up to MOST. `held` are the names in each that is deployed: a function stays
+    where it is, because its alarms would begin anew in another stack, and then one may be left without any."""
+    by_name = {function.name: function for function in functions}
+    parts = [[by_name.pop(name) for name in names if name in by_name] for names in held]
+    rest = deque(by_name.values())
+    for part in parts:
+        part.extend(rest.popleft() for _ in range(min(len(rest), MOST - len(part))))
+    while rest:
+        parts.append([rest.popleft() for _ in range(min(len(rest), MOST))])
+    return parts
+
+
+def template(functions: Sequence[Watched], region: str, settings: Mapping[str, str], part: int = 1) -> dict[str, Any]:
+    """The template of up to MOST functions. `settings` are the parameters' new defaults; `part` counts the templates
+    from 1. Raises BadInput for a setting that is not allowed."""
     document = json.dumps(dashboard_body(functions, region), separators=(",", ":"))
     # Dashboards have one list of names for all regions.
     name = {"Fn::Sub": "${AWS::StackName}-${AWS::Region}"}
@@ -289,7 +300,7 @@ def template(functions: Sequence[Watched], region: str, settings: Mapping[str, s
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": "Memory of Lambda functions - dashboard and alarms, made by truemem dashboard",
-        "Metadata": {OURS: {"functions": [function.name for function in functions]}},
+        "Metadata": {OURS: {"functions": [function.name for function in functions], "part": part}},
         "Parameters": {
             name: {**parameter, "Default": _setting(name, settings.get(name), parameter)}
             for name, parameter in PARAMETERS.items()
@@ -303,12 +314,12 @@ def template(functions: Sequence[Watched], region: str, settings: Mapping[str, s
     }
 
 
-def functions_of(document: object) -> list[str] | None:
-    """The functions of a template made here, or None if it is another's."""
+def content_of(document: object) -> tuple[list[str], int] | None:
+    """The functions and the part of a template made here, or None if it is another's."""
     metadata = document.get("Metadata") if isinstance(document, dict) else None
     ours = metadata.get(OURS) if isinstance(metadata, dict) else None
     names = ours.get("functions") if isinstance(ours, dict) else None
-    return [str(name) for name in names] if isinstance(names, list) else None
+    return ([str(name) for name in names], ours.get("part", 1)) if ours and isinstance(names, list) else None
 
 
 def _setting(name: str, text: str | None, parameter: Mapping[str, Any]) -> str | int:

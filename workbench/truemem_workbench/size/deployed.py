@@ -14,8 +14,8 @@ from ..attach.change import Change, FunctionState, change_of_memory
 from ..attach.lambda_calls import LambdaCalls
 from ..attach.plan import Plan as ChangePlan
 from ..attach.records_file import RecordsFile
-from ..attach.selection import Selection, selected
 from ..attach.session import agreed, answered_yes, carry_out, not_carried_out
+from ..aws.selection import Selection, selected
 from ..check.events import events_of
 from ..support.bad_input import BadInput
 from ..support.terminal import counted, notify, steps

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import click
 
-from ..aws.clients import FUNCTION_ARN, check_extended, client, name_of, refused
 from ..support.bad_input import BadInput
 from ..support.options import option_group
+from .clients import FUNCTION_ARN, check_extended, client, name_of, refused
 
 _NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 
