@@ -27,6 +27,12 @@ variable "layer_folder" {
   default     = null
 }
 
+variable "skip_destroy" {
+  description = "Keep published versions: after a change of the zip, and after destroy. Functions elsewhere, and a way back, need them."
+  type        = bool
+  default     = true
+}
+
 variable "exact" {
   description = "Exact mode. For managed runtimes: OS-only runtimes and container images ignore it."
   type        = bool
@@ -62,6 +68,7 @@ resource "aws_lambda_layer_version" "truemem" {
   filename                 = "${var.layer_folder}/truemem-layer-${each.key}.zip"
   source_code_hash         = filebase64sha256("${var.layer_folder}/truemem-layer-${each.key}.zip")
   compatible_architectures = [each.key]
+  skip_destroy             = var.skip_destroy
 }
 
 output "layer_arns" {

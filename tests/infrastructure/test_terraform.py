@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,4 +102,23 @@ def test_applied_the_function_has_layer_and_variables(terraform: Terraform, lamb
     assert function["Environment"]["Variables"] == wanted
     assert "No changes" in terraform(example(), "plan", "-input=false")
     terraform(example(), "destroy", "-auto-approve", "-input=false")
-    assert lambdas.list_layers()["Layers"] == []
+    assert versions(lambdas) == [1]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("given", "kept"), [("", [1, 2]), ("skip_destroy = false", [2])])
+def test_an_old_version_stays_unless_it_is_asked_to_go(
+    terraform: Terraform, lambdas: LambdaClient, tmp_path: Path, given: str, kept: list[int]
+) -> None:
+    configuration = using(one=f'layer_folder = "."\n{given}')
+    terraform(configuration, "apply", "-auto-approve", "-input=false")
+    with zipfile.ZipFile(tmp_path / "truemem-layer-x86_64.zip", "a") as layer:
+        layer.writestr("extensions/truemem", "another")
+    terraform(configuration, "apply", "-auto-approve", "-input=false")
+    assert versions(lambdas) == kept
+
+
+def versions(lambdas: LambdaClient) -> list[int]:
+    """Versions of the layer for x86_64 that are there."""
+    found = lambdas.list_layer_versions(LayerName="truemem-x86_64")["LayerVersions"]
+    return sorted(each["Version"] for each in found)
