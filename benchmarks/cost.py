@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from truemem.config import VCPU_MIB
 from truemem_workbench.analysis.prices import (
+    ALARM_MONTH,
+    DASHBOARD_MONTH,
     GB_SECOND,
     LOG_GB,
     METRIC_MONTH,
@@ -17,6 +19,7 @@ from truemem_workbench.analysis.prices import (
     OTLP_GB,
     computing,
 )
+from truemem_workbench.dashboard.template import KINDS, MOST
 
 METRICS = 4
 """Of a function, by EMF. MemoryGrowing and OutOfMemory are two more, while they are written."""
@@ -47,12 +50,22 @@ def cost(memory_mib: int, line_bytes: float, cpu_ms: float, register_ms: float, 
     delay_ms = cpu_ms / share if share < 1 else 0.0  # with a CPU to spare it runs beside the function
     return Cost(
         memory_mib=memory_mib,
-        logs=line_bytes * MILLION / 1e9 * LOG_GB,
+        logs=logs(MILLION, line_bytes),
         duration_at_most=delay_ms * a_million_ms,
         delay_at_most_ms=delay_ms,
         cold_starts=register_ms * a_million_ms,
         memory_percent=100 * pss_mib / memory_mib,
     )
+
+
+def logs(invocations: float, line_bytes: float) -> float:
+    """USD of the lines of so many invocations."""
+    return invocations * line_bytes / 1e9 * LOG_GB
+
+
+def alarms_and_dashboards(functions: int) -> float:
+    """USD a month of what `truemem dashboard` makes for them."""
+    return functions * len(KINDS) * ALARM_MONTH + -(-functions // MOST) * DASHBOARD_MONTH
 
 
 def metrics_by_emf(functions: int) -> float:

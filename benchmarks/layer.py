@@ -75,7 +75,7 @@ def write_results(
     )
     RATIOS.write_text(json.dumps({"machine": publish.machine(), "ratios": compared}, indent=1) + "\n")
     publish.replace(publish.ROOT / "docs" / "overhead.md", "aims", aimed)
-    for name, section in (("start", start), ("scale", sections[1]), ("cost", sections[-1])):
+    for name, section in (("start", start), ("cost", sections[-1])):
         _, headings, rows, text = section
         publish.replace(publish.ROOT / "docs" / "overhead.md", name, f"{publish.markdown(headings, rows)}\n\n{text}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks import added, cold_start, running
-from benchmarks.contenders import FLOOR, GO, OURS, PLAIN
+from benchmarks.contenders import FLOOR, GO, OURS, PLAIN, SOURCED, UNSAVED
 from benchmarks.cost import Cost, metrics_by_emf
 from benchmarks.sizes import Sizes
 
@@ -53,7 +53,7 @@ def short_start(rows: Sequence[cold_start.Start]) -> Section:
     return (
         title,
         [headings[column] for column in few],
-        [[row[column] for column in few] for row in cells],
+        [[row[column] for column in few] for row in cells if row[0] not in (UNSAVED, SOURCED)],
         f"Medians (minima) of {rows[0].rounds}, ms and MiB. Cold: the file is not in the page cache.",
     )
 

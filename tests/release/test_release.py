@@ -13,6 +13,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from truemem import VERSION
 
 from deploy.layer_arns import BEGIN, END, with_layers
+from deploy.licences import licence_table, with_licences
 from deploy.materials import of_layer, of_wheel, requirements_of
 from deploy.release import check_tag, notes
 from layer.__main__ import default_cache
@@ -117,3 +118,30 @@ def test_others_can_do_nothing_with_the_workflows() -> None:
     command: list[str | Path] = [zizmor, "--offline", "--no-progress", ROOT / ".github" / "workflows"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_licences_of_all_bills_are_on_the_page(zips: list[Path]) -> None:
+    page = (ROOT / "docs" / "platform-team.md").read_text(encoding="utf-8")
+    for stated in (f"CPython {PYTHON}", f"musl {MUSL}"):
+        assert stated in page  # else `make release && python -m deploy.licences`
+    bills = [of_layer(path, 0) for path in zips]
+    made = with_licences(page, bills)
+    assert with_licences(made, bills) == made
+    assert f"| MIT | musl {MUSL}, ziglang" in made
+    assert f"| PSF-2.0 | CPython {PYTHON} | 0 |" in made
+
+
+def test_a_licence_that_is_no_usual_one_is_named() -> None:
+    def component(name: str, stated: dict[str, Any]) -> dict[str, Any]:
+        return {"bom-ref": name, "name": name.removeprefix("pypi:"), "version": "1", "licenses": [stated]}
+
+    packages = [
+        component("pypi:a", {"license": {"id": "MIT"}}),
+        component("pypi:b", {"license": {"name": "BSD License"}}),
+        component("pypi:c", {"expression": "Apache-2.0 OR BSD-2-Clause"}),
+        component("pypi:d", {"license": {"id": "GPL-3.0-only"}}),
+    ]
+    subject = component("truemem.whl", {"license": {"id": "Apache-2.0"}})
+    table = licence_table([json.dumps({"metadata": {"component": subject}, "components": packages})])
+    assert "| BSD |  | 1 |" in table
+    assert table.endswith("Others, as they state it: c (Apache-2.0 OR BSD-2-Clause), d (GPL-3.0-only).")

@@ -16,6 +16,8 @@ LOG_GB = 0.50
 """Ingestion into CloudWatch Logs. (Storage: 0.03 per GB and month more.)"""
 METRIC_MONTH = 0.30
 """A metric of EMF, each month, however often it is written; in September 2026, as the next."""
+ALARM_MONTH, DASHBOARD_MONTH = 0.10, 3.0
+"""An alarm on one metric, and a dashboard."""
 OTLP_GB = 0.50
 """Metrics by OTLP. Each data point counts with its metric's name, its labels and its resource's attributes."""
 MILLION = 1_000_000
