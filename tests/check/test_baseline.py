@@ -1,6 +1,7 @@
 """The committed file."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ def test_a_file_of_something_else_is_not_overwritten(tmp_path: Path) -> None:
 def test_it_says_where_figures_are_not_alike() -> None:
     assert ONE.differs({"events": "a", "runtime": "python3.13"}) == []
     assert ONE.differs({"events": "b"}) == ["not as in the baseline: events (was a, is b)"]
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ({"events": "a", "sent": 130}, "130 different events were sent, for the baseline 200: try --invocations 200"),
+        ({"events": "a", "sent": 300}, None),
+        ({"events": "b", "sent": 130}, "not as in the baseline: events (was a, is b)"),
+    ],
+)
+def test_fewer_events_than_for_the_baseline_are_told(now: dict[str, object], said: str | None) -> None:
+    told = replace(ONE, about={"events": "a", "sent": 200}).differs(now)
+    assert ([] if said is None else [said]) == [each.removesuffix(" or more") for each in told]
 
 
 def test_growth_is_a_share_or_mib() -> None:

@@ -117,6 +117,19 @@ def test_a_baseline_is_written_and_then_compared_with(invoke_check: Check, tmp_p
     assert "not as in the baseline: events" in compared.output
 
 
+def test_a_baseline_is_of_all_events_of_the_file(invoke_check: Check, tmp_path: Path) -> None:
+    """How many were sent until the run was decided is no difference of the events."""
+    baseline, events = tmp_path / "memory.json", tmp_path / "events.jsonl"
+    events.write_text("".join(f'{{"mib": 1, "n": {number}}}\n' for number in range(300)))
+    few = [STEADY, "--events", events, "--warm-up", 0, "--invocations"]
+    assert invoke_check(*few, 140, "--write-baseline", baseline).exit_code == 0
+    more = invoke_check(*few, 150, "--baseline", baseline)
+    assert "not as in the baseline" not in more.output
+    events.write_text('{"mib": 1}\n')
+    other = invoke_check(*few, 130, "--baseline", baseline)
+    assert "not as in the baseline: events" in " ".join(other.output.split())
+
+
 def test_one_that_always_fails_is_not_measured(invoke_check: Check) -> None:
     event = '{"fail": true, "say": "\\u001b[2Jnothing"}'
     done = invoke_check(STEADY, "--event", event, "--warm-up", 0, "--invocations", 40)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .measurement import Measurement
 
 SCHEMA = 1
+SENT = "sent"
+"""Condition of a run: how many different events were sent. A run ends when its limits are decided."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Baseline:
     current: float
     """Median of what the invocations after the warm-up left behind."""
     about: Mapping[str, object] = field(default_factory=dict)
-    """Conditions of the run. With other events, another memory size or runtime, figures cannot be compared."""
+    """Conditions of the run; `events` is a hash of all that were given. With other events, another memory size or
+    runtime, figures cannot be compared."""
     latency: Latency | None = None
     """None if it was not known, or in a file of an earlier version."""
     errors: float | None = None
@@ -67,8 +70,14 @@ class Baseline:
 
     def differs(self, about: Mapping[str, object]) -> list[str]:
         """Describe each condition that is not the same as in the baseline."""
-        changed = [name for name, value in self.about.items() if about.get(name) != value]
-        return [f"not as in the baseline: {name} (was {self.about[name]}, is {about.get(name)})" for name in changed]
+        changed = [name for name, value in self.about.items() if about.get(name) != value and name != SENT]
+        found = [f"not as in the baseline: {name} (was {self.about[name]}, is {about.get(name)})" for name in changed]
+        was, now = self.about.get(SENT), about.get(SENT)
+        if "events" not in changed and isinstance(was, int) and isinstance(now, int) and now < was:
+            found.append(
+                f"{now:,} different events were sent, for the baseline {was:,}: try --invocations {was} or more"
+            )
+        return found
 
 
 def read_baseline(path: Path, spec: str) -> Baseline:

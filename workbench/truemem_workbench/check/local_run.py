@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +72,8 @@ class Run:
         """Number of log lines at the beginning of each invocation."""
         self._in_tmp: dict[int, float] = {}
         self._events: list[str] = []
+        self.given = ""
+        """Digest of all events that may be sent: a run ends when it is decided. Empty: of those that were sent."""
         self._started = time.monotonic()
 
     def __enter__(self) -> Run:
@@ -191,7 +193,8 @@ class Run:
             about={
                 "runtime": self._target.function.runtime or "bootstrap",
                 "memorySize": self._target.memory_mib,
-                "events": hashlib.sha256("\n".join(sorted(set(self._events))).encode()).hexdigest()[:16],
+                "events": self.given or digest(self._events),
+                "sent": len({*self._events}),
             },
         )
 
@@ -229,6 +232,11 @@ class Run:
         return [Recorded(n, by_request[each.request_id]) for n, each in numbered if each.request_id in by_request]
 
 
+def digest(events: Iterable[str]) -> str:
+    """Hash of a set of events, each as JSON: without their order and repetition."""
+    return hashlib.sha256("\n".join(sorted({*events})).encode()).hexdigest()[:16]
+
+
 def size_mib(folder: Path) -> float:
     """What the files below a folder take of a disk, MiB. Those that end meanwhile are left out."""
     blocks = 0
@@ -254,6 +262,7 @@ def measure(
     """Make a whole run. Raises BadInput."""
     with Run(target, exact=exact, probe=probe, extensions=extensions, limits=limits) as run:
         decision = Decision(limits)
+        run.given = digest(map(text_of, events))
 
         def why(taken: int) -> str:
             """Why to go on. What may be garbage is collected first, and what is left decides."""
