@@ -61,6 +61,7 @@ layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, 
 wheel: layer ## Build dist/truemem-VERSION-py3-none-any.whl with the layer inside, to install on other machines
 	@rm -rf build/lib dist/truemem-*.whl
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@wheel=$$(echo dist/truemem-*.whl); echo "$$wheel: install it with pipx install ./$$wheel, or pip install ./$$wheel"
 
 release: layer ## Build dist/release/: wheel, layers, bills of materials, SHA256SUMS, notes; twice the same bits
 	@$(BIN)/python -m deploy.release $(if $(TAG),--tag $(TAG))
