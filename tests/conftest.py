@@ -1,6 +1,7 @@
 """For all tests."""
 
 import compileall
+import os
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[1]
 def pytest_configure(config: pytest.Config) -> None:
     """Compiles the sidecar and the commands, once. The local Lambda's processes may not write beside the sources, and
     with PYTHONDONTWRITEBYTECODE none does: each would compile what it imports, which takes a sidecar 65 ms."""
+    os.environ.pop("COLUMNS", None)  # xdist's own; with it commands take a pipe for a terminal
     if not hasattr(config, "workerinput"):
         for folder in ("extension", "workbench"):
             compileall.compile_dir(ROOT / folder, quiet=2)

@@ -15,7 +15,7 @@ import click
 
 from ..support.bad_input import BadInput
 from ..support.options import F, option_group
-from ..support.terminal import counted, notify, output, progress, some
+from ..support.terminal import counted, notify, output, progress, say, some
 from ..support.untrusted_text import visible
 from .change import Change, FunctionState
 from .lambda_calls import Gone, LambdaCalls, Unsettled
@@ -238,8 +238,9 @@ def agreed(plans: Sequence[Plan | Left], *, form: str, dry_run: bool, yes: bool,
     """
     changes = sum(isinstance(each, Plan) and not each.change.empty for each in plans)
     if form == "text":
+        console = output()
         for line in (*first, *_plan_lines(plans)):
-            click.echo(visible(line))
+            say(console, line.lstrip(), begin="  " if line.startswith("  ") else "")
     if dry_run or not changes:
         return False
     return yes or answered_yes(f"Change {counted(changes, 'function')}?", form)

@@ -64,7 +64,7 @@ EPILOG = """
 Examples:
   truemem check app.py:handler --event @event.json --max-peak 400
   truemem check index.mjs:handler --no-explain
-  truemem check template.yaml:MyFunction --output curve.png --output report.xml
+  truemem check template.yaml:MyFunction --output report.xml
   truemem check --function my-function --invocations 300
 \b
 Exit codes:

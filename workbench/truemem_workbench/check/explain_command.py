@@ -12,7 +12,7 @@ import click
 from ..analysis.finding import commands_local
 from ..support.exit_codes import exit_with
 from ..support.options import check_outputs, output_option, typed
-from ..support.terminal import console
+from ..support.terminal import output, say
 from .command import event_options, explanation, function_options, measured_here, read_payloads
 from .invocations import INVOCATIONS, Plan
 
@@ -80,6 +80,8 @@ def _explain(
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:
-        for line in (*found.lines(), "", f"- {finding.paragraph()}"):
-            console().print(line, soft_wrap=True)
+        out = output()
+        for line in (*found.lines(), ""):
+            say(out, line)
+        say(out, finding.paragraph(), begin="- ")
     return 0 if found.is_known else 2

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from ..explain.explanation import Explanation
 from ..support.bad_input import BadInput
-from ..support.terminal import console, fitted, notify
+from ..support.terminal import console, fitted, notify, say
 from ..support.untrusted_text import markdown, visible
 from . import baseline as baselines
 from .baseline import Baseline
@@ -198,7 +198,7 @@ COLOURS = ("green", "bold red", "yellow")
 
 def print_result(result: Reported, console: Console) -> None:
     """Print the result. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
-    console.print(result.headline, style=COLOURS[result.exit_code], soft_wrap=True)
+    say(console, result.headline, style=COLOURS[result.exit_code])
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for name in ("limit", "allowed", "measured"):
         grid.add_column(name, overflow="fold")
@@ -212,13 +212,13 @@ def print_result(result: Reported, console: Console) -> None:
         console.print(line, soft_wrap=True)
     console.print()
     for sentence in result.sentences():
-        console.print(f"- {sentence}", soft_wrap=True)  # a command can be copied
+        say(console, sentence, begin="- ")
     for notice in result.notices():
-        console.print(f"note: {notice}", style="dim")
+        say(console, notice, begin="note: ", style="dim")
     if result.explanation is not None:
         console.print()
         for line in result.explanation.lines():
-            console.print(line, soft_wrap=True)
+            say(console, line)
     for line in result.log():
         console.print(line, soft_wrap=True)
 

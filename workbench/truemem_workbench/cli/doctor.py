@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import tempfile
 import time
@@ -37,8 +38,7 @@ from ..aws.cloudwatch import Source, source, source_options
 from ..support.bad_input import BadInput
 from ..support.options import chosen, format_options, since_ms
 from ..support.platform_facts import LONGEST_ANSWER_S
-from ..support.terminal import progress
-from ..support.untrusted_text import visible
+from ..support.terminal import output, progress, say
 
 if TYPE_CHECKING:
     from ..lines.line import Line
@@ -52,6 +52,7 @@ MOST = 100_000
 """Events of one look at the log."""
 POLL_S = 5.0
 """Pause between two looks at the log. A line is there some seconds after it was printed."""
+COMMAND = r"(truemem|aws|pip) "
 MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "problem": ("✗", "red")}
 EPILOG = """
 \b
@@ -105,16 +106,20 @@ def doctor(
         found = list(_of_function(function_name, begin))
     else:
         found = list(_of_log(source(files, function_name, log_group, since)))
+    console = output()
     for finding in found:
         if form == "json":
             click.echo(json.dumps(asdict(finding)))
         else:
             mark, colour = MARKS[finding.grade]
-            click.echo(f"{click.style(mark, fg=colour)} {visible(finding.text)}")
+            console.print(mark, style=colour, end="")
+            say(console, finding.text, begin=" ")
             if finding.evidence:
-                click.echo(click.style(f"  {visible(finding.evidence)}", dim=True))
-            if finding.fix:
-                click.echo(f"  → {visible(finding.fix)}")
+                say(console, finding.evidence, begin="  ", style="dim")
+            if re.match(COMMAND, finding.fix):
+                console.print(f"  → {finding.fix}", soft_wrap=True)  # it can be copied
+            elif finding.fix:
+                say(console, finding.fix, begin="  → ")
     return int(any(finding.grade == "problem" for finding in found))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import click
@@ -17,6 +19,21 @@ class Lazy(NamedTuple):
     """`package.module:name` of a click command."""
     short_help: str
     """One sentence for the list of commands."""
+
+
+HELP_WIDTH = 78
+"""Of an epilog: click indents it by two, and prints what follows a `\\b` as it is."""
+
+
+def wrapped(epilog: str) -> str:
+    """The epilog with no line that a terminal of 80 columns would cut within a word, but for examples to be copied."""
+    lines: list[str] = []
+    for line in epilog.splitlines():
+        entry = re.match(r" *\S+ {2,}| *", line)
+        hang = " " * len(entry[0] if entry else "")
+        is_example = line.lstrip().startswith("truemem ")
+        lines += [line] if is_example or len(line) <= HELP_WIDTH else wrap(line, HELP_WIDTH, subsequent_indent=hang)
+    return "\n".join(lines)
 
 
 class LazyGroup(click.Group):
@@ -35,6 +52,7 @@ class LazyGroup(click.Group):
             return None
         module, _, name = self._lazy[cmd_name].place.partition(":")
         command: click.Command = getattr(import_module(module), name)
+        command.epilog = wrapped(command.epilog or "")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

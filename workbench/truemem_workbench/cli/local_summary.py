@@ -95,7 +95,7 @@ class Summary:
 
     def show(self, console: Console, files: Sequence[Path]) -> None:
         """Print it. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
-        from ..support.terminal import table  # rich is for the summary itself, not for every `truemem --help`
+        from ..support.terminal import say, table  # rich is for the summary itself, not for every `truemem --help`
 
         some = f"The last {len(self.last)} of " if len(self.last) < self.invocations else ""
         named = ("environment",) if any(row.environment for row in self.last) else ()
@@ -107,7 +107,7 @@ class Summary:
         console.print(made)
         found = [f"{short(name)}: {each.paragraph()}" for name, each in self.findings.items()]
         for sentence in (*(found or [self.finding.paragraph()]), *self.sentences):
-            console.print(f"- {sentence}", soft_wrap=True)
+            say(console, sentence, begin="- ")
         for path in files:
             console.print(f"Written: {path}", soft_wrap=True)
 

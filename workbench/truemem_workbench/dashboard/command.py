@@ -24,7 +24,7 @@ EPILOG = """
 \b
 Examples:
   truemem dashboard my-function other-function --deploy
-  truemem dashboard --match 'api-*' --topic arn:aws:sns:eu-west-1:123456789012:alarms --deploy
+  truemem dashboard --match 'api-*' --topic TOPIC-ARN --deploy
   truemem dashboard my-function --set PeakPercent=80 --output dashboard.json
 \b
 Exit codes:

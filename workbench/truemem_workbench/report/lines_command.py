@@ -19,7 +19,7 @@ from ..aws.cloudwatch import Source, is_function, source, source_options_with, w
 from ..lines.growth import MEMBER, GrowthProfile, profile_in
 from ..support.bad_input import BadInput
 from ..support.options import check_outputs, chosen, format_options, output_option
-from ..support.terminal import counted, fitted, output, progress, some, table
+from ..support.terminal import counted, fitted, output, progress, say, some, table
 from ..support.untrusted_text import visible
 
 SINCE = "24h"
@@ -34,7 +34,7 @@ EPILOG = """
 Examples:
   truemem lines my-function
   truemem lines my-function --since 7d --version 41 --version 42
-  truemem lines my-function.log --output growth.html --output growth.speedscope.json
+  truemem lines my-function.log --output growth.speedscope.json
 \b
 Exit codes:
   0  a line is named
@@ -289,9 +289,9 @@ def _print(each: Profiled) -> None:
     growth, console = each.growth, output()
     over = f"{counted(growth.environments, 'environment')}, {counted(growth.invocations, 'invocation')}"
     if not growth.lines:
-        click.echo(visible(f"{each.name}: no line is named (profiled: {over})."))
+        say(console, f"{each.name}: no line is named (profiled: {over}).")
     else:
-        click.echo(visible(f"{each.name}: what grew, by line of code (profiled: {over})"))
+        say(console, f"{each.name}: what grew, by line of code (profiled: {over})")
         made = table(
             "",
             ("line", "function"),
@@ -308,7 +308,7 @@ def _print(each: Profiled) -> None:
         if len(growth.lines) > SHOWN:
             click.echo(f"{len(growth.lines) - SHOWN} more lines keep less: --json has them.")
     for sentence in _sentences(each):
-        click.echo(visible(sentence))
+        say(console, sentence)
     click.echo()
 
 

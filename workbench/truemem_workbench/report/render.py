@@ -24,7 +24,7 @@ from ..analysis.sizing import of_cost, of_memory
 from ..aws.clients import is_object, put_object
 from ..lines.wrapped import not_read
 from ..support.bad_input import BadInput
-from ..support.terminal import counted, fitted, mib, output, table, whole
+from ..support.terminal import counted, fitted, mib, output, say, table, whole
 from ..support.untrusted_text import cell, visible
 from .actions import Action, Need, in_one_line
 from .saved_run import Changes, Comparison
@@ -80,7 +80,7 @@ class View:
 def show(view: View, console: Console) -> None:
     """Print the report. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
     report, narrow = view.report, console.width < WIDE
-    console.print(in_one_line(report, view.actions, named=0) + _notes(report), soft_wrap=True)
+    say(console, in_one_line(report, view.actions, named=0) + _notes(report))
     if view.several:
         console.print(*_list(view.actions[: view.top]), sep="\n", soft_wrap=True)
         if (more := len(view.actions[view.top :] if view.top else ())) > 0:
@@ -98,9 +98,10 @@ def show(view: View, console: Console) -> None:
     console.print(fitted(_environments(report.environments, narrow, view), console))
     compared = [view.comparison.sentence()] if view.comparison is not None else []
     for sentence in (*compared, *(sentences(report, view.headroom) if view.full else ())):
-        console.print(f"- {sentence}", soft_wrap=True)
+        say(console, sentence, begin="- ")
     if not view.full:
-        console.print("\nTables and sentences of each: --all, or --function NAME for one.", soft_wrap=True)
+        console.print()
+        console.print("Tables and sentences of each: --all, or --function NAME for one.", soft_wrap=True)
 
 
 def _notes(report: Report) -> str:

@@ -19,7 +19,7 @@ from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, option_group, output_option, typed
 from ..support.platform_facts import ARCHITECTURES, LEAST_MIB, MOST_MIB
-from ..support.terminal import fitted, notify, output, steps, table
+from ..support.terminal import fitted, notify, output, say, steps, table
 
 if TYPE_CHECKING:
     from .local_sweep import Sweep
@@ -302,9 +302,9 @@ def _print(result: Result) -> None:
         made.add_row(*row)
     console.print(fitted(made, console))
     for sentence in result.sentences():
-        console.print(f"- {sentence}", soft_wrap=True)
+        say(console, sentence, begin="- ")
     for line in result.log:
         console.print(f"  {line}", soft_wrap=True)
     for notice in result.all_notices():
-        console.print(f"note: {notice}", style="dim")
+        say(console, notice, begin="note: ", style="dim")
     console.print(f"Next: {result.next}", soft_wrap=True)

@@ -55,8 +55,8 @@ EPILOG = """
 \b
 Examples:
   truemem soak app.py:handler --events events.jsonl
-  truemem soak app.py:handler --rate 50 --for 6h --environments 8 --state soak.state
-  truemem soak template.yaml:MyFunction --rate 5..200 --max-p99 800 --max-errors 0.1
+  truemem soak app.py:handler --rate 50 --for 6h --state soak.state
+  truemem soak template.yaml:MyFunction --rate 5..200 --max-errors 0.1
   truemem soak app.py:handler --like events.jsonl --speed 10 --output soak.png
   truemem soak app.py:handler --load locustfile.py --for 10m
 \b

@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -116,12 +118,15 @@ WIDTH = 140
 """Width of a file or a pipe: all columns fit."""
 LONGEST = 2000
 """Longest message in characters."""
+_WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
 def notify(command: str, message: object) -> None:
-    """Print a message on stderr, in one line."""
+    """Print a message on stderr: in one line, or wrapped between words if that is a terminal."""
     text = str(message)
-    click.echo(f"{command}: {visible(text[:LONGEST])}{'...' if len(text) > LONGEST else ''}", err=True)
+    line = f"{command}: {visible(text[:LONGEST])}{'...' if len(text) > LONGEST else ''}"
+    is_terminal = sys.stderr.isatty()
+    click.echo("\n".join(wrap(line, get_terminal_size().columns, **_WHOLE_WORDS)) if is_terminal else line, err=True)
 
 
 def console(**settings: Any) -> Console:
@@ -138,7 +143,24 @@ def console(**settings: Any) -> Console:
 
 def output() -> Console:
     """A console on standard output, as wide as the terminal."""
-    return console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
+    return console(width=None if _is_terminal() else WIDTH)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
+
+
+def say(console: Console, text: str, *, begin: str = "", style: str = "") -> None:
+    """Print a sentence after `begin`. A terminal would cut words at its edge: there it is wrapped between words, and
+    the command that it ends with (`Next: ...`) is on a line of its own, to be copied. Elsewhere it is one line."""
+    lines = [begin + text]
+    if _is_terminal():
+        prose, following, command = lines[0].partition(" Next: ")
+        hang = begin if begin.isspace() and len(begin) > 1 else INDENT
+        lines = wrap(prose, console.width, subsequent_indent=hang, **_WHOLE_WORDS) or [""]
+        lines += [f"{hang}Next: {command}"] if following else []
+    for line in lines:
+        console.print(line, style=style, soft_wrap=True)
 
 
 @contextmanager
