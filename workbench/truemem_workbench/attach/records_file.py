@@ -5,7 +5,6 @@ It has only what truemem changed: layers, variables, the memory size. No other v
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import tempfile
@@ -83,10 +82,10 @@ class RecordsFile:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Two commands at the same time: each adds to what the other has written.
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
             lock = os.open(self.path.with_name(f"{self.path.name}.lock"), flags, 0o600)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                _wait_for(lock)
                 before = self.read()
                 after = change(before)
                 self._write(after)
@@ -104,6 +103,18 @@ class RecordsFile:
             file.flush()
             os.fsync(file.fileno())
         Path(file.name).replace(path)
+
+
+def _wait_for(lock: int) -> None:
+    """Take the lock, which ends with the descriptor."""
+    try:
+        import fcntl
+    except ImportError:
+        import msvcrt  # Windows. It asks again each second, and gives up after ten with an OSError
+
+        msvcrt.locking(lock, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined]
+    else:
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def _arn(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 
 import click
 from truemem import VERSION
@@ -42,6 +43,10 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command and exit."""
+    if sys.platform == "win32":  # a pipe there has a code page without the marks and bars of the answers
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(encoding="utf-8")
     sys.exit(exit_codes.ended(cli, "truemem"))
 
 

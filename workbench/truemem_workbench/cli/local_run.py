@@ -18,7 +18,7 @@ from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, 
 from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler, is_node
 from ..local.configuration.settings import Settings
 from ..local.scenarios import BYSTANDER, SCENARIOS
-from ..support.bad_input import BadInput
+from ..support.bad_input import BadInput, need_linux
 from ..support.options import check_outputs, output_option, typed
 from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MANAGED_TIMEOUT_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import notify
@@ -67,8 +67,14 @@ Exit codes:
 """.format(scenarios="\n".join(f"  {name:23} {each.description}" for name, each in SCENARIOS.items()))
 
 
+def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
+    """The function. Raises BadInput elsewhere, before anything is imported that only Linux has."""
+    need_linux("the local Lambda")
+    return function
+
+
 @click.command(epilog=EPILOG)
-@click.argument("function", metavar="FILE.py:HANDLER|FILE.mjs:HANDLER|EXECUTABLE")
+@click.argument("function", metavar="FILE.py:HANDLER|FILE.mjs:HANDLER|EXECUTABLE", callback=_on_linux)
 @click.option(
     "--memory",
     "memory_mib",

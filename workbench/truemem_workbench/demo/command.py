@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..support.bad_input import need
+from ..support.bad_input import need, need_linux
 from ..support.platform_facts import LEAST_MIB, MOST_MIB
 from .workload import working_day
 
@@ -63,6 +63,7 @@ def demo(
     Prints each invocation's own memory beside Max Memory Used, says what that means, and writes a picture and
     the raw EMF lines to a folder. Needs no AWS account.
     """
+    need_linux("the demo")
     need("demo")
     from .replay import replay
 

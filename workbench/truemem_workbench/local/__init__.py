@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..support.bad_input import BadInput
+from ..support.bad_input import BadInput, need_linux
 from .configuration.function import Function
 from .configuration.settings import Settings
 from .errors import Throttled
@@ -53,6 +53,8 @@ _LATE = {
 def __getattr__(name: str) -> object:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "LocalLambda":
+        need_linux("the local Lambda")
     value: object = getattr(import_module(_LATE[name], __name__), name)
     globals()[name] = value
     return value

@@ -221,8 +221,10 @@ def _pool(size: int) -> Iterator[Pool]:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of the processes to come: each has a core, and no more
     # "forkserver" imports what they need, once; the name of its socket below TMPDIR has 107 bytes at most (unix(7))
     is_short = len(os.fsencode(tempfile.gettempdir())) < LONGEST_TMPDIR
-    context = multiprocessing.get_context("forkserver" if is_short else "spawn")
-    context.set_forkserver_preload([read_files.__module__, Store.__module__])
+    has_server = is_short and "forkserver" in multiprocessing.get_all_start_methods()  # Windows has none
+    context = multiprocessing.get_context("forkserver" if has_server else "spawn")
+    if has_server:
+        context.set_forkserver_preload([read_files.__module__, Store.__module__])
     with (
         no_ctrl_c_in_children(),
         ProcessPoolExecutor(os.cpu_count(), mp_context=context, initializer=end_with_parent) as pool,

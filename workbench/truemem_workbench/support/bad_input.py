@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 
@@ -11,6 +12,13 @@ class BadInput(Exception):
 
 MODULES = {"demo": ("aws_lambda_powertools", "onnxruntime"), "locust": ("locust",), "spark": ("pyspark",)}
 """What each extra must bring, by the names that are imported."""
+
+
+def need_linux(what: str) -> None:
+    """Raises BadInput where there is no Linux: the local Lambda is made of its processes, /proc and cgroups."""
+    if sys.platform != "linux":
+        here = "WSL or a container" if sys.platform == "win32" else "a container or a virtual machine"
+        raise BadInput(f"{what} needs Linux. Try {here}; or a deployed function: truemem check --function NAME")
 
 
 def need(extra: str) -> None:

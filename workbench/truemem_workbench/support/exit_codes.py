@@ -21,7 +21,9 @@ from .bad_input import BadInput
 from .terminal import notify
 from .untrusted_text import visible
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
+"""Windows has the first two."""
+SIGPIPE = 13
 UNUSABLE = 2
 PATIENCE_S = 10
 """Time after a signal to remove folders and stop queries. Python 3.11's process pool can wait for ever for a process
@@ -96,6 +98,9 @@ def no_ctrl_c_in_children() -> Iterator[None]:
 
     Another thread receives it in place of this one.
     """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
     from multiprocessing import resource_tracker
 
     resource_tracker.ensure_running()  # with the first of them it would, and unblock the signal
@@ -141,7 +146,7 @@ def _code(error: BaseException) -> int:
         return 0
     if isinstance(error, BrokenPipeError | SystemExit):  # click and rich make the one of the other
         _discard_output()
-        return 128 + signal.SIGPIPE
+        return 128 + SIGPIPE
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return 128 + signal.SIGINT
     if isinstance(error, OSError):
