@@ -20,8 +20,22 @@ from typing import Any
 
 __all__ = ["asyncio", "concurrent", "multiprocessing", "shutil", "tempfile"]  # loaded as Linux loads them
 
-PACKAGES = """aiohttp boto3 click duckdb matplotlib.pyplot numpy plotly.graph_objects psutil rich.console rich.progress
-rich.table rich.traceback scipy.stats yaml""".split()
+PACKAGES = [
+    "aiohttp",
+    "boto3",
+    "click",
+    "duckdb",
+    "matplotlib.pyplot",
+    "numpy",
+    "plotly.graph_objects",
+    "psutil",
+    "rich.console",
+    "rich.progress",
+    "rich.table",
+    "rich.traceback",
+    "scipy.stats",
+    "yaml",
+]
 LINUX = {
     os: "sched_getaffinity sched_setaffinity memfd_create pidfd_open eventfd setns unshare O_TMPFILE O_PATH",
     select: "epoll",
