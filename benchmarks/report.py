@@ -38,6 +38,8 @@ LEAK_MIB = 0.125
 """It reaches the memory limit soon: a slower leak is `warming` before 1,024 invocations."""
 BEGIN_MS = 1_795_288_667_424
 GAP_MS = 1_500
+LOOK_S = 0.2
+"""Between two looks at a command's processes: each takes some ms of a core that the command has."""
 AIM_RATIO = 0.5
 """Most time of the command, by that of one process that only parses the lines."""
 BEFORE = "6815edd0"
@@ -83,7 +85,7 @@ class Ran(NamedTuple):
     cpu_seconds: float
     """Of all its processes."""
     rss: int
-    """Bytes; the highest sum over the command and its own processes, looked at every 50 ms."""
+    """Bytes; the highest sum over the command and its own processes, looked at every LOOK_S."""
     temporary: int
     """Bytes; the highest sum of its files in TMPDIR."""
 
@@ -257,7 +259,8 @@ def ran(command: Sequence[str], output: Path, environ: Mapping[str, str] = Mappi
         while process.poll() is None:
             highest = max(highest, looked(family, cpu_seconds))
             on_disk = max(on_disk, size_of(temporary))
-            time.sleep(0.05)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_S)
     if process.returncode:
         raise click.ClickException(f"{command[:5]} ended with {process.returncode}")
     return Ran(time.monotonic() - began, sum(cpu_seconds.values()), highest, on_disk)

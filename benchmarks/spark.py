@@ -1,4 +1,4 @@
-"""Measures `truemem report --engine spark` on a fleet's lines: one worker process, and two, beside DuckDB.
+"""Measures `truemem report --engine spark` on a fleet's lines: one worker process, and two, beside one machine.
 
 `python -m benchmarks.spark [--environments 10000]` writes a fleet's log files, lets each engine report them, fails
 unless all reports are the same document, and puts the figures, with what a terabyte costs, into
@@ -72,7 +72,7 @@ def main(environments: int, vcpu_hour: float, gb_hour: float, busy: float) -> No
         files = report.write(logs, environments)
         size = sum(file.stat().st_size for file in files)
         lines = environments * report.INVOCATIONS
-        ways: dict[str, list[str | Path]] = {"DuckDB": [*files]}
+        ways: dict[str, list[str | Path]] = {"one machine": [*files]}
         for count in WORKERS:
             cluster = f"local-cluster[{count},1,{MEMORY_MB}]"
             ways[f"Spark, {count} worker{'s' * (count > 1)}"] = [logs, "--engine", "spark", "--master", cluster]

@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -31,7 +30,7 @@ from truemem_workbench.lines.wrapped import Cut, inside
 from truemem_workbench.local import BadInput
 from truemem_workbench.page.html import page as html_page
 from truemem_workbench.support.terminal import console
-from truemem_workbench.support.untrusted_text import MOST_DEPTH, cell, loads, markdown, quoted, script_json, visible
+from truemem_workbench.support.untrusted_text import MOST_DEPTH, cell, loads, markdown, script_json, visible
 
 from tests.fuzz.test_parsers import mutated
 from tests.report.written import line
@@ -170,19 +169,6 @@ def test_the_page_has_no_more_elements_than_any(texts: list[str]) -> None:
         return Elements(html_page(page.gather(parse_event(line("a", 1, **members))))).begun
 
     assert elements(*texts) == elements(*"abcdef")
-
-
-DATABASE = duckdb.connect()
-
-
-@given(TEXT)
-def test_sql_gives_the_text_back(text: str) -> None:
-    try:
-        told = quoted(text)
-    except ValueError:
-        assert "\0" in text or re.search("[\ud800-\udfff]", text)
-        return
-    assert DATABASE.execute(f"SELECT {told}").fetchone() == (text,)
 
 
 @given(TEXT)

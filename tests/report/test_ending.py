@@ -122,12 +122,11 @@ def large(folder: Path) -> Path:
     return path
 
 
-def test_a_signal_ends_it_in_the_midst_of_a_statement_of_duckdb(temporary: Path, tmp_path: Path) -> None:
+def test_a_signal_ends_it_while_it_reads(temporary: Path, tmp_path: Path) -> None:
     process = started(large(tmp_path), temporary)
-    while not list(temporary.rglob("0.log")):
+    while not list(temporary.rglob("*.part")):
         assert process.poll() is None
         time.sleep(0.01)
-    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     ends_by(process, signal.SIGINT, temporary)
 
@@ -148,8 +147,8 @@ def test_the_bar_turns_and_counts_the_time_while_nothing_is_done() -> None:
 
 
 def judges_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """All processes that it has started, when they judge: two that start and track them, and one for each core."""
-    while len(found := psutil.Process(process.pid).children(recursive=True)) < 2 + (os.cpu_count() or 1):
+    """All processes that it has started, when they read or judge: one for each core."""
+    while len(found := psutil.Process(process.pid).children(recursive=True)) < (os.cpu_count() or 1):
         assert process.poll() is None
         time.sleep(0.01)
     time.sleep(0.2)
@@ -171,6 +170,15 @@ def test_a_long_name_of_tmpdir_is_no_error(tmp_path: Path) -> None:
     assert (process.returncode, err) == (0, "")
     assert out.startswith("1 function, ")
     assert list(long.iterdir()) == []
+
+
+def test_a_judge_that_is_killed_is_told(tmp_path: Path, temporary: Path) -> None:
+    process = started(large(tmp_path), temporary)
+    judges_of(process)[0].kill()
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.count("\n")) == (2, "", 1)
+    assert "a process of the report was killed, perhaps because memory ran out. Try fewer files at once" in err
+    assert list(temporary.iterdir()) == []
 
 
 def test_no_judge_outlives_a_command_that_was_killed(tmp_path: Path, temporary: Path) -> None:

@@ -9,7 +9,7 @@ from truemem_workbench.analysis.drift import points
 from truemem_workbench.lines.line import read
 from truemem_workbench.report.judging import ordered
 from truemem_workbench.report.parts import merged
-from truemem_workbench.report.store import Job, Store
+from truemem_workbench.report.reader import Job, Reader
 from truemem_workbench.support.bad_input import BadInput
 
 from tests.report.conftest import Command
@@ -38,14 +38,14 @@ def test_every_encoding_has_the_same_lines(form: str, encoding: str, packed: boo
     path.write_bytes(gzip.compress(content) if packed else content)
 
     one_by_one = [(each.environment, each.invocation, each.request_id) for each in read([path])]
-    with Store() as store:
-        part = merged(store.read([path], Job()))
-        loaded = store.loaded
+    reader = Reader(Job())
+    part = merged(reader.read([path]))
+    loaded = reader.loaded
     rows = zip(*(part.rows[name].tolist() for name in ("environment", "invocation", "request")), strict=True)
-    in_the_store = sorted((part.names[key].environment_id, number, at.decode()) for key, number, at in rows)
+    in_columns = sorted((part.names[key].environment_id, number, at.decode()) for key, number, at in rows)
 
     assert one_by_one == [(f"2026/11/21/[$LATEST]{e}", i, request(e, i)) for e, i in (("a", 1), ("a", 2), ("b", 1))]
-    assert in_the_store == one_by_one
+    assert in_columns == one_by_one
     assert (loaded.lines, loaded.unread.total()) == (3, 0)
 
 
@@ -64,16 +64,15 @@ def one_by_one(paths: list[Path]) -> int:
     return len(list(read(paths)))
 
 
-def in_the_store(paths: list[Path]) -> int:
-    with Store() as store:
-        return len(ordered(merged(store.read(paths, Job()))).rows)
+def in_columns(paths: list[Path]) -> int:
+    return len(ordered(merged(Reader(Job()).read(paths))).rows)
 
 
 AGAIN = line("a", 2, recovered=True, mayRepeat=True, _aws=None)
 """As the next process prints it."""
 
 
-@pytest.mark.parametrize("count", [one_by_one, in_the_store])
+@pytest.mark.parametrize("count", [one_by_one, in_columns])
 @pytest.mark.parametrize(
     "lines",
     [[line("a", 1), line("a", 2), AGAIN], [AGAIN, line("a", 1), line("a", 2)], [line("a", 1), AGAIN]],
@@ -105,9 +104,9 @@ def test_a_line_cut_off_is_counted_and_harms_nothing(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'\xff\xfe{"schema":1,"environmentId":"\xff"}\n')
 
-    with Store() as store:
-        assert len(list(store.read([path], Job()))) == 1
-        loaded = store.loaded
+    reader = Reader(Job())
+    assert len(list(reader.read([path]))) == 1
+    loaded = reader.loaded
 
     assert (loaded.lines, loaded.unread) == (3, {"cut_off": 1})  # what is not UTF-8 is read as well
 

@@ -14,7 +14,7 @@ from truemem_workbench.analysis.curves import curves_of
 from truemem_workbench.analysis.finding import commands_of
 from truemem_workbench.lines.line import Line, read
 from truemem_workbench.report.collect import collect
-from truemem_workbench.report.store import Job
+from truemem_workbench.report.reader import Job
 from truemem_workbench.report.summary import EnvironmentSummary
 
 from tests.report.fleet_files import captured, leaking, overlapping, quiet, uncollected

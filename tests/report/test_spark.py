@@ -1,4 +1,4 @@
-"""`truemem report --engine spark`: real Spark, in processes of its own, beside DuckDB on the same files."""
+"""`truemem report --engine spark`: real Spark, in processes of its own, beside one machine on the same files."""
 
 import gzip
 import json
@@ -44,10 +44,10 @@ class TestWithSpark:
         [[], ["--by", "model_id", "--invocations-per-month", "1000000"], ["--function", "leaks-alone"]],
         ids=["all", "by", "function"],
     )
-    def test_it_says_what_duckdb_says(self, fleet: Path, options: list[str], truemem: Command) -> None:
-        of_duckdb = truemem("report", *sorted(fleet.iterdir()), "--json", *options).document
-        assert len(of_duckdb["functions"]) >= (1 if "--function" in options else 10)
-        assert spark(fleet, "--json", *options) == of_duckdb
+    def test_it_says_what_one_machine_says(self, fleet: Path, options: list[str], truemem: Command) -> None:
+        of_one_machine = truemem("report", *sorted(fleet.iterdir()), "--json", *options).document
+        assert len(of_one_machine["functions"]) >= (1 if "--function" in options else 10)
+        assert spark(fleet, "--json", *options) == of_one_machine
 
     def test_a_large_file_is_divided(self, tmp_path: Path, truemem: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         from truemem_workbench.report import spark as engine
@@ -55,8 +55,8 @@ class TestWithSpark:
         monkeypatch.setattr(engine, "WHOLE", 1000)
         large = log(tmp_path, life("a", 2000, grows=0.1), "a, [b].log")
         small = log(tmp_path, [], "small.log")
-        of_duckdb = truemem("report", large, small, "--json").document
-        assert truemem("report", "--engine", "spark", large, small, "--json").document == of_duckdb
+        of_one_machine = truemem("report", large, small, "--json").document
+        assert truemem("report", "--engine", "spark", large, small, "--json").document == of_one_machine
         spread = log(tmp_path, [json.dumps(json.loads(each), indent=2) for each in life("a", 20)], "spread.log")
         refused = truemem("report", "--engine", "spark", spread)
         assert (refused.code, refused.out) == (2, "")
@@ -68,10 +68,10 @@ class TestWithSpark:
         folder = tmp_path / "x[1]"
         folder.mkdir()
         files = [log(folder, life(name, 20), name) for name in ("a{b.log", "c}, d.log", "e.log")]
-        of_duckdb = truemem("report", *files, "--json").document
+        of_one_machine = truemem("report", *files, "--json").document
         monkeypatch.chdir(folder)
-        assert truemem("report", "--engine", "spark", *files, "--json").document == of_duckdb
-        assert truemem("report", "--engine", "spark", "*.log", "--json").document == of_duckdb
+        assert truemem("report", "--engine", "spark", *files, "--json").document == of_one_machine
+        assert truemem("report", "--engine", "spark", "*.log", "--json").document == of_one_machine
         one = truemem("report", files[2], "--json").document
         assert truemem("report", "--engine", "spark", f"file://{tmp_path}/x?1?/e.log", "--json").document == one
 
@@ -100,7 +100,7 @@ class TestWithSpark:
         command = [sys.executable, "-m", "truemem_workbench.cli", "report", "--engine", "spark", str(logs)]
         variables = os.environ | {"TMPDIR": str(temporary)}
         with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            while process.poll() is None and not list(temporary.rglob("lines.duckdb")):
+            while process.poll() is None and not list(temporary.rglob("*.log")):
                 time.sleep(0.1)
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate()

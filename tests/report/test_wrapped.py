@@ -11,9 +11,8 @@ from truemem.line_schema import SCHEMA
 from truemem_workbench.lines import log_files
 from truemem_workbench.lines.line import read
 from truemem_workbench.lines.wrapped import Unread
-from truemem_workbench.report import schema
 from truemem_workbench.report.parts import merged
-from truemem_workbench.report.store import Job, Store
+from truemem_workbench.report.reader import Job, Reader
 
 from tests.report.conftest import Command
 from tests.report.forms import docker, subscription, telemetry
@@ -55,10 +54,10 @@ def wrapped_logs(draw: st.DrawFn) -> tuple[int, str]:
     return count, content
 
 
-def in_the_store(path: Path, by: str | None = None) -> tuple[int, Unread]:
-    with Store() as store:
-        merged(store.read([path], Job(by=by)))
-        return store.loaded.lines, store.loaded.unread
+def in_columns(path: Path, by: str | None = None) -> tuple[int, Unread]:
+    reader = Reader(Job(by=by))
+    merged(reader.read([path]))
+    return reader.loaded.lines, reader.loaded.unread
 
 
 def one_by_one(path: Path) -> tuple[int, Unread]:
@@ -74,7 +73,7 @@ def test_no_line_is_lost_in_any_wrappers(tmp_path: Path, made: tuple[int, str]) 
     path.write_text(content, encoding="utf-8", newline="")
 
     assert one_by_one(path) == (count, {})
-    assert in_the_store(path) == (count, {})
+    assert in_columns(path) == (count, {})
 
 
 DAMAGED: dict[str, tuple[str, str]] = {
@@ -93,7 +92,7 @@ def test_what_is_not_read_is_counted(damaged: str, wrap: str, tmp_path: Path) ->
     lines = [line("a", 1), text, line("a", 2)]
     path = log(tmp_path, map(WRAPS[wrap], lines))
 
-    assert in_the_store(path) == one_by_one(path) == (2, {reason: 1})
+    assert in_columns(path) == one_by_one(path) == (2, {reason: 1})
 
 
 @pytest.mark.parametrize("end", ["\n", ""])
@@ -102,7 +101,7 @@ def test_a_wrapper_that_is_cut_off_is_counted(end: str, tmp_path: Path) -> None:
     whole = subscription(line("a", 1), line("a", 2))
     path.write_text(whole[: len(whole) * 9 // 10] + end + whole)
 
-    assert in_the_store(path) == (3, {"cut_off": 1})  # the first line is there twice
+    assert in_columns(path) == (3, {"cut_off": 1})  # the first line is there twice
     assert one_by_one(path) == (2, {"cut_off": 1})
 
 
@@ -125,7 +124,7 @@ def test_every_command_says_what_is_not_read(truemem: Command, tmp_path: Path) -
 
 @pytest.mark.parametrize("text", ['{"environmentId":"prod","FunctionName":"x"}', "PeakRSS", '{"schema":1}'])
 def test_the_functions_own_lines_are_not_taken_for_ours(text: str, tmp_path: Path) -> None:
-    assert in_the_store(log(tmp_path, [text, line("a", 1)])) == (1, {})
+    assert in_columns(log(tmp_path, [text, line("a", 1)])) == (1, {})
 
 
 @pytest.mark.parametrize("wrap", ["Docker", "subscription", "Insights", "a prefix"])
@@ -159,11 +158,10 @@ def plain_lines_and_a_long_one(texts: Iterable[str]) -> str:
 def test_a_file_larger_than_what_is_read_at_once_is_read_whole(
     form: Callable[[Iterable[str]], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (log_files, schema):
-        monkeypatch.setattr(module, "LONGEST", 1 << 20)
+    monkeypatch.setattr(log_files, "LONGEST", 1 << 20)
     monkeypatch.setattr(log_files, "LARGEST", 3 << 18)
     path = tmp_path / "log"
     path.write_text(form(life("a", 2300)))
     assert path.stat().st_size > 1 << 20
 
-    assert one_by_one(path) == in_the_store(path) == (2300, {})
+    assert one_by_one(path) == in_columns(path) == (2300, {})

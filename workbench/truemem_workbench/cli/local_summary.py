@@ -205,8 +205,8 @@ def _on_size(printed: Sequence[str], finding: Finding, commands: Commands) -> li
     if finding.grows or finding.cause in ("failing", "undecided"):
         return []
     from ..analysis.sizing import HEADROOM, of_memory
-    from ..report.collect import collect  # scipy and duckdb take most of a second
-    from ..report.store import Job
+    from ..report.collect import collect  # numpy takes a tenth of a second
+    from ..report.reader import Job
 
     with tempfile.TemporaryDirectory(prefix="truemem-summary-") as folder:
         path = Path(folder) / "lines.log"

@@ -95,7 +95,7 @@ def _lines(value: object) -> Iterator[GrowthLine]:
     for rank, each in enumerate(_list(value)[:MOST_LINES], 1):
         if not isinstance(each, Mapping):
             continue
-        is_class = isinstance(each.get("class"), str)  # DuckDB has all members, those that are absent as None
+        is_class = isinstance(each.get("class"), str)
         file, kib = _text(each.get("class" if is_class else "file")), _positive(each.get("perInvocationKiB"))
         if file and kib:
             yield GrowthLine(

@@ -1,6 +1,6 @@
 """Reads the sidecar's lines from log files one at a time: for the page, and for logs of ordinary size.
 
-`truemem report` reads a fleet's lines through its own engine (`truemem_workbench.report.store`), which knows the same
+`truemem report` reads a fleet's lines through its own engine (`truemem_workbench.report.reader`), which knows the same
 files.
 """
 

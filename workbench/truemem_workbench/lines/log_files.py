@@ -21,7 +21,7 @@ from typing import IO, Literal, cast
 
 from ..support.bad_input import BadInput
 from ..support.untrusted_text import chunks, first_document
-from .wrapped import MOST_TRIES, OBJECT, Event, like_line, may_be_line
+from .wrapped import MOST_TRIES, OBJECT, Event, compact, like_line, may_be_line
 
 CSV_COLUMNS = ("@message", "message", "line", "content", "_raw", "log")
 """Columns with the text of an event, in lower case: of the console, of Datadog (Message), and others."""
@@ -32,6 +32,7 @@ LARGEST = 64 << 20
 MOST_JOINED = 100_000
 """Most lines of one JSON object that are joined."""
 _CHUNK = 1 << 18
+_RAW_CHUNK = 1 << 20
 _BETWEEN = re.compile(r"[\s\ufeff\[\],]*")
 """What may stand between two objects: a list's brackets and commas too."""
 _LONGEST_NAME = len("-Infinity")
@@ -290,16 +291,26 @@ def _events(kind: Kind, file: IO[str]) -> Iterator[Event]:
             return documents(file.read)
 
 
-def odd_lines(path: Path) -> Iterator[Event]:
-    """The events of those lines alone that are longer than LONGEST bytes or not UTF-8: DuckDB leaves them out."""
-    with path.open("rb") as raw:
-        file = _plain(raw)
-        while line := file.readline(LONGEST + 1):
-            text = line.decode(errors="replace")
-            if len(line) > LONGEST:
-                yield from documents(_to_the_line_end(file, line), text)
-            elif "\ufffd" in text:
-                yield text.rstrip("\r\n")
+def raw_lines(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator[list[bytes]]:
+    """The lines of a file that is `as_it_is`, many at a time. Of one that is longer than LONGEST, each document is a
+    line. `read` is called with the bytes read. Raises BadInput."""
+    rest, reported = b"", 0
+    try:
+        with path.open("rb") as raw:
+            file = _plain(raw)
+            while data := file.read(_RAW_CHUNK):
+                lines = (rest + data).split(b"\n")
+                rest = lines.pop()
+                yield lines
+                if len(rest) > LONGEST:
+                    for event in documents(_to_the_line_end(file, rest), rest.decode(errors="replace")):
+                        yield [(event if isinstance(event, str) else compact(event)).encode(errors="replace")]
+                    rest = b""
+                read(raw.tell() - reported)
+                reported = raw.tell()
+            yield [rest]
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _to_the_line_end(file: IO[bytes], begin: bytes) -> Callable[[int], str]:

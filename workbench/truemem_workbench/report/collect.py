@@ -1,13 +1,15 @@
-"""Reads what `truemem report` was given, and makes the report: lines by DuckDB, findings on all cores."""
+"""Reads what `truemem report` was given, and makes the report: on all cores."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import statistics
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, repeat
@@ -36,8 +38,8 @@ from ..support.terminal import Count, notify, progress
 from .counts import Counts
 from .judging import Judged
 from .parts import Files, in_order, merged, read_pieces
-from .steps import end_with_parent, judge_files, match_requests, read_files
-from .store import Job, Loaded, Store
+from .reader import Job, Loaded
+from .steps import begin_in_pool, judge_files, match_requests, read_files
 from .summary import (
     Durations,
     EnvironmentSummary,
@@ -50,8 +52,9 @@ from .summary import (
     added,
 )
 
-LONGEST_TMPDIR = 72
 WORTH_A_POOL = 1 << 26
+START = "fork" if "linux" in sys.platform else "spawn"
+"""A forked process has imported what it needs. macOS and Windows cannot do it safely, or at all."""
 """Least bytes of lines for a pool of processes. Fewer are judged before a process has started."""
 PART_LINES = 100_000
 """Lines in a part, about: so many are in a process at once."""
@@ -114,8 +117,7 @@ def read_parts(
         loaded = read_files(files, job, place / "0", count, read=read)
     else:
         places = [place / str(number) for number in range(len(shares))]
-        cores = os.cpu_count() or 1
-        made = pool.map(read_files, shares, repeat(job), places, repeat(count), repeat(cores))
+        made = pool.map(read_files, shares, repeat(job), places, repeat(count))
         for share, each in zip(shares, made, strict=True):
             loaded.add(each)
             read(sum(map(size_of, share)))
@@ -166,9 +168,9 @@ def report_of(
     found: list[Judged], counts: Counts, loaded: Loaded, by: str | None, by_left_out: LeftOut | None, prices: Prices
 ) -> Report:
     """Make the report of all environments, and of the counts of their invocations."""
-    found.sort(key=lambda each: each.key)
+    found.sort(key=lambda each: (each.environment.function, each.environment.version, each.environment.environment_id))
     evidences: dict[tuple[str, str], list[fleet.Evidence]] = {}
-    for _, each, evidence in found:
+    for each, evidence in found:
         # else a witness says that it is no leak, or that garbage may be what rises
         if each.finding.cause not in ("hoarding", "collector") and each.finding.holder != "heap":
             evidences.setdefault((each.function, each.version), []).append(evidence)
@@ -214,22 +216,21 @@ def _with_line(judged: Judgement, profiled: Mapping[tuple[str, str], Growth], en
 
 @contextmanager
 def _pool(size: int) -> Iterator[Pool]:
-    """A process for each core, if there are so many bytes of lines that it is worth it."""
+    """A process for each core, if there are so many bytes of lines that it is worth it. Raises BadInput if one is
+    killed."""
     if size < WORTH_A_POOL:
         yield None
         return
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of the processes to come: each has a core, and no more
-    # "forkserver" imports what they need, once; the name of its socket below TMPDIR has 107 bytes at most (unix(7))
-    is_short = len(os.fsencode(tempfile.gettempdir())) < LONGEST_TMPDIR
-    has_server = is_short and "forkserver" in multiprocessing.get_all_start_methods()  # Windows has none
-    context = multiprocessing.get_context("forkserver" if has_server else "spawn")
-    if has_server:
-        context.set_forkserver_preload([read_files.__module__, Store.__module__])
     with (
         no_ctrl_c_in_children(),
-        ProcessPoolExecutor(os.cpu_count(), mp_context=context, initializer=end_with_parent) as pool,
+        ProcessPoolExecutor(mp_context=multiprocessing.get_context(START), initializer=begin_in_pool) as pool,
     ):
-        yield pool
+        pool.submit(os.getpid)  # starts them, before other threads do
+        try:
+            yield pool
+        except BrokenProcessPool as error:
+            text = "a process of the report was killed, perhaps because memory ran out. Try fewer files at once"
+            raise BadInput(text) from error
 
 
 def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Report:

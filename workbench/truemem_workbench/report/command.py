@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ from ..aws.cloudwatch import source, source_options, way_option
 from ..support.bad_input import BadInput
 from ..support.options import Finite, check_outputs, chosen, format_options, output_option
 from ..support.platform_facts import ARCHITECTURES
-from ..support.untrusted_text import quoted
 
 if TYPE_CHECKING:
     from .summary import Report
@@ -77,8 +77,8 @@ SINCE_SAVED = ("peak", "duration")
 )
 @click.option(
     "--engine",
-    type=click.Choice(["duckdb", "spark"]),
-    default="duckdb",
+    type=click.Choice(["local", "spark"]),
+    default="local",
     show_default=True,
     help="spark: FILEs may be folders and s3:// URIs, more than one machine reads.",
 )
@@ -93,6 +93,8 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
     Whole logs, with or without what `sam logs` and `aws logs tail` put before a line, exports of the console (CSV,
     JSON), answers of the aws command, gzipped or not.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: each core has a process
+
     from ..analysis.prices import GB_SECOND
     from .actions import actions
     from .collect import Prices
@@ -152,9 +154,9 @@ def _check_engine(options: dict[str, Any]) -> None:
 
 
 def _check_text(name: str, value: str | None) -> None:
-    """Raise BadInput for a text that DuckDB cannot take."""
+    """Raise BadInput for a text that no line can have."""
     try:
-        quoted(value or "")
+        (value or "").encode()
     except ValueError:
         raise BadInput(f"--{name} {value} is not in UTF-8") from None
 

@@ -49,8 +49,6 @@ _MOVERS = dict(zip(("threads", "shared_by", "files", "heap_held", "request_bytes
 class Judged(NamedTuple):
     """One environment."""
 
-    key: int
-    """The hash that stands for it."""
     environment: EnvironmentSummary
     evidence: fleet.Evidence
     """For the verdict on all environments of its function."""
@@ -98,10 +96,10 @@ def judged(found: Sorted, by: str | None) -> Iterator[Judged]:
     if not len(found.rows):
         return
     figures, columns = _Figures(found), _Columns(found, by)
-    for place, (key, name) in enumerate(zip(found.keys, found.names, strict=True)):
+    for place, name in enumerate(found.names):
         curves = columns.curves(place)
         finding = find(curves, commands_of(name.function, name.environment_id))
-        yield Judged(key, figures.summary(place, curves, finding), fleet.evidence(curves.rss))
+        yield Judged(figures.summary(place, curves, finding), fleet.evidence(curves.rss))
 
 
 class _Figures:

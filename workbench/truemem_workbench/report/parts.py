@@ -73,9 +73,9 @@ class Rows:
 
 def _is_one(values: NDArray[Any]) -> bool:
     """Is it the same value in all rows?"""
-    return len(values) > 1 and bool(
-        (values == values[0]).all() or (values.dtype.kind == "f" and np.isnan(values).all())
-    )
+    if len(values) < 2 or not (values[0] == values[-1] or (values[0] != values[0] and values[-1] != values[-1])):
+        return False
+    return bool((values == values[0]).all() or (values.dtype.kind == "f" and np.isnan(values).all()))
 
 
 SAID = np.dtype([("request_key", np.uint64), ("by_value", np.uint64)])

@@ -33,8 +33,8 @@ from ..support.exit_codes import ENDING
 from .collect import LINE_BYTES, PACKED, PART_LINES, Prices, check_loaded, report_of
 from .counts import Counts
 from .parts import Part, divided, merged
+from .reader import Job, Loaded, Reader
 from .steps import Found, judge_part, match_requests
-from .store import Job, Loaded, Store
 from .summary import LeftOut, Report
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ def read_files(files: Iterable[File], job: Job, parts: int) -> Iterator[Piece]:
 
     A file that cannot be read becomes a piece: as an error, it would be tried again on another machine.
     """
-    with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder, Store(threads=1) as store:
+    with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder:
+        reader = Reader(job)
         names: dict[Path, str] = {}
         for number, (name, content) in enumerate(files):
             path = Path(folder) / f"{number}.log"
@@ -172,7 +173,7 @@ def read_files(files: Iterable[File], job: Job, parts: int) -> Iterator[Piece]:
             with path.open("wb") as file:
                 file.writelines(content)
         try:
-            for part in store.read(list(names), job):
+            for part in reader.read(list(names)):
                 for number, divided_part in divided(part, "environment" if job.by is None else "request_key", parts):
                     yield Piece(number, divided_part)
         except BadInput as error:
@@ -181,7 +182,7 @@ def read_files(files: Iterable[File], job: Job, parts: int) -> Iterator[Piece]:
                 text = text.replace(str(path), name)
             yield Piece(0, text)
             return
-        yield Piece(0, store.loaded)
+        yield Piece(0, reader.loaded)
 
 
 def match_lines(pieces: Iterable[Piece], job: Job, parts: int) -> Iterator[Piece]:

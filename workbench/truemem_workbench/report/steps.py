@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -12,18 +14,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..support.exit_codes import ENDING
 from .counts import Counts
 from .judging import Judged, judged, ordered
 from .parts import Files, Key, Part, divided, merged, read_pieces
+from .reader import Job, Loaded, Reader
 
 if TYPE_CHECKING:
     from ..support.terminal import Count
-    from .store import Job, Loaded
 
 
-def end_with_parent() -> None:
-    """In a process of a pool: end when the process that has the pool does, also if that is killed. Python's own would
-    wait for work for ever."""
+MANY_OBJECTS = 100_000
+"""New objects from which on garbage is collected: lines become many, and no garbage of them is cyclic."""
+
+
+def begin_in_pool() -> None:
+    """In a process of a pool: end at a signal, and when the process that has the pool does, also if that is killed.
+    Python's own would wait for work for ever."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    gc.freeze()  # else each collection would look at all that was imported
+    gc.set_threshold(MANY_OBJECTS)
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -55,21 +66,16 @@ def judge_files(paths: Sequence[Path], by: str | None) -> Found:
     return judge_part(merged(chain.from_iterable(map(read_pieces, paths))), by)
 
 
-def read_files(
-    files: Sequence[Path], job: Job, folder: Path, parts: int, cores: int = 0, read: Count = lambda _: None
-) -> Loaded:
-    """Read log files, and divide their lines into so many parts, as files in the folder. `cores`: on one of so many,
-    with the same in other processes; 0: on all. Raises BadInput."""
-    from .store import MEMORY_MIB, Store  # judging needs no DuckDB
-
+def read_files(files: Sequence[Path], job: Job, folder: Path, parts: int, read: Count = lambda _: None) -> Loaded:
+    """Read log files, and divide their lines into so many parts, as files in the folder. Raises BadInput."""
     by: Key = "environment" if job.by is None else "request_key"
     folder.mkdir()
-    threads, memory = (1, MEMORY_MIB // cores) if cores else (None, MEMORY_MIB)
-    with Store(memory_mib=memory, threads=threads, folder=folder) as store, Files(folder) as made:
-        for piece in store.read(files, job, read):
+    reader = Reader(job)
+    with Files(folder) as made:
+        for piece in reader.read(files, read):
             for number, part in divided(piece, by, parts):
                 made.add(number, part)
-        return store.loaded
+    return reader.loaded
 
 
 SEVERAL = "(several)"

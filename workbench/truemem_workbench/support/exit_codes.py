@@ -26,7 +26,7 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP",
 SIGPIPE = 13
 UNUSABLE = 2
 PATIENCE_S = 10
-"""Time after a signal to remove folders and stop queries. Python 3.11's process pool can wait for ever for a process
+"""Time after a signal to remove folders and end processes. Python 3.11's process pool can wait for ever for a process
 that the same signal has killed."""
 
 
@@ -70,7 +70,7 @@ def ended(command: click.Command, name: str) -> int:
     try:
         code = run(command, name)
         sys.stdout.flush()
-    except BaseException as error:  # not always Ended: DuckDB makes a RuntimeError of it, click an Abort
+    except BaseException as error:  # not always Ended: click makes an Abort of it
         code = 128 + signals.number if signals.number else _code(error)
     if code - 128 in ENDING:
         _print_ending(code - 128)
@@ -101,9 +101,6 @@ def no_ctrl_c_in_children() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    from multiprocessing import resource_tracker
-
-    resource_tracker.ensure_running()  # with the first of them it would, and unblock the signal
     done = threading.Event()
     threading.Thread(target=done.wait, daemon=True).start()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -1,7 +1,7 @@
 """Handles text from outside: from a function, its log, a template or a caller. All of it may be hostile.
 
 There is one function for each place where such text arrives or leaves. Out: `visible` for terminals (in rich's tables:
-`terminal.console`), annotations and XML, `cell` for CSV, `script_json` for HTML, `quoted` for SQL, `markdown` for
+`terminal.console`), annotations and XML, `cell` for CSV, `script_json` for HTML, `markdown` for
 GitHub's summary. In: `loads` for JSON, `chunks` and `read_text` for files that a person names.
 """
 
@@ -63,14 +63,6 @@ def cell(value: object) -> object:
 def script_json(value: Any) -> str:
     """Make JSON for a <script>, in ASCII: nothing in it can end the element. Raises ValueError for NaN and infinity."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-
-
-def quoted(text: str) -> str:
-    """Quote a text for DuckDB's SQL. Raises ValueError for half a surrogate pair or a zero character."""
-    text.encode()
-    if "\0" in text:
-        raise ValueError("a zero character")
-    return "'" + text.replace("'", "''") + "'"
 
 
 def markdown(text: str) -> str:

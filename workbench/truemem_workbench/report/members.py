@@ -1,0 +1,146 @@
+"""The members of a line that a report reads, with their types. A line with a member of another type is read by
+`lenient`, which leaves that member out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..lines.record import figure
+
+NAN = float("nan")
+ABSENT = Raw()
+"""A member of any type, which is not there."""
+
+
+class Metadata(Struct, frozen=True, gc=False):
+    Timestamp: float = NAN
+
+
+class Holders(Struct, frozen=True, gc=False):
+    function: float = NAN
+    truemem: float = NAN
+    extensions: dict[str, float] | None = None
+
+
+class Kinds(Struct, frozen=True, gc=False):
+    anon: float = NAN
+    file: float = NAN
+
+
+class Environment(Struct, frozen=True, gc=False):
+    used: float = NAN
+
+
+class Members(Struct, gc=False):
+    """One invocation. Absent: NaN, an empty text, False or ABSENT. docs/metrics.md has the meanings.
+
+    In the line's order, in which msgspec finds them at once."""
+
+    _aws: Metadata = Metadata()
+    FunctionName: str = ""
+    PeakRSS: float = NAN
+    CurrentRSS: float = NAN
+    MaxMemoryUsed: float = NAN
+    OutOfMemory: float = NAN
+    requestId: str = ""
+    environmentId: str | None = None
+    invocation: float = NAN
+    coldStart: bool = False
+    suppressedInit: bool = False
+    functionVersion: str = ""
+    status: str = ""
+    errorType: str = ""
+    durationMs: float = NAN
+    cpuMs: float = NAN
+    billedDurationMs: float = NAN
+    method: str = ""
+    peakLower: float = NAN
+    peakUpper: float = NAN
+    raced: bool = False
+    sharedBy: float = NAN
+    closedBy: str = ""
+    mode: str = ""
+    requestBytes: float = NAN
+    responseBytes: float = NAN
+    initPeakRSS: float = NAN
+    memoryLimit: float = NAN
+    baselineRSS: float = NAN
+    holders: Holders = Holders()
+    rss: Kinds = Kinds()
+    processes: float = NAN
+    threads: float = NAN
+    environment: Environment = Environment()
+    heap: Raw = ABSENT
+    resources: Raw = ABSENT
+    environmentKills: float = NAN
+    reportMissing: bool = False
+    dropped: Raw = ABSENT
+    growthLines: Raw = ABSENT
+    growthProfile: Raw = ABSENT
+    recovered: bool = False
+    mayRepeat: bool = False
+    schema: float = NAN
+    aggregate: Raw = ABSENT
+    timestamp: str = ""
+
+
+class Heap(Struct, gc=False):
+    """What is read of `heap` on each line."""
+
+    held: float = NAN
+    runtime: Raw = ABSENT
+
+
+decode = msgspec.json.Decoder(Members).decode
+"""Raises ValueError or RecursionError if it is no JSON object, or a member has another type."""
+
+Kind = TypeVar("Kind", bound=Struct)
+
+
+def lenient(document: Mapping[str, Any], kind: type[Kind]) -> Kind:
+    """What can be read of a parsed JSON object. Never raises."""
+    found: dict[str, Any] = {}
+    for name, default in zip(kind.__struct_fields__, kind.__struct_defaults__, strict=True):
+        value = document.get(name)
+        if value is None:
+            continue
+        match default:
+            case bool():
+                found[name] = value is True
+            case float():
+                found[name] = NAN if (number := figure(value)) is None else number
+            case Raw():
+                found[name] = Raw(msgspec.json.encode(value))
+            case Struct():
+                found[name] = lenient(value, type(default)) if isinstance(value, dict) else default
+            case _ if name == "extensions":
+                found[name] = _figures(value)
+            case _:
+                found[name] = _text(value) if isinstance(value, str) else default
+    return kind(**found)
+
+
+def _figures(value: object) -> dict[str, float]:
+    members = value if isinstance(value, dict) else {}
+    known = ((_text(name), figure(each)) for name, each in members.items())
+    return {name: number for name, number in known if number is not None}
+
+
+def _text(value: str) -> str:
+    """The text, with a ? for half a surrogate pair, which UTF-8 does not have."""
+    return value.encode(errors="replace").decode()
+
+
+def heap_of(raw: Raw) -> Heap:
+    """Never raises."""
+    try:
+        return _decode_heap(raw)
+    except (ValueError, RecursionError):
+        return Heap()
+
+
+_decode_heap = msgspec.json.Decoder(Heap).decode
