@@ -21,7 +21,7 @@ from ..lines.record import spread
 from ..lines.wrapped import NAMES, Event, Unread, compact, inside, reason
 from ..support.terminal import Count
 from .columns import columns_of, hash_of
-from .members import ABSENT, Members, decode, lenient
+from .members import ABSENT, Members, decode, members_of
 from .own_lines import OwnLines
 from .parts import Name, Part, Rows, Texts, merged
 
@@ -145,7 +145,7 @@ class Reader:
             invocations = spread(found)
             size = len(compact(found).encode(errors="replace")) // max(1, len(invocations))
             for each in invocations:  # `spread` has completed it
-                self._lines.append(lenient({**each, "schema": FULL}, Members))
+                self._lines.append(members_of({**each, "schema": FULL}))
                 self._sizes.append(size)
 
     def _part(self, most: int) -> Iterator[Part]:
