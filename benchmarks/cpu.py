@@ -100,15 +100,18 @@ def destination() -> Iterator[str]:
 
 
 @contextmanager
-def side(contender: Contender, mode: str) -> Iterator[Side]:
-    """An environment with this extension, warm."""
+def side(
+    contender: Contender, mode: str, event: bytes = b'{"key":"value"}', wrapper: Path | None = None
+) -> Iterator[Side]:
+    """An environment with this extension, warm. `event`: in exact mode, which the runtime answers with itself.
+    `wrapper`: that starts it; else the one in the extension's layer."""
     with destination() as uri, ExitStack() as stack:
         variables = {"DISPATCH_POST_URI": uri, **({} if mode == SAMPLING else HARDLY_SAMPLING)}
         extension = stack.enter_context(contender.start(variables))
         api = extension.api
         api.wait_for_next()
         with (
-            Runtime(api.address, wrapper_of(Path(contender.command[0])))
+            Runtime(api.address, wrapper or wrapper_of(Path(contender.command[0])))
             if mode == EXACT
             else FunctionProcesses(api.address)
         ):
@@ -120,7 +123,7 @@ def side(contender: Contender, mode: str) -> Iterator[Side]:
                 name, before = (f"00000000-0000-4000-8000-{at:012d}" for at in (number, number - 1))
                 api.invoke(name)
                 if mode == EXACT:
-                    api.hand(name, b'{"key":"value"}')
+                    api.hand(name, event)
                     api.wait_for_answer(name)
                     api.wait_for_runtime()
                 api.wait_for_next()

@@ -1,6 +1,6 @@
 """Measures what costs time or money most, in one run against the code before: exact mode, CPU of an invocation, bytes
-of a line, and `truemem report`; AWS's sample in Go and the floor beside. Writes results/speed.md, and
-results/speed.json (which `make gate` compares with).
+of a line, and `truemem report`; AWS's sample in Go and the floor beside. Profiles say where the time goes. Writes
+results/speed.md, and results/speed.json (which `make gate` compares with).
 
 Exit codes: 0 measured, 2 not measured.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks import cpu, exact, line_bytes, namespace, report
+from benchmarks import cpu, exact, line_bytes, namespace, report, speed_profile
 from benchmarks.contenders import EXECUTABLE, FLOOR, GO, OURS, PLAIN, Contender, contenders
 from benchmarks.publish import ROOT, machine, markdown, measuring, shown
 from benchmarks.running import VCPU_MIB
@@ -154,14 +154,15 @@ def layer_of(code: Path) -> Path:
     return code / "dist" / EXECUTABLE.relative_to(ROOT / "dist")
 
 
-def write(figures: Sequence[Figure]) -> None:
-    """The results page."""
+def write(figures: Sequence[Figure], profiles: str) -> None:
+    """The results page. `profiles`: why aims are missed."""
     table = markdown(HEADINGS, [figure.cells() for figure in figures])
     RESULTS.write_text(
         f"# Speed\n\n`python -m benchmarks.speed --go PATH`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}.\n\n"
         f"{table}\n\n"
         f"Before: commit {report.BEFORE}. All by turns in one run, medians; what is added is the median of the"
-        " differences from turn to turn. 6 MB are 6,000,000 bytes, and 128 MiB have 7.2 % of a CPU.\n"
+        " differences from turn to turn. 6 MB are 6,000,000 bytes, and 128 MiB have 7.2 % of a CPU.\n\n"
+        f"{profiles}\n"
     )
 
 
@@ -185,8 +186,9 @@ def main(part: float, go: Path | None) -> None:
             *of_report(before),
         ]
         measured = ratios(compared)
+        profiles = speed_profile.sections(compared)
     Console(width=160).print(shown("Speed", HEADINGS, [figure.cells() for figure in figures]))
-    write(figures)
+    write(figures, profiles)
     RATIOS.write_text(json.dumps({"machine": machine(), "ratios": measured}, indent=1) + "\n")
 
 

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.contenders import MACHINE, OURS, UNSAVED, Contender
@@ -121,26 +122,26 @@ def profile_section(contenders: Sequence[Contender], rounds: int) -> tuple[str, 
 def _sampled(contender: Contender, rounds: int) -> tuple[str, list[tuple[int, int]]]:
     """The samples, and of each start when it began and when `next` came (monotonic ns)."""
     spans: list[tuple[int, int]] = []
+    with recorded("-a") as chains:
+        for _ in range(rounds):
+            with contender.start() as extension:
+                extension.api.wait_for_next()
+                spans.append((extension.began_ns, extension.api.at_ns["next"]))
+    return "".join(chains), spans
+
+
+@contextmanager
+def recorded(*whose: str) -> Iterator[list[str]]:
+    """Record samples while the block runs, of all processes (`-a`) or of one (`-p`, its id). The list has what
+    perf-script(1) prints once the block has ended."""
     told, tell = os.pipe()
     answer, answered = os.pipe()
+    chains: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "perf.data"
-        command = [
-            "perf",
-            "record",
-            "-q",
-            "-a",
-            "-g",
-            "-k",
-            "CLOCK_MONOTONIC",
-            "-e",
-            "cpu-clock",
-            "-F",
-            str(HERTZ),
-            "-o",
-            str(data),
-        ]
-        command += ["--delay=-1", f"--control=fd:{told},{answered}", "sleep", "3600"]
+        record = ("perf", "record", "-q", "-g", "-k", "CLOCK_MONOTONIC", "-e", "cpu-clock", "-F", str(HERTZ))
+        command = [*record, "-o", str(data), "--delay=-1", f"--control=fd:{told},{answered}", *whose]
+        command += ["sleep", "3600"] if whose == ("-a",) else []
         recorder = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, pass_fds=(told, answered))
         for descriptor in told, answered:
             os.close(descriptor)
@@ -148,15 +149,11 @@ def _sampled(contender: Contender, rounds: int) -> tuple[str, list[tuple[int, in
             os.write(tell, b"enable\n")
             if not os.read(answer, 16):  # it has ended
                 raise RuntimeError(f"perf does not record: {recorder.communicate()[1].strip()}")
-            for _ in range(rounds):
-                with contender.start() as extension:
-                    extension.api.wait_for_next()
-                    spans.append((extension.began_ns, extension.api.at_ns["next"]))
+            yield chains
         finally:
             recorder.send_signal(signal.SIGINT)
             recorder.communicate(timeout=60)
             os.close(tell)
             os.close(answer)
         script = ["perf", "script", "-i", str(data), "--ns", "-F", "comm,time,ip,sym"]
-        done = subprocess.run(script, capture_output=True, text=True, check=True)
-    return done.stdout, spans
+        chains.append(subprocess.run(script, capture_output=True, text=True, check=True).stdout)
