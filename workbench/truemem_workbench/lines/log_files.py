@@ -32,7 +32,6 @@ LARGEST = 64 << 20
 MOST_JOINED = 100_000
 """Most lines of one JSON object that are joined."""
 _CHUNK = 1 << 18
-_RAW_CHUNK = 1 << 20
 _BETWEEN = re.compile(r"[\s\ufeff\[\],]*")
 """What may stand between two objects: a list's brackets and commas too."""
 _LONGEST_NAME = len("-Infinity")
@@ -156,6 +155,8 @@ HEAD = 1 << 20
 GZIP_MAGIC = b"\x1f\x8b"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks."""
+_TEXT = 1 << 16
+"""Characters that tell a text from other files."""
 BINARY = 0.05
 """A file with this share of characters that no text has is not a log. A line may be damaged."""
 EVERY = 1000
@@ -224,7 +225,7 @@ def kind_of(path: Path) -> Kind:
             head = file.read(HEAD).lstrip("\ufeff \r\n\t")
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    if len(_NO_TEXT.findall(head)) > BINARY * len(head):
+    if len(_NO_TEXT.findall(head[:_TEXT])) > BINARY * len(head[:_TEXT]):
         raise BadInput(f"{path} is not a log, because it is not text. Try the log itself, or its .gz")
     first, newline, _ = head.partition("\n")
     first = first.strip()
@@ -298,7 +299,7 @@ def raw_lines(path: Path, read: Callable[[int], None] = lambda _: None) -> Itera
     try:
         with path.open("rb") as raw:
             file = _plain(raw)
-            while data := file.read(_RAW_CHUNK):
+            while data := file.read(_CHUNK):
                 lines = (rest + data).split(b"\n")
                 rest = lines.pop()
                 yield lines
