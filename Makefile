@@ -74,7 +74,7 @@ executable: layer ## The scenarios against the layer's executable
 
 bench: layer ## Measure every figure of the docs and write it there; GO=PATH compares with AWS's sample in Go
 	@failed=; for program in accuracy exact children hidden threads many sample_settings "layer $(if $(GO),--go $(GO))" \
-		"start --profile" "speed $(if $(GO),--go $(GO))" line_bytes report heap resources outputs drift fleet explain lines lines_cost cases size clocks; do \
+		"start --profile" "speed $(if $(GO),--go $(GO))" line_bytes report heap resources outputs drift fleet explain lines lines_cost cases size clocks cloudwatch; do \
 		$(BIN)/python -m benchmarks.$$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 
