@@ -53,9 +53,9 @@ from .summary import (
 )
 
 WORTH_A_POOL = 1 << 26
+"""Least bytes of lines for a pool of processes. Fewer are judged before a process has started."""
 START = "fork" if "linux" in sys.platform else "spawn"
 """A forked process has imported what it needs. macOS and Windows cannot do it safely, or at all."""
-"""Least bytes of lines for a pool of processes. Fewer are judged before a process has started."""
 PART_LINES = 100_000
 """Lines in a part, about: so many are in a process at once."""
 SHARE_BYTES, SHARE_FILES = 1 << 26, 128
