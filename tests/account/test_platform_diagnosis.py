@@ -243,7 +243,7 @@ def test_check_says_where_to_measure_what_it_cannot_invoke(
     message = "Tenant ID configuration not specified"
     refused = ClientError({"Error": {"Code": "InvalidParameterValueException", "Message": message}}, "Invoke")
     answers(monkeypatch, "Invoke", refused)
-    assert "callers do, and try truemem report --function orders" in truemem("check", "--function", NAME).refusal
+    assert "callers do, and try truemem report orders" in truemem("check", "--function", NAME).refusal
 
 
 def test_attach_notes_what_is_newer_and_what_ends(

@@ -160,7 +160,7 @@ def refusal(ran: Ran) -> str:
 
 
 def size(truemem: Command, *arguments: object) -> Ran:
-    return truemem("size", "--function", NAME, *map(str, arguments))
+    return truemem("size", NAME, *map(str, arguments))
 
 
 def swept(truemem: Command, *arguments: object, sizes: str = "512,1024,1769") -> Ran:
@@ -183,7 +183,7 @@ def test_sizes_are_tried_in_versions_that_are_deleted(truemem: Command, deployed
     ]  # fmt: skip
     assert [each["peak"] for each in ran.document["sizes"]] == [80, 80, 80]
     assert ran.document["suggested"] == 1769  # it costs the same, within 3 %, and is the fastest
-    assert ran.document["next"] == f"truemem size --function {NAME} --apply 1769"
+    assert ran.document["next"] == f"truemem size {NAME} --apply 1769"
     assert {version for version, _ in deployed.invoked}.isdisjoint({"$LATEST"})
     assert [memory for _, memory in deployed.invoked] == [512, 1024, 1769] * 3  # they take turns
     assert deployed.sizes == [1024, 1769, 512]
@@ -208,7 +208,7 @@ def test_without_report_it_says_where_to_look(truemem: Command, deployed: Deploy
     deployed.reports = False
     ran = swept(truemem, "--json", sizes="1024")
     assert ran.code == 2
-    assert f"no log tail had REPORT, so durations are not known. Try truemem doctor --function {NAME}" in str(ran)
+    assert f"no log tail had REPORT, so durations are not known. Try truemem doctor {NAME}" in str(ran)
     assert deployed.is_as_it_was
 
 
@@ -241,7 +241,7 @@ EVENTS = "events.jsonl"
     ("has_lines", "given", "command"),
     [
         (False, ["--event", "{}"], f"truemem attach {NAME}"),
-        (True, ["--event", "{}"], f"truemem check --event '{{}}' --function {NAME}"),
+        (True, ["--event", "{}"], f"truemem check --function {NAME} --event '{{}}'"),
         (
             True,
             [],
@@ -415,8 +415,8 @@ def test_undo_without_the_record_says_the_size_is_unknown(truemem: Command, depl
     ran = size(truemem, "--undo", "--yes")
     assert (ran.code, deployed.memory, deployed.versions) == (1, 1769, ["$LATEST", "1"])
     assert f"{NAME} has 1,769 MB now. Which size it had before the sweep is not known here" in ran.err
-    assert f"truemem size --function {NAME} --undo --state FILE" in ran.err
-    assert f"truemem size --function {NAME} --apply MB" in ran.err
+    assert f"truemem size {NAME} --undo --state FILE" in ran.err
+    assert f"truemem size {NAME} --apply MB" in ran.err
     assert "as it was" not in ran.err
 
 
@@ -509,7 +509,7 @@ def test_what_cannot_be_put_back_is_named_with_the_command(truemem: Command, dep
     deployed.before_invoke = move
     said = refusal(swept(truemem, sizes="1024"))
     assert "hasher is not as it was: version 2 of hasher: ResourceConflictException" in said
-    assert "Put it back by truemem size --function hasher --undo" in said
+    assert "Put it back by truemem size hasher --undo" in said
     deployed.account.lambdas.update_alias(FunctionName=NAME, Name="prod", FunctionVersion="1")
     assert size(truemem, "--undo", "--yes").code == 0
     assert deployed.is_as_it_was

@@ -232,8 +232,8 @@ def test_the_size_of_a_folder_is_what_its_files_take(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give one function: a local one, or --function NAME. Try truemem check app.py:handler"),
-        ([STEADY, "--function", "mine"], "give one function: a local one, or --function NAME"),
+        ([], "give one function: a local one, or the NAME of one in AWS. Try truemem check app.py:handler"),
+        ([STEADY, "--function", "mine"], "give one function: a local one, or the NAME of one in AWS"),
         ([STEADY, "--max-growth", "8"], "--max-growth 8 MiB: over what? Try --baseline FILE"),
         ([STEADY, "--event", "1", "--events", "x"], "--event with --events: leave one out"),
         ([STEADY, "--json", "--format", "github"], "standard output takes one of them"),

@@ -1,4 +1,4 @@
-"""`--function` against the local Lambda's own Invoke API, and moto's CloudWatch Logs."""
+"""`check NAME` against the local Lambda's own Invoke API, and moto's CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def account(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def check_deployed(invoke_check: Check, monkeypatch: pytest.MonkeyPatch) -> Check:
-    """`truemem check --function ARGUMENTS`, where a function of these settings is what is deployed."""
+    """`truemem check ARGUMENTS`, where a function of these settings is what is deployed."""
 
     def invoke(settings: Settings, *arguments: object) -> Result:
         with LocalLambda(Function.from_spec(STEADY), settings) as local:
             monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", local.endpoint)
-            return invoke_check("--function", *arguments)
+            return invoke_check(*arguments)
 
     return invoke
 

@@ -43,7 +43,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("report", "nothing to read from. Try FILE..., --function NAME or --log-group NAME"),
+        ("report", "nothing to read from. Try the NAME of a function, FILE... or --log-group NAME"),
         ("report LOG --log-group orders", "several places to read from"),
         ("report LOG --function other", "all 1 lines are of another time, function or environment"),
         ("report nowhere.log", "nowhere.log cannot be read: No such file or directory"),
@@ -65,7 +65,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
         ("page LOG --output x.jpg", "--output x.jpg: its ending is not .html or .png. Try --output x.html"),
         ("report .", ". is a folder. Try ./*"),
         ("doctor .", "is a folder"),
-        ("doctor --function x --since bogus", "--since bogus is no time. Try --since 3h"),  # before AWS is asked
+        ("doctor x --since bogus", "--since bogus is no time. Try --since 3h"),  # before AWS is asked
         ("report LOG --by \udcff\x1b", "--by \\udcff\\x1b is not in UTF-8"),
         ("report LOG --environment \udcff\x1b", "--environment \\udcff\\x1b is not in UTF-8"),
     ],
@@ -118,7 +118,7 @@ def test_what_is_no_number_is_refused(option: str, truemem: Command, files: dict
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )
-@pytest.mark.parametrize("command", ["report --function x", "metrics --function x", "doctor --function x"])
+@pytest.mark.parametrize("command", ["report x", "metrics x", "doctor --function x"])
 def test_what_is_wrong_around_aws_is_told(
     command: str,
     variables: dict[str, str | None],

@@ -73,7 +73,7 @@ def test_a_function_that_is_gone_has_left_its_log(truemem: Command, aws: Callabl
     assert truemem("report", "--function", "gone", "--json").document["lines"] == 1
 
 
-OF_A_FUNCTION = [f"{name} --function x" for name in ("report", "page", "metrics", "doctor")]
+OF_A_FUNCTION = [f"{name} x" for name in ("report", "page", "metrics", "doctor")]
 
 
 @pytest.mark.parametrize("status", [200, 403])

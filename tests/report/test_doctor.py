@@ -232,10 +232,10 @@ def function(aws: Callable[[str], Any]) -> str:
 
 
 def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aws: Callable[[str], Any]) -> None:
-    before = truemem("doctor", "--function", function)
+    before = truemem("doctor", function)
     at = int(time.time() * 1000) - 1000
     put_events(aws("logs"), f"/aws/lambda/{function}", "a", [(at, each) for each in HEALTHY])
-    after = truemem("doctor", "--function", function)
+    after = truemem("doctor", function)
 
     assert (before.code, after.code) == (1, 0)
     assert "No layer with truemem in its name is attached" in before.out
@@ -244,7 +244,7 @@ def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aw
     assert "10 lines of the sidecar" in after.out
 
 
-@pytest.mark.parametrize("option", [["--function"], ["--follow"]])
+@pytest.mark.parametrize("option", [[], ["--function"], ["--follow"]])
 def test_a_function_that_is_not_there_is_told(truemem: Command, aws: Callable[[str], Any], option: list[str]) -> None:
     said = truemem("doctor", *option, "unknown").refusal
     assert "there is no function unknown" in said

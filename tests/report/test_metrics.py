@@ -34,12 +34,12 @@ def stored(aws: Callable[[str], Any]) -> None:
 
 
 def test_metrics_are_told_by_time(truemem: Command, stored: None) -> None:
-    ran = truemem("metrics", "--function", "spiky", "--json")
+    ran = truemem("metrics", "spiky", "--json")
 
     first, second = map(json.loads, ran.out.splitlines())
     assert (first["invocations"], first["peak_mean"], first["peak_max"], first["current_max"]) == (3, 110, 120, 90)
     assert (second["invocations"], second["peak_max"], second["mark_max"]) == (3, 700, 720)
-    assert "│" in truemem("metrics", "--function", "spiky").out
+    assert "│" in truemem("metrics", "spiky").out
 
 
 @pytest.mark.parametrize("columns", ["80", ""])
@@ -49,7 +49,7 @@ def test_a_row_is_whole_in_a_terminal_and_in_a_pipe(
     monkeypatch.delenv("COLUMNS", raising=False)
     if columns:
         monkeypatch.setenv("COLUMNS", columns)
-    out = truemem("metrics", "--function", "spiky").out
+    out = truemem("metrics", "spiky").out
 
     assert "…" not in out
     assert len(re.findall(r"\d\d-\d\d[ T]\d\d:\d\dZ? ", out)) == 2
@@ -58,10 +58,10 @@ def test_a_row_is_whole_in_a_terminal_and_in_a_pipe(
 
 
 def test_a_function_without_metrics_is_sent_to_the_doctor(truemem: Command, stored: None) -> None:
-    ran = truemem("metrics", "--function", "unknown")
+    ran = truemem("metrics", "unknown")
 
     assert (ran.code, ran.out) == (2, "")
-    assert "no metric of unknown in the namespace truemem since then. Try --since 7d, or truemem doctor --fu" in ran.err
+    assert "no metric of unknown in the namespace truemem since then. Try --since 7d, or truemem doctor unk" in ran.err
 
 
 @pytest.mark.parametrize(

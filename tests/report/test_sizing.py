@@ -106,7 +106,7 @@ def test_a_hashing_handler_is_never_sent_to_128_mb(told: Told, report: Report) -
     assert "nothing to do" in out
     assert "oversized" not in out
     assert "128 MB is not suggested, it may cost more: CPU time is 61% of the duration, so p50 becomes 3,345 to" in out
-    assert "(now $7.02). Measure it: truemem size --function orders -" in out
+    assert "(now $7.02). Measure it: truemem size orders -" in out
 
 
 def test_a_waiting_handler_is_and_the_worst_is_said(told: Told) -> None:
@@ -133,7 +133,7 @@ def test_a_saving_that_makes_some_very_slow_is_not_proposed(told: Told, report: 
     out = told(lines)
     assert "5,184 MB is enough memory, but may be slow" in report(lines)["actions"][0]["text"]
     assert "5,184 MB is not suggested, p99 may rise from 100.0 to 513.6" in out
-    assert "Measure it: truemem size --function orders -" in out
+    assert "Measure it: truemem size orders -" in out
 
 
 def test_a_size_in_between_is_suggested_if_the_smallest_is_slow(told: Told, report: Report) -> None:
@@ -149,7 +149,7 @@ def test_a_size_in_between_is_suggested_if_the_smallest_is_slow(told: Told, repo
 
 def test_without_cpu_time_it_says_what_is_missing(told: Told) -> None:
     out = told(life("a", 150))
-    assert "What 128 MB would cost is not known: the lines have no `cpuMs`. Measure it: truemem size --function" in out
+    assert "What 128 MB would cost is not known: the lines have no `cpuMs`. Measure it: truemem size orders" in out
     assert "costs less" not in out
     few = [*life("a", 90, cpuMs=5.0), *life("a", 150)[90:]]
     assert "90 invocations with `cpuMs` are too few, 100 are needed" in told(few)
@@ -217,7 +217,7 @@ def test_many_invocations_without_cpu_time_predict_nothing(told: Told, report: R
     lines[9::10] = [line("a", at, **FAILED) for at in range(10, 201, 10)]
     (function,) = report(lines)["functions"]
     assert (function["sizing"]["fit"], function["sizing"]["suggested"]) == ("unmeasured", None)
-    why = "CPU time is not known of 20 of 200 invocations, 73% of the billed time. Measure it: truemem size --function"
+    why = "CPU time is not known of 20 of 200 invocations, 73% of the billed time. Measure it: truemem size orders"
     assert why in told(lines)
 
 

@@ -55,15 +55,15 @@ def commands_deployed(function: str) -> Commands:
     """The commands for a function in AWS, by its name, which may be empty."""
     name = shlex.quote(function or "NAME")
     return Commands(
-        again=f"truemem report --function {name} --since 24h",
+        again=f"truemem report {name} --since 24h",
         profile=f"truemem attach {name} --lines",
         lines=f"truemem lines {name}",
         explain=f"truemem events {name} --since 1h --output events.jsonl",
         heap=f"truemem attach {name} --heap",
         log=f"aws logs tail /aws/lambda/{name} --since 1h",
         extensions=f"aws lambda get-function-configuration --function-name {name} --query Layers",
-        size=f"truemem report --function {name} --since 7d --invocations-per-month 1000000",
-        sweep=f"truemem size --function {name}",
+        size=f"truemem report {name} --since 7d --invocations-per-month 1000000",
+        sweep=f"truemem size {name}",
     )
 
 

@@ -81,7 +81,7 @@ def diagnose_records(configuration: Mapping[str, Any], *, is_exact: bool = False
         yield Diagnosis(
             "ok",
             "Tenant isolation: an environment serves one tenant, so some may serve too few invocations for a verdict.",
-            f"truemem report --function {_name(configuration)} --by tenantId",
+            f"truemem report {_name(configuration)} --by tenantId",
             f"TenantIsolationMode: {mode}",
         )
     if configuration.get("DurableConfig"):
@@ -89,7 +89,7 @@ def diagnose_records(configuration: Mapping[str, Any], *, is_exact: bool = False
             "ok",
             "Each replay is an invocation with a record of its own. It loads more the longer its execution is: that may"
             " look like a leak until another execution begins.",
-            f"truemem report --function {_name(configuration)} --by executionArn",
+            f"truemem report {_name(configuration)} --by executionArn",
             "DurableConfig",
         )
 
@@ -122,7 +122,7 @@ def diagnose_log_class(configuration: Mapping[str, Any], group: str, named: str)
     if known is None:
         yield Diagnosis("note", f"{text}.", UPGRADE, group)
     elif known.metrics is None:
-        yield Diagnosis("note", f"{text}.", f"truemem metrics --function {_name(configuration)}", group)
+        yield Diagnosis("note", f"{text}.", f"truemem metrics {_name(configuration)}", group)
     else:
         other = f"{group}-standard"
         fix = (

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 import click
+from click.core import ParameterSource
 
 from ..support.bad_input import BadInput
 from ..support.options import F, option_group, since_ms
@@ -32,16 +33,17 @@ _FUNCTION = re.compile(r"arn:aws[\w-]*:lambda:.+|(/aws/lambda/)?\w[\w-]{0,63}(:[
 """What may be a function, and not a file: a name, an ARN, a log group."""
 
 
-def source_options_with(default: str, files: str = "[FILE]...") -> Callable[[F], F]:
-    """Add FILE..., --function, --log-group and --since to a command. `default`: how far back CloudWatch is read."""
+def source_options_with(default: str) -> Callable[[F], F]:
+    """Add NAME or FILE..., --function, --log-group and --since to a command. `default`: how far back CloudWatch is
+    read."""
     since = f"`90m`, `3h`, `2d`, or ISO 8601 [CloudWatch's default: {default}]."
     return option_group(
-        click.argument("files", nargs=-1, metavar=files, type=click.Path(path_type=Path, allow_dash=True)),
+        click.argument("files", nargs=-1, metavar="NAME|[FILE]...", type=click.Path(path_type=Path, allow_dash=True)),
         click.option(
             "--function",
             "function_name",
             metavar="NAME",
-            help="Read its log in CloudWatch; with FILEs, only its lines.",
+            help="As NAME; with FILEs, only its lines.",
         ),
         click.option("--log-group", metavar="NAME", help="Read this log group in CloudWatch."),
         click.option("--since", metavar="AGO|TIME", help=since),
@@ -102,11 +104,12 @@ class Source(NamedTuple):
 def source(files: tuple[Path, ...], function_name: str | None, log_group: str | None, since: str | None) -> Source:
     """Read the options. Raises BadInput unless they name one place, or for a time that is none."""
     begin = None if since is None else since_ms(since, time.time() * 1000)
+    files, function_name = named(files, function_name, log_group)
     if files and log_group is not None:
         raise BadInput("files and --log-group: several places to read from. Leave one out")
     for file in files:
         if is_function(file):
-            raise BadInput(f"there is no file {file}. Is it a function in AWS? Try --function {file}")
+            raise BadInput(f"there is no file {file}. Is it a function in AWS? Try {file} alone")
     if files:
         return Source(files, None, function_name, begin)
     if function_name is not None and log_group is not None:
@@ -117,7 +120,39 @@ def source(files: tuple[Path, ...], function_name: str | None, log_group: str | 
         return Source((), log_group_of(function_name), None, begin)
     if log_group is not None:
         return Source((), log_group, None, begin)
-    raise BadInput("nothing to read from. Try FILE..., --function NAME or --log-group NAME")
+    raise BadInput("nothing to read from. Try the NAME of a function, FILE... or --log-group NAME")
+
+
+def named(
+    files: tuple[Path, ...], function_name: str | None, log_group: str | None
+) -> tuple[tuple[Path, ...], str | None]:
+    """The files and the function, where the function's name may be in a file's place."""
+    if len(files) == 1 and function_name is None and log_group is None and is_function(files[0]):
+        return (), str(files[0])
+    return files, function_name
+
+
+def target_or_function(doing: str) -> Callable[[F], F]:
+    """Add a local target, or the NAME of a function in AWS, to a command. `doing`: what it does with that."""
+    return option_group(
+        click.argument(
+            "target", required=False, is_eager=True, metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP|NAME"
+        ),
+        click.option("--function", "function_name", metavar="NAME", callback=_in_aws, help=f"As NAME: {doing}."),
+    )
+
+
+def _in_aws(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    """What --function names, or the target, if that may be a function. FILE:HANDLER is none, whether it is there or
+    not."""
+    target = context.params.get("target")
+    if given is not None or target is None or not is_function(Path(target)):
+        return given
+    if ":" in target and not target.startswith("arn:"):
+        return given
+    context.params["target"] = None
+    context.set_parameter_source(option.name or "", ParameterSource.COMMANDLINE)
+    return str(target)
 
 
 def is_function(file: Path) -> bool:

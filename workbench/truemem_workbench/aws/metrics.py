@@ -53,8 +53,8 @@ class Moment:
 EPILOG = """
 \b
 Examples:
-  truemem metrics --function my-function
-  truemem metrics --function my-function --since 7d --json
+  truemem metrics my-function
+  truemem metrics my-function --since 7d --json
 \b
 Exit codes:
   0  printed
@@ -63,24 +63,24 @@ Exit codes:
 
 
 @click.command(epilog=EPILOG)
-@click.option("--function", "function_name", required=True, metavar="NAME", help="The function.")
+@click.argument("name")
 @click.option("--since", default="3h", show_default=True, metavar="AGO|TIME", help="`90m`, `3h`, `2d`, or ISO 8601.")
 @click.option("--namespace", default="truemem", show_default=True, help="TRUEMEM_NAMESPACE of the function.")
 @format_options("text", "json")
-def metrics(function_name: str, since: str, namespace: str, form: str | None, as_json: bool) -> int:
+def metrics(name: str, since: str, namespace: str, form: str | None, as_json: bool) -> int:
     """PeakRSS, CurrentRSS, MaxMemoryUsed and OutOfMemory of a function over time, in MiB. JSON has an object for each
     period. Needs cloudwatch:GetMetricData.
     """
     from ..support.options import since_ms
     from .clients import name_of
 
-    function = name_of(function_name)
+    function = name_of(name)
     form = chosen(form, as_json)
     now = time.time()
     moments = fetch(function, namespace, since_ms(since, now * 1000) / 1000, now)
     if not moments:
         nothing = f"CloudWatch has no metric of {function} in the namespace {namespace} since then"
-        raise BadInput(f"{nothing}. Try --since 7d, or truemem doctor --function {function}")
+        raise BadInput(f"{nothing}. Try --since 7d, or truemem doctor {function}")
     if form == "json":
         for moment in moments:
             click.echo(json.dumps({name: value for name, value in asdict(moment).items() if value is not None}))

@@ -16,12 +16,12 @@ from .clients import FUNCTION_ARN, check_extended, client, name_of, refused
 _NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 selection_options = option_group(
-    click.argument("functions", nargs=-1, metavar="[FUNCTION]..."),
+    click.argument("functions", nargs=-1, metavar="[NAME]..."),
     click.option("--match", "pattern", metavar="PATTERN", help="Functions by name: 'api-*'."),
     click.option("--tag", metavar="KEY=VALUE", help="Functions with this tag."),
     click.option("--stack", metavar="NAME", help="Functions of this CloudFormation stack, nested stacks included."),
 )
-"""Adds FUNCTION..., --match, --tag and --stack to a command."""
+"""Adds NAME..., --match, --tag and --stack to a command."""
 
 
 class Selection(NamedTuple):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..analysis.finding import Commands, commands_deployed, commands_local
+from ..aws.cloudwatch import target_or_function
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
@@ -65,7 +66,7 @@ Examples:
   truemem check app.py:handler --event @event.json --max-peak 400
   truemem check index.mjs:handler --no-explain
   truemem check template.yaml:MyFunction --output report.xml
-  truemem check --function my-function --invocations 300
+  truemem check my-function --invocations 300
 \b
 Exit codes:
   0  every limit was kept
@@ -97,10 +98,7 @@ function_options = option_group(
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
-@click.argument("target", required=False, metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
-@click.option(
-    "--function", "function_name", metavar="NAME", help="Check a deployed function, which has truemem's layer, instead."
-)
+@target_or_function("a deployed function, which has truemem's layer")
 @click.option(
     "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="Least to judge."
 )
@@ -307,7 +305,7 @@ def explanation(target: Target, payloads: list[object], measurement: Measurement
 
 def _spec(target: str | None, function_name: str | None) -> str:
     if (target is None) == (function_name is None):
-        raise BadInput("give one function: a local one, or --function NAME. Try truemem check app.py:handler")
+        raise BadInput("give one function: a local one, or the NAME of one in AWS. Try truemem check app.py:handler")
     return target or f"remote:{function_name}"
 
 

@@ -154,7 +154,7 @@ Exit codes:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("function", metavar="FUNCTION")
+@click.argument("function", metavar="NAME")
 @click.option("--since", default="1h", show_default=True, metavar="AGO|TIME", help="`90m`, `3h`, `2d`, or ISO 8601.")
 @click.option("--log-group", metavar="NAME", help="Its log group [default: as Lambda says].")
 @click.option("--containing", default="", metavar="TEXT", help="Take only lines of the log with this text.")

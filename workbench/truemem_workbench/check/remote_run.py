@@ -225,5 +225,5 @@ def _fix(code: str, function: str) -> str:
     if "Token" in code or "Credential" in code:
         return "Sign in again: aws sso login"
     if "InvalidParameter" in code:  # it takes a tenant's id, or is durable and needs a version
-        return f"Invoke it as its callers do, and try truemem report --function {function}"
+        return f"Invoke it as its callers do, and try truemem report {function}"
     return "Try again later"

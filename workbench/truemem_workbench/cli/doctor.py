@@ -34,7 +34,7 @@ from ..analysis.platform_diagnosis import (
     diagnose_settings,
     qualifier_of,
 )
-from ..aws.cloudwatch import Source, source, source_options
+from ..aws.cloudwatch import Source, named, source, source_options
 from ..support.bad_input import BadInput
 from ..support.options import chosen, format_options, since_ms
 from ..support.platform_facts import LONGEST_ANSWER_S
@@ -57,7 +57,7 @@ MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "problem": ("✗", "re
 EPILOG = """
 \b
 Examples:
-  truemem doctor --function my-function
+  truemem doctor my-function
   truemem doctor my-function --follow --invoke
   truemem doctor my-function.log
 \b
@@ -88,7 +88,7 @@ def doctor(
     form: str | None,
     as_json: bool,
 ) -> int:
-    """Look at a function in AWS (--function: its configuration and its log), or at FILEs of log lines (`-` is standard
+    """Look at a function in AWS (NAME: its configuration and its log), or at FILEs of log lines (`-` is standard
     input). JSON has an object for each finding.
 
     With --follow and the name of a function it waits for the first record since the function was changed, and shows
@@ -98,6 +98,7 @@ def doctor(
     --invoke lambda:InvokeFunction; on Managed Instances lambda:GetFunctionScalingConfig.
     """
     form = chosen(form, as_json)
+    files, function_name = named(files, function_name, log_group)
     if follow or invoke or event is not None:
         name, payload = _followed(files, function_name, log_group or since, follow, invoke, event)
         found = list(_of_first(name, payload, wait))
@@ -272,7 +273,7 @@ def follow(function: str, event: object | None, wait_s: float) -> Iterator[Diagn
     else:
         click.echo(f"waiting for two invocations of {name_of(function)}, or try --invoke", err=True)
     group, look_from_ms = log_group_in(configuration, function), int(begin_ms)
-    command = f"truemem report --function {shlex.quote(name_of(function))}"
+    command = f"truemem report {shlex.quote(name_of(function))}"
     end = time.monotonic() + wait_s
     with progress("waiting", int(wait_s)) as count:
         while True:

@@ -26,7 +26,7 @@ EPILOG = """
 \b
 Examples:
   truemem page my-function.log
-  truemem page --function my-function --since 24h --output today.png
+  truemem page my-function --since 24h --output today.png
 \b
 Exit codes:
   0  written

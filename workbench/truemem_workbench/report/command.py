@@ -20,7 +20,7 @@ EPILOG = """
 \b
 Examples:
   truemem report my-function.log
-  truemem report --function my-function --since 24h
+  truemem report my-function --since 24h
   truemem report logs/*.gz --top 20 --output report.json --output report.html
   truemem report today.log --baseline report.json --fail-on peak
 \b

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import click
 
 from ..analysis.growth_lines import Growth, MergedLine, merged
-from ..aws.cloudwatch import Source, is_function, source, source_options_with, way_option
+from ..aws.cloudwatch import Source, named, source, source_options_with, way_option
 from ..lines.growth import MEMBER, GrowthProfile, profile_in
 from ..support.bad_input import BadInput
 from ..support.options import check_outputs, chosen, format_options, output_option
@@ -80,7 +80,7 @@ class Change:
 
 
 @click.command(epilog=EPILOG)
-@source_options_with(SINCE, "NAME|[FILE]...")
+@source_options_with(SINCE)
 @way_option
 @click.option(
     "--version",
@@ -109,8 +109,7 @@ def lines(
     """
     form = chosen(form, as_json)
     check_outputs(outputs, ".html", ".json")
-    if len(files) == 1 and not (function_name or log_group) and is_function(files[0]):
-        function_name, files = str(files[0]), ()
+    files, function_name = named(files, function_name, log_group)
     where = source(files, function_name, log_group, since or (None if files else SINCE))
     profiles = _read(where, way)
     found = _by_version(profiles, versions)

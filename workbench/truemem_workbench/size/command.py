@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from ..analysis.finding import commands_deployed, commands_local
 from ..attach.session import session_options
+from ..aws.cloudwatch import target_or_function
 from ..check.command import environment_options, event_options, read_payloads, resolved_here
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
@@ -39,8 +40,8 @@ Examples:
   truemem size app.py:handler --events events.jsonl
   truemem size template.yaml:MyFunction --strategy balanced --max-duration 800
   truemem size index.mjs:handler --memory 512,1024,1769 --output sizes.png
-  truemem size --function my-function --events events.jsonl --max-cost 0.50
-  truemem size --function my-function --apply 1024
+  truemem size my-function --events events.jsonl --max-cost 0.50
+  truemem size my-function --apply 1024
 \b
 Exit codes:
   0  a size is suggested
@@ -80,11 +81,10 @@ choice_options = option_group(
     click.option(
         "--architecture",
         type=click.Choice(ARCHITECTURES),
-        help="Whose prices [default: x86_64, or that of --function].",
+        help="Whose prices [default: x86_64, or that of NAME].",
     ),
 )
 deployed_options = option_group(
-    click.option("--function", "function_name", metavar="NAME", help="Try sizes of this function in AWS instead."),
     click.option(
         "--concurrency", type=click.IntRange(1, 100), default=1, show_default=True, help="Invocations at a time."
     ),
@@ -110,7 +110,7 @@ deployed_options = option_group(
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
-@click.argument("target", required=False, metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
+@target_or_function("sizes are tried in AWS")
 @click.option(
     "--memory", metavar="MB,MB,...", help="Sizes to try [default: the smallest that is safe, and the usual ones above]."
 )
@@ -136,7 +136,7 @@ def size(context: click.Context, /, **given: Any) -> None:
     It runs under the local Lambda, where each size has its share of CPU. Sizes take turns, round after round. Lambda's
     CPUs are not this machine's: trust how sizes compare, not the milliseconds.
 
-    With --function it runs in AWS, in temporary versions; without --event and --events with those that the function has
+    With NAME it runs in AWS, in temporary versions; without --event and --events with those that the function has
     logged in the last hour (truemem events). What it does and what it costs is printed first. The options from
     --concurrency to --yes are for that.
     """
@@ -162,7 +162,7 @@ def _size(
     **given: Any,
 ) -> int:
     if (target is None) == (function_name is None):
-        raise BadInput("give one function: a local one, or --function NAME. Try truemem size app.py:handler")
+        raise BadInput("give one function: a local one, or the NAME of one in AWS. Try truemem size app.py:handler")
     if weight is not None and strategy != "balanced":
         raise BadInput(f"--balanced-weight {weight:g} is for --strategy balanced. Add that, or leave it out")
     sizes = None if memory is None else sizes_of(memory)
@@ -255,7 +255,7 @@ def _next(context: click.Context, result: Result) -> str:
     if suggested is not None and suggested.may_grow:
         return _judging(context, name, is_attached=suggested.finding is not None)
     if suggested is not None:
-        return f"truemem size --function {shlex.quote(name)} --apply {suggested.memory}"
+        return f"truemem size {shlex.quote(name)} --apply {suggested.memory}"
     against = {reason for each in result.choice.against.values() for reason in each}
     if "slow" in against:
         return typed(context, "truemem size", but=("--max-duration",))

@@ -1,4 +1,4 @@
-"""`truemem size --function NAME`: says what it will do and what that costs, asks, and sweeps; --apply and --undo."""
+"""`truemem size NAME`: says what it will do and what that costs, asks, and sweeps; --apply and --undo."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Account:
         if why := state.busy or state.failed:
             raise BadInput(f"{state.name}: {why}. Try again later")
         if state.arn in self.sweeps.read() or self.calls.versions(state, TEMPORARY):
-            undo = f"truemem size --function {state.name} --undo"
+            undo = f"truemem size {state.name} --undo"
             raise BadInput(f"another sweep of {state.name} runs, or was killed. If none runs: {undo}")
 
     def agrees(self, question: str) -> bool:
@@ -179,7 +179,7 @@ def _undo(account: Account) -> int:
 
 def _size_unknown(account: Account) -> str:
     """What is left to do where temporary versions were found without the record of their sweep."""
-    name, command = account.state.name, f"truemem size --function {account.state.name}"
+    name, command = account.state.name, f"truemem size {account.state.name}"
     return (
         f"{name} has {account.state.memory:,} MB now. Which size it had before the sweep is not known here: there is"
         f" no record in {account.sweeps.path}. Type {command} --undo --state FILE with the record of the machine that"

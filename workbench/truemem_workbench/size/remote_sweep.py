@@ -132,7 +132,7 @@ class RemoteSweep:
             ] = None
         if tried and not any(each.tally.marks for each in tried):  # a system log level of WARN may drop it
             self.notices[
-                f"no log tail had REPORT, so durations are not known. Try truemem doctor --function {self.state.name}"
+                f"no log tail had REPORT, so durations are not known. Try truemem doctor {self.state.name}"
             ] = None
         self.notices[f"its invocations have cost ${self.budget.spent:.4f}, by the prices of us-east-1"] = None
         log = next((e.remote.failures[-1].log for e in tried if e.remote.failing), ())
@@ -302,7 +302,7 @@ def put_back(calls: LambdaCalls, state: FunctionState, sizes: Sequence[int], *, 
         if errors:
             raise errors[0]
     except BadInput as error:
-        again = f"truemem size --function {state.name} --undo"
+        again = f"truemem size {state.name} --undo"
         raise NotPutBack(f"{state.name} is not as it was: {error}. Put it back by {again}") from error
 
 

@@ -18,7 +18,7 @@ def need_linux(what: str) -> None:
     """Raises BadInput where there is no Linux: the local Lambda is made of its processes, /proc and cgroups."""
     if sys.platform != "linux":
         here = "WSL or a container" if sys.platform == "win32" else "a container or a virtual machine"
-        raise BadInput(f"{what} needs Linux. Try {here}; or a deployed function: truemem check --function NAME")
+        raise BadInput(f"{what} needs Linux. Try {here}; or a deployed function: truemem check NAME")
 
 
 def need(extra: str) -> None:
