@@ -1,5 +1,5 @@
-"""Puts into a wheel what a checkout has elsewhere: the sample function, for `truemem demo`, the heap probes, and the
-layer's zips.
+"""Puts into a wheel what a checkout has elsewhere: the sample function, for `truemem demo`, the heap probes, the
+layer's zips, and the page of queries, for `truemem mcp`.
 
 `make wheel` builds the zips first. Without them the wheel is built all the same, and its commands say what is missing.
 All other settings are in pyproject.toml.
@@ -17,6 +17,7 @@ PLACES = {
     for files in ("sample_function/*.py", "layer/python/**/*.py", "layer/truemem/python/*.py", "layer/truemem/*.cjs")
     for path in sorted(Path().glob(files))
 } | {path: Path("truemem_workbench", "layers", path.name) for path in sorted(Path("dist").glob("truemem-layer-*.zip"))}
+PLACES[Path("docs/queries.md")] = Path("truemem_workbench", "mcp", "queries.md")
 """Where each file is in the wheel."""
 
 

@@ -24,6 +24,7 @@ __all__ = ["account", "aws", "aws_endpoint"]
 
 ROOT = Path(__file__).parents[2]
 SOURCES = (
+    "docs",
     "extension",
     "layer/python",
     "layer/truemem",

@@ -15,7 +15,9 @@ OURS = ("truemem", "truemem_workbench")
 
 PLAIN = named(PROJECT["dependencies"])
 """What `pip install truemem` asks for."""
-EXTRAS = {extra: named(PROJECT["optional-dependencies"][extra]) for extra in ("demo", "locust", "memray", "spark")}
+EXTRAS = {
+    extra: named(PROJECT["optional-dependencies"][extra]) for extra in ("demo", "locust", "mcp", "memray", "spark")
+}
 
 
 def imported() -> set[str]:

@@ -23,7 +23,7 @@ def distributions() -> dict[str, str]:
 def test_dependencies_cover_every_import() -> None:
     of = distributions()
     needed = {of[package] for package in imported()} - BEFORE_IT
-    assert needed - EXTRAS["memray"] - EXTRAS["spark"] <= set(requirements_of(PLAIN))
+    assert needed - EXTRAS["memray"] - EXTRAS["spark"] <= set(requirements_of(PLAIN | EXTRAS["mcp"]))
     assert needed >= PLAIN
 
 

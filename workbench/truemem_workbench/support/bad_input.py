@@ -10,7 +10,12 @@ class BadInput(Exception):
     """Input that cannot be used. The message is one line: what was asked, what is there, what to type."""
 
 
-MODULES = {"demo": ("aws_lambda_powertools", "onnxruntime"), "locust": ("locust",), "spark": ("pyspark",)}
+MODULES = {
+    "demo": ("aws_lambda_powertools", "onnxruntime"),
+    "locust": ("locust",),
+    "mcp": ("mcp",),
+    "spark": ("pyspark",),
+}
 """What each extra must bring, by the names that are imported."""
 
 

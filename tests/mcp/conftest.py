@@ -1,0 +1,76 @@
+"""The SDK's own client before a real `truemem mcp`, over its standard input and output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp_types import CallToolResult, TextContent
+
+from tests.report.conftest import aws, aws_endpoint
+
+__all__ = ["aws", "aws_endpoint"]
+TRUEMEM = Path(sys.executable).with_name("truemem")
+
+
+class Told(NamedTuple):
+    """The answer of a tool."""
+
+    text: str
+    document: Any
+    is_error: bool
+
+    @property
+    def next(self) -> str:
+        """The command to type next."""
+        return self.text.rpartition("\nNext: ")[2]
+
+
+def told(result: CallToolResult) -> Told:
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return Told(block.text, result.structured_content, result.is_error)
+
+
+def serving(*options: str) -> Client:
+    """A client of a server of its own, with the variables of this process."""
+    parameters = StdioServerParameters(command=str(TRUEMEM), args=["mcp", *options], env={**os.environ})
+    return Client(parameters, read_timeout_seconds=120)
+
+
+Conversation = Callable[[Client], Awaitable[Any]]
+
+
+def converse(about: Conversation, *options: str) -> Any:
+    """Start a server, have this conversation with it, and end it."""
+
+    async def session() -> Any:
+        async with serving(*options) as client:
+            return await about(client)
+
+    return anyio.run(session)
+
+
+Ask = Callable[..., Told]
+
+
+def asked(tool: str, arguments: Mapping[str, Any], *options: str) -> Told:
+    """One question to a server of its own."""
+
+    async def about(client: Client) -> Told:
+        return told(await client.call_tool(tool, dict(arguments)))
+
+    answer: Told = converse(about, *options)
+    return answer
+
+
+@pytest.fixture
+def ask() -> Ask:
+    return asked

@@ -1,0 +1,248 @@
+"""`truemem mcp` before the SDK's own client: what it offers, refuses, shows first, and ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import psutil
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp import Client
+from mcp_types import CallToolResult
+from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.mcp.answer import MOST_DOCUMENT, MOST_TEXT, Told, bounded, text_of
+
+from testing.incidents import INCIDENTS
+from tests.mcp.conftest import asked, converse, serving, told
+from tests.report.conftest import put_function
+from tests.report.written import life, log
+
+FUNCTIONS = Path(__file__).with_name("functions")
+READ_ONLY = {"doctor", "report", "lines", "queries"}
+RUN_CODE = {"check", "explain", "size"}
+CHANGE = {"attach", "detach"}
+
+
+async def tools(client: Client) -> dict[str, Any]:
+    return {tool.name: tool for tool in (await client.list_tools()).tools}
+
+
+def test_nothing_that_changes_an_account_without_the_flag() -> None:
+    offered = converse(tools)
+    assert set(offered) == READ_ONLY | RUN_CODE
+    assert set(converse(tools, "--allow-changes")) == READ_ONLY | RUN_CODE | CHANGE
+    assert "attach" in asked("attach", {"functions": ["orders"], "apply": True}).text
+    assert asked("attach", {"functions": ["orders"], "apply": True}).is_error
+
+
+def test_tools_say_what_they_do() -> None:
+    offered = converse(tools, "--allow-changes")
+    assert {name for name, tool in offered.items() if tool.annotations.read_only_hint} == READ_ONLY
+    assert {name for name, tool in offered.items() if tool.annotations.destructive_hint} == RUN_CODE | CHANGE
+    for name, tool in offered.items():
+        assert ("RUNS THE HANDLER'S CODE" in tool.description) == (name in RUN_CODE)
+        assert ("CHANGES THE ACCOUNT" in tool.description) == (name in CHANGE)
+        assert len(tool.description) <= 300
+        for parameter in tool.input_schema["properties"].values():
+            assert 0 < len(parameter["description"]) <= 100
+    assert len(json.dumps([tool.input_schema for tool in offered.values()])) < 12_000
+
+
+def test_plan_comes_first_and_apply_carries_it_out(
+    aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    put_function(aws, "orders")
+
+    def layers() -> list[Any]:
+        found: list[Any] = aws("lambda").get_function_configuration(FunctionName="orders").get("Layers", [])
+        return found
+
+    async def about(client: Client) -> None:
+        plan = told(await client.call_tool("attach", {"functions": ["orders"], "lines": True}))
+        assert plan.text.startswith("Nothing is changed yet. The plan:")
+        assert "+ layer arn:" in plan.text and "+ TRUEMEM_LINES=10%" in plan.text
+        assert plan.document["applied"] is False
+        assert layers() == []
+
+        done = told(await client.call_tool("attach", {"functions": ["orders"], "lines": True, "apply": True}))
+        assert done.text == "orders: done\nNext: truemem doctor orders --follow"
+        assert done.document["applied"] is True
+        assert len(layers()) == 1
+
+        plan = told(await client.call_tool("detach", {"functions": ["orders"]}))
+        assert "- layer arn:" in plan.text
+        assert len(layers()) == 1
+        assert told(await client.call_tool("detach", {"functions": ["orders"], "apply": True})).text == "orders: done"
+        assert layers() == []
+
+    converse(about, "--allow-changes")
+
+
+HOSTILE: list[tuple[str, dict[str, Any], str]] = [
+    ("report", {"files": ["/nonexistent/orders.log"]}, "/nonexistent/orders.log cannot be read"),
+    ("report", {"files": ["--help"]}, "--help cannot be read"),
+    ("report", {"files": ["-"]}, "report"),
+    ("report", {"files": ["a\nb"]}, "a\\nb cannot be read"),
+    ("report", {"files": ["a\0b"]}, "null byte"),
+    ("report", {"files": ["x" * 200_000]}, "report"),
+    ("report", {"function": "--output=/tmp/x", "files": ["/nonexistent/orders.log"]}, "/nonexistent/orders.log"),
+    ("report", {}, "report"),
+    ("lines", {"files": ["/nonexistent/orders.log"], "since": "\n--help"}, "is no time"),
+    ("check", {"target": "--version"}, "--version"),
+    ("check", {"target": "/nonexistent/app.py:handler"}, "/nonexistent/app.py"),
+    ("check", {"target": "/nonexistent/app.py:handler", "event": "{"}, "event"),
+    ("explain", {"target": ""}, "explain"),
+    ("size", {"target": "a\n--function=orders"}, "a\\n--function=orders"),
+    ("queries", {"name": "../../etc/passwd"}, "no query is called"),
+    ("report", {"files": 7}, "files"),
+    ("no such tool", {}, "no such tool"),
+]
+
+
+def test_hostile_input_is_an_error_and_the_server_goes_on(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.log"
+    empty.touch()
+
+    async def about(client: Client) -> None:
+        for tool, arguments, said in [*HOSTILE, ("report", {"files": [str(empty)]}, "no line of the sidecar")]:
+            answer = told(await client.call_tool(tool, arguments))
+            assert answer.is_error, (tool, arguments, answer)
+            assert said in answer.text, (tool, arguments, answer)
+            assert len(answer.text) <= MOST_TEXT
+        assert not told(await client.call_tool("queries", {})).is_error
+
+    converse(about)
+
+
+def test_two_calls_at_once(tmp_path: Path) -> None:
+    """The first waits for its log, which is a pipe, until the second has its answer."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    whole = log(tmp_path, life())
+
+    async def about(client: Client) -> None:
+        answers: list[CallToolResult] = []
+
+        async def waiting() -> None:
+            answers.append(await client.call_tool("report", {"files": [str(pipe)]}))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(waiting)
+            second = told(await client.call_tool("report", {"files": [str(whole)]}))
+            assert not second.is_error
+            assert answers == []
+            await anyio.to_thread.run_sync(pipe.write_bytes, whole.read_bytes())
+        assert told(answers[0]).text == second.text
+
+    converse(about)
+
+
+@pytest.fixture
+def pipe() -> Iterator[Path]:
+    """A pipe that the user of the local Lambda may write to."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder) / "pipe"
+        os.mkfifo(path)
+        path.chmod(0o666)
+        yield path
+
+
+def running(pipe: Path) -> list[psutil.Process]:
+    """Wait for the handler, then: its process, that of the server, and all between them."""
+    function = psutil.Process(int(pipe.read_text()))
+    below = psutil.Process().children(recursive=True)
+    assert function in below
+    return below
+
+
+async def checking(client: Client, pipe: Path, note: Any = None) -> None:
+    """A check that never ends; if it does, whoever reads the pipe hears why."""
+    arguments = {"target": f"{FUNCTIONS / 'waits.py'}:handler", "event": {"pipe": str(pipe)}}
+    pipe.write_text(told(await client.call_tool("check", arguments, progress_callback=note)).text)
+
+
+def test_cancelled_check_leaves_no_process(pipe: Path) -> None:
+    seconds: list[float] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seconds.append(progress)
+
+    async def about(client: Client) -> None:
+        own = psutil.Process().children(recursive=True)
+        async with anyio.create_task_group() as group:
+            group.start_soon(checking, client, pipe, note)
+            begun = [each for each in await anyio.to_thread.run_sync(running, pipe) if each not in own]
+            assert len(begun) >= 3, begun
+            group.cancel_scope.cancel()
+        _, alive = await anyio.to_thread.run_sync(lambda: psutil.wait_procs(begun, timeout=60))
+        assert alive == []
+        assert seconds[0] == pytest.approx(0, abs=5)
+        assert not told(await client.call_tool("queries", {})).is_error
+
+    converse(about)
+
+
+def test_assistant_that_leaves_ends_its_check(pipe: Path) -> None:
+    begun: list[psutil.Process] = []
+
+    async def session() -> None:
+        async with serving() as client, anyio.create_task_group() as group:
+            group.start_soon(checking, client, pipe)
+            begun.extend(await anyio.to_thread.run_sync(running, pipe))
+            group.cancel_scope.cancel()
+
+    anyio.run(session)
+    _, alive = psutil.wait_procs(begun, timeout=60)
+    assert alive == []
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truemem_workbench.support.bad_input.find_spec", lambda name: None)
+    result = CliRunner().invoke(cli, ["mcp"], standalone_mode=False)
+    assert result.return_value == 2
+    assert result.stderr == "truemem mcp: mcp is not installed. Try pip install 'truemem[mcp]'\n"
+
+
+def test_every_query_of_the_page_is_there() -> None:
+    names = asked("queries", {}).document["names"]
+    assert len(names) >= 15
+    answer = asked("queries", {"name": "the-one-plot"})
+    assert "stats max(CurrentRSS)" in answer.text
+
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=50),
+    lambda inner: st.lists(inner, max_size=50) | st.dictionaries(st.text(max_size=20), inner, max_size=10),
+)
+
+
+@given(st.dictionaries(st.text(max_size=20), documents, max_size=8), st.integers(1, 400))
+def test_document_is_bounded_and_says_what_is_cut(document: dict[str, Any], times: int) -> None:
+    large = {**document, "many": [document] * times, "long": "x" * times * 100}
+    made = bounded(large, "truemem report --json")
+    assert len(json.dumps(made)) <= MOST_DOCUMENT
+    assert made == large or made["cut"]["all"] == "truemem report --json"
+
+
+@given(st.lists(st.text(max_size=300), max_size=200), st.text(max_size=100))
+def test_text_is_bounded_and_ends_with_the_next_command(lines: list[str], following: str) -> None:
+    text = text_of(Told(lines, following), [], "truemem report --json")
+    assert len(text) <= MOST_TEXT + 400
+    assert not following or text.splitlines()[-1].startswith("Next: ")
+    assert "Cut: " in text or len(text.splitlines()) <= len(lines) + 1
+
+
+def test_incidents_have_most_causes() -> None:
+    assert len(INCIDENTS) >= 7
+    assert len({each.cause for each in INCIDENTS}) >= 6

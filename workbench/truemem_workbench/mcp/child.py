@@ -1,0 +1,66 @@
+"""Runs a command of truemem as a child process. The tools print what a terminal would show: one answer, one place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import anyio
+from anyio.abc import Process
+
+from ..support.exit_codes import PATIENCE_S
+
+TELL_S = 2.0
+"""Time between two notices of progress. A client gives up a call after a minute without one."""
+GRACE_S = PATIENCE_S + 2
+"""Time to end after SIGTERM. The command ends its local Lambda, and itself after PATIENCE_S."""
+
+
+class Ran(NamedTuple):
+    code: int
+    """Exit code; negative: the signal that ended it."""
+    out: str
+    err: str
+
+
+async def run(words: Sequence[str], tell: Callable[[float], Awaitable[None]]) -> Ran:
+    """Run `truemem` with these words, and call `tell` with the seconds so far. If it is cancelled, the command gets
+    SIGTERM and ends what it has begun. Raises ValueError or OSError for words that no process can have."""
+    # -P: a module in the project's folder must not replace one of ours
+    command = [sys.executable, "-P", "-m", "truemem_workbench.cli", *words]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = await anyio.open_process(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        async with anyio.create_task_group() as group:
+            group.start_soon(_tell, tell)
+            try:
+                code = await process.wait()
+            finally:
+                await _end(process)
+            group.cancel_scope.cancel()
+        out.seek(0)
+        err.seek(0)
+        return Ran(code, out.read().decode(errors="replace"), err.read().decode(errors="replace"))
+
+
+async def _tell(tell: Callable[[float], Awaitable[None]]) -> None:
+    begun = anyio.current_time()
+    while True:
+        await tell(anyio.current_time() - begun)
+        await anyio.sleep(TELL_S)
+
+
+async def _end(process: Process) -> None:
+    """End it, and wait until it has ended, although this task is cancelled."""
+    if process.returncode is not None:
+        return
+    with anyio.CancelScope(shield=True), suppress(ProcessLookupError):
+        process.terminate()
+        with anyio.move_on_after(GRACE_S):
+            await process.wait()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
