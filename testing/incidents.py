@@ -45,6 +45,10 @@ WELL = f"truemem report --function {NAME} --since 7d"
 INCIDENTS = (
     Incident("line", "leak", "keeps.py:7 in remember", f"truemem lines {NAME}", "functions/keeps.py", 400,
              ("--memory", "128", "--lines")),
+    Incident("node", "leak", "keeps.mjs:5 in remember", f"truemem lines {NAME}", "functions/keeps.mjs", 500,
+             ("--memory", "256", "--lines")),
+    Incident("hidden", "leak", "in use", f"truemem attach {NAME} --lines", "../cases/lru_cache_behind_load/app.py",
+             1300),
     Incident("sockets", "descriptors", "EMFILE", f"truemem events {NAME}", "../cases/sockets_left_open/app.py"),
     Incident("threads", "threads", "pool of threads", f"truemem report --function {NAME}",
              "../cases/telemetry_threads/app.py"),

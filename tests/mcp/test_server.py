@@ -244,5 +244,5 @@ def test_text_is_bounded_and_ends_with_the_next_command(lines: list[str], follow
 
 
 def test_incidents_have_most_causes() -> None:
-    assert len(INCIDENTS) >= 7
+    assert len(INCIDENTS) >= 8
     assert len({each.cause for each in INCIDENTS}) >= 6

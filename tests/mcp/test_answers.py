@@ -1,0 +1,65 @@
+"""The tools that run code, and `lines`: the text of one answer has cause, line, size and the next command."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from testing.incidents import INCIDENTS, Incident
+from tests.mcp.conftest import asked
+
+KEEPS = str(Path(__file__).with_name("functions") / "keeps.py")
+TARGET = f"{KEEPS}:handler"
+PROFILED = [pytest.param(each, id=each.name) for each in INCIDENTS if each.next.startswith("truemem lines")]
+
+
+def saved(incident: Incident, folder: Path) -> str:
+    path = folder / "orders.log"
+    path.write_bytes(gzip.decompress(incident.file.read_bytes()))
+    return str(path)
+
+
+@pytest.mark.parametrize("incident", PROFILED)
+def test_lines_names_the_line_and_the_way_to_it(incident: Incident, tmp_path: Path) -> None:
+    answer = asked("lines", {"files": [saved(incident, tmp_path)]})
+    place, _, function = incident.said.partition(" in ")
+    assert f"{place} {function} keeps" in answer.text.splitlines()[0]
+    assert answer.next.startswith("truemem explain ")
+    assert answer.document["versions"][0]["lines"][0]["function"] == function
+
+
+def test_lines_without_a_profile_says_how_to_get_one(tmp_path: Path) -> None:
+    (sockets,) = [each for each in INCIDENTS if each.name == "sockets"]
+    answer = asked("lines", {"files": [saved(sockets, tmp_path)]})
+    assert answer.is_error
+    assert "truemem attach NAME --lines" in answer.text
+
+
+def test_check_names_cause_and_line() -> None:
+    answer = asked("check", {"target": TARGET, "memory": 256, "event": {}})
+    first, *rest = answer.text.splitlines()
+    assert re.match(r"Leak: (19|20|21)\d\.\d KiB more in each invocation", first), first
+    assert any(each.startswith(f"{KEEPS}:7 `kept.append(bytearray(200 * 1024))` holds 200.") for each in rest), rest
+    assert answer.document["outcome"] == "failed"
+    assert answer.next.startswith(f"truemem check {TARGET}")
+
+
+def test_explain_names_the_line_and_what_holds_it() -> None:
+    answer = asked("explain", {"target": TARGET, "invocations": 150})
+    assert any("keeps.kept" in each for each in answer.text.splitlines()), answer.text
+    assert f"{KEEPS}:7" in answer.text
+
+
+def test_size_says_first_that_memory_grows() -> None:
+    answer = asked("size", {"target": TARGET, "sizes": [128, 256], "invocations": 20, "event": {}})
+    assert [each["memory"] for each in answer.document["sizes"]] == [128, 256]
+    assert answer.next.startswith("truemem ")
+
+
+def test_an_event_is_data_whatever_it_looks_like() -> None:
+    answer = asked("check", {"target": TARGET, "event": {"--help": ["--json"]}, "invocations": 1, "max_peak": 1})
+    assert answer.document["outcome"] == "failed"
+    assert "max-peak" in {each["name"] for each in answer.document["limits"]}
