@@ -40,7 +40,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_it_has_what_a_user_runs_and_nothing_for_our_own_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"truemem/run", "truemem/exact", "truemem_workbench/page/assets/page.html"} <= {*names}
+    pages = ("truemem_workbench/page/assets/page.html", "truemem_workbench/mcp/queries.md")
+    assert {"truemem/run", "truemem/exact", *pages} <= {*names}
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"truemem", "truemem_workbench"}
     assert not [name for name in names if "testing" in name]
 

@@ -39,20 +39,20 @@ def told(result: CallToolResult) -> Told:
     return Told(block.text, result.structured_content, result.is_error)
 
 
-def serving(*options: str) -> Client:
-    """A client of a server of its own, with the variables of this process."""
+def serving(*options: str, mode: str = "auto") -> Client:
+    """A client of a server of its own, with the variables of this process. `legacy`: as before the revision of 2026."""
     parameters = StdioServerParameters(command=str(TRUEMEM), args=["mcp", *options], env={**os.environ})
-    return Client(parameters, read_timeout_seconds=120)
+    return Client(parameters, read_timeout_seconds=120, mode=mode)
 
 
 Conversation = Callable[[Client], Awaitable[Any]]
 
 
-def converse(about: Conversation, *options: str) -> Any:
+def converse(about: Conversation, *options: str, mode: str = "auto") -> Any:
     """Start a server, have this conversation with it, and end it."""
 
     async def session() -> Any:
-        async with serving(*options) as client:
+        async with serving(*options, mode=mode) as client:
             return await about(client)
 
     return anyio.run(session)

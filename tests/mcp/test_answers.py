@@ -10,6 +10,7 @@ import pytest
 
 from testing.incidents import INCIDENTS, Incident
 from tests.mcp.conftest import asked
+from tests.report.written import life, line, log
 
 KEEPS = str(Path(__file__).with_name("functions") / "keeps.py")
 TARGET = f"{KEEPS}:handler"
@@ -63,3 +64,25 @@ def test_an_event_is_data_whatever_it_looks_like() -> None:
     answer = asked("check", {"target": TARGET, "event": {"--help": ["--json"]}, "invocations": 1, "max_peak": 1})
     assert answer.document["outcome"] == "failed"
     assert "max-peak" in {each["name"] for each in answer.document["limits"]}
+
+
+def test_report_of_many_functions_begins_with_the_most_urgent(tmp_path: Path) -> None:
+    """It has more than an assistant should read: the document says what is cut, and how to see all of it."""
+    well = [line(f"e{number}", 1, FunctionName=f"well{number}") for number in range(100)]
+    path = log(tmp_path, [*well, *life("a", grows=1.0, FunctionName="leaks")])
+    answer = asked("report", {"files": [str(path)]})
+    assert answer.text.startswith("leaks:$LATEST: Leak")
+    assert "91 more" in answer.text
+    assert "101 functions, 300 invocations: 1 growing (leaks)" in answer.text
+    assert answer.next.startswith("truemem attach leaks")
+    assert answer.document["actions"][0]["function"] == "leaks"
+    assert answer.document["cut"]["functions"].endswith(" of 101")
+    assert answer.document["cut"]["all"] == f"truemem report --json -- {path}"
+
+
+def test_two_versions_are_compared(tmp_path: Path) -> None:
+    before = life("a", grows=1.0, functionVersion="41")
+    path = log(tmp_path, [*before, *life("b", functionVersion="42")])
+    answer = asked("report", {"files": [str(path)], "compare": "41:42"})
+    assert answer.text.startswith("orders:41: Leak")
+    assert "42" in answer.text

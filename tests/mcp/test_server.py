@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.mcp.answer import MOST_DOCUMENT, MOST_TEXT, Told, bounded, text_of
@@ -159,11 +161,12 @@ def pipe() -> Iterator[Path]:
 
 
 def running(pipe: Path) -> list[psutil.Process]:
-    """Wait for the handler, then: its process, that of the server, and all between them."""
+    """Wait for the handler, then: the server, and all processes below it."""
     function = psutil.Process(int(pipe.read_text()))
-    below = psutil.Process().children(recursive=True)
+    (server,) = [each for each in function.parents() if each.ppid() == os.getpid()]
+    below = server.children(recursive=True)
     assert function in below
-    return below
+    return [server, *below]
 
 
 async def checking(client: Client, pipe: Path, note: Any = None) -> None:
@@ -172,25 +175,25 @@ async def checking(client: Client, pipe: Path, note: Any = None) -> None:
     pipe.write_text(told(await client.call_tool("check", arguments, progress_callback=note)).text)
 
 
-def test_cancelled_check_leaves_no_process(pipe: Path) -> None:
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_cancelled_check_leaves_no_process(pipe: Path, mode: str) -> None:
     seconds: list[float] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         seconds.append(progress)
 
     async def about(client: Client) -> None:
-        own = psutil.Process().children(recursive=True)
         async with anyio.create_task_group() as group:
             group.start_soon(checking, client, pipe, note)
-            begun = [each for each in await anyio.to_thread.run_sync(running, pipe) if each not in own]
-            assert len(begun) >= 3, begun
+            _, *begun = await anyio.to_thread.run_sync(running, pipe)
             group.cancel_scope.cancel()
         _, alive = await anyio.to_thread.run_sync(lambda: psutil.wait_procs(begun, timeout=60))
         assert alive == []
-        assert seconds[0] == pytest.approx(0, abs=5)
+        assert seconds
+        assert seconds == sorted(seconds)
         assert not told(await client.call_tool("queries", {})).is_error
 
-    converse(about)
+    converse(about, mode=mode)
 
 
 def test_assistant_that_leaves_ends_its_check(pipe: Path) -> None:
@@ -205,6 +208,23 @@ def test_assistant_that_leaves_ends_its_check(pipe: Path) -> None:
     anyio.run(session)
     _, alive = psutil.wait_procs(begun, timeout=60)
     assert alive == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_server_and_check(pipe: Path, number: int) -> None:
+    begun: list[psutil.Process] = []
+
+    async def session() -> None:
+        async with serving() as client, anyio.create_task_group() as group:
+            group.start_soon(checking, client, pipe)
+            begun.extend(await anyio.to_thread.run_sync(running, pipe))
+            begun[0].send_signal(number)
+            _, alive = await anyio.to_thread.run_sync(lambda: psutil.wait_procs(begun, timeout=60))
+            assert alive == []
+
+    with pytest.raises(ExceptionGroup) as broken:
+        anyio.run(session)
+    assert broken.group_contains(MCPError, match="Connection closed")
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

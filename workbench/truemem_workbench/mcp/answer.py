@@ -87,11 +87,12 @@ def of_report(document: Document) -> Told:
     prefix = f"{name}: " if several else ""
     sentences = [each.removeprefix(prefix) for each in document["sentences"] if each.startswith(prefix)]
     finding = own["finding"]
-    lines = [f"{name}: {_without_next(finding) if each == finding['sentence'] else each}" for each in sentences]
+    lines = [_without_next(finding) if each == finding["sentence"] else each for each in sentences]
     compared = document.get("comparison", {}).get("sentence", "")
     more = [f"{each['function']}:{each['version']}: {each['text']}" for each in actions[1:SHOWN]]
     rest = [f"and {len(actions) - SHOWN:,} more"] if len(actions) > SHOWN else []
-    return Told([*lines, compared, first["text"], *more, *rest, document["summary"]], finding.get("next", ""))
+    own_lines = [f"{name}: {lines[0]}", *lines[1:]]
+    return Told([*own_lines, compared, first["text"], *more, *rest, document["summary"]], finding.get("next", ""))
 
 
 def _without_next(finding: Document) -> str:
@@ -144,13 +145,19 @@ def of_check(document: Document) -> Told:
     lines = [
         _without_next(finding) if finding else "",
         f"{document['checked']}: {document['outcome']}, {document['invocations']:,} invocations",
-        *(f"{each['outcome']}: {each['sentence']}" for each in document["limits"] if each["outcome"] != "kept"),
+        *(f"{each['outcome']}: {_limit(each, finding)}" for each in document["limits"] if each["outcome"] != "kept"),
         *_holding(document.get("explanation")),
         *_tried(document.get("tried")),
         *document["notices"],
         *document.get("log", ())[-SHOWN:],
     ]
     return Told(list(dict.fromkeys(lines)), finding.get("next", "") if finding else "")
+
+
+def _limit(limit: Document, finding: Document | None) -> str:
+    """Its sentence; its name alone, where the finding was its sentence."""
+    sentence: str = limit["name"] if finding and limit["sentence"] == finding["sentence"] else limit["sentence"]
+    return sentence
 
 
 def of_explain(document: Document) -> Told:

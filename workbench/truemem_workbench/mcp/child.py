@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,12 +13,15 @@ from typing import NamedTuple
 import anyio
 from anyio.abc import Process
 
-from ..support.exit_codes import PATIENCE_S
+from ..support.exit_codes import ENDING, PATIENCE_S
 
 TELL_S = 2.0
 """Time between two notices of progress. A client gives up a call after a minute without one."""
 GRACE_S = PATIENCE_S + 2
 """Time to end after SIGTERM. The command ends its local Lambda, and itself after PATIENCE_S."""
+
+
+_running: set[Process] = set()
 
 
 class Ran(NamedTuple):
@@ -34,16 +38,29 @@ async def run(words: Sequence[str], tell: Callable[[float], Awaitable[None]]) ->
     command = [sys.executable, "-P", "-m", "truemem_workbench.cli", *words]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = await anyio.open_process(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        _running.add(process)
         async with anyio.create_task_group() as group:
             group.start_soon(_tell, tell)
             try:
                 code = await process.wait()
             finally:
                 await _end(process)
+                _running.discard(process)
             group.cancel_scope.cancel()
         out.seek(0)
         err.seek(0)
         return Ran(code, out.read().decode(errors="replace"), err.read().decode(errors="replace"))
+
+
+async def end_at_a_signal() -> None:
+    """Wait for Ctrl-C, SIGTERM, SIGHUP or SIGQUIT; then end all commands that run, and this process. Nothing else can
+    end it: a thread waits for the next line of standard input."""
+    with anyio.open_signal_receiver(*ENDING) as signals:
+        async for number in signals:
+            async with anyio.create_task_group() as group:
+                for process in _running:
+                    group.start_soon(_end, process)
+            os._exit(128 + number)
 
 
 async def _tell(tell: Callable[[float], Awaitable[None]]) -> None:

@@ -33,7 +33,9 @@ def mcp(allow_changes: bool) -> int:
     need("mcp")
     if sys.stdin.isatty():
         notify("truemem mcp", "an assistant starts this command and writes to it. How: docs/assistants.md")
-    from .tools import server
+    import anyio
 
-    server(allow_changes=allow_changes).run("stdio")
+    from .tools import serve
+
+    anyio.run(serve, allow_changes)
     return 0

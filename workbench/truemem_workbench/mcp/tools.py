@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
+import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
@@ -15,7 +16,7 @@ from truemem import VERSION
 from ..support.untrusted_text import visible
 from . import answer
 from .answer import Tell
-from .child import Ran, run
+from .child import Ran, end_at_a_signal, run
 from .query_page import queries_of, query_page
 
 INSTRUCTIONS = """\
@@ -60,6 +61,14 @@ def server(*, allow_changes: bool) -> MCPServer[Any]:
         for each in functions:
             made.add_tool(each, annotations=hints)
     return made
+
+
+async def serve(allow_changes: bool) -> None:
+    """Serve on standard input and output, until the assistant closes the first or a signal comes."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(end_at_a_signal)
+        await server(allow_changes=allow_changes).run_stdio_async()
+        group.cancel_scope.cancel()
 
 
 async def doctor(
