@@ -1,5 +1,5 @@
 """Puts into a wheel what a checkout has elsewhere: the sample function, for `truemem demo`, the heap probes, the
-layer's zips, and the page of queries, for `truemem mcp`.
+pages of `truemem docs`, and the layer's zips.
 
 `make wheel` builds the zips first. Without them the wheel is built all the same, and its commands say what is missing.
 All other settings are in pyproject.toml.
@@ -8,16 +8,31 @@ All other settings are in pyproject.toml.
 from __future__ import annotations
 
 from pathlib import Path
+from runpy import run_path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-PLACES = {
-    path: Path("truemem_workbench", "demo", path)
-    for files in ("sample_function/*.py", "layer/python/**/*.py", "layer/truemem/python/*.py", "layer/truemem/*.cjs")
-    for path in sorted(Path().glob(files))
-} | {path: Path("truemem_workbench", "layers", path.name) for path in sorted(Path("dist").glob("truemem-layer-*.zip"))}
-PLACES[Path("docs/queries.md")] = Path("truemem_workbench", "mcp", "queries.md")
+linked = run_path("workbench/truemem_workbench/docs/pages.py")["linked"]
+PAGES = [path.relative_to(Path().resolve()) for path in sorted(linked(Path().resolve())) if path.suffix == ".md"]
+"""Without their pictures, which a terminal does not show."""
+PLACES = (
+    {
+        path: Path("truemem_workbench", "demo", path)
+        for files in (
+            "sample_function/*.py",
+            "layer/python/**/*.py",
+            "layer/truemem/python/*.py",
+            "layer/truemem/*.cjs",
+        )
+        for path in sorted(Path().glob(files))
+    }
+    | {path: Path("truemem_workbench", "docs", "pages", path) for path in (*PAGES, Path("mkdocs.yml"))}
+    | {
+        path: Path("truemem_workbench", "layers", path.name)
+        for path in sorted(Path("dist").glob("truemem-layer-*.zip"))
+    }
+)
 """Where each file is in the wheel."""
 
 

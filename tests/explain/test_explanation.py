@@ -154,7 +154,7 @@ def test_a_figure_that_grows_by_little_names_none() -> None:
 def test_the_sentence_and_the_document_name_the_pattern() -> None:
     explanation = Explanation([], 8.0, 100, 1.0, looks=LOOKS, rest=likely(lines({**STEADY, "threads": (4, 1)}), 8.0))
     said = "\n".join(explanation.sentences())
-    assert "1.00 threads more per invocation (docs/patterns.md#arenas-for-each-thread)" in said
+    assert "1.00 threads more per invocation (truemem docs patterns#arenas-for-each-thread)" in said
     assert explanation.document()["restPattern"] == "arenas-for-each-thread"
 
 
@@ -163,4 +163,4 @@ def test_without_memray_kept_mapped_files_are_a_pattern(invoke_check: Check, mon
     handler = f"{Path(__file__).with_name('functions') / 'libraries.py'}:files"
     done = invoke_check(handler, "--explain", "--invocations", 130, "--max-drift", 4)
     assert done.exit_code == 1, done.output
-    assert "docs/patterns.md#mapped-files" in done.stdout
+    assert "truemem docs patterns#mapped-files" in done.stdout

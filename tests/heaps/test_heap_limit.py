@@ -154,7 +154,7 @@ def test_doctor_names_a_limit_above_the_memory_size() -> None:
         " run. Set --max-old-space-size=384 in the variable NODE_OPTIONS."
     )
     assert finding.evidence == "NODE_OPTIONS: --max-old-space-size=1400"
-    assert finding.fix == "docs/patterns.md#a-heap-limit-above-the-memory-size"
+    assert finding.fix == "truemem docs patterns#a-heap-limit-above-the-memory-size"
 
     known = Log(heap_limit="The heap may grow to ...")  # the lines have the limit itself
     assert not any("heap" in finding.text for finding in diagnose_configuration(configuration, known))

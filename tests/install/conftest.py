@@ -24,16 +24,20 @@ __all__ = ["account", "aws", "aws_endpoint"]
 
 ROOT = Path(__file__).parents[2]
 SOURCES = (
+    "benchmarks/results",
+    "deploy",
     "docs",
     "extension",
+    "infrastructure",
     "layer/python",
     "layer/truemem",
     "sample_function",
     "workbench",
     "pyproject.toml",
     "setup.py",
-    "README.md",
+    "mkdocs.yml",
     "LICENSE",
+    *(path.name for path in ROOT.glob("*.md")),
 )
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
@@ -88,7 +92,9 @@ def wheel(zips: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(path, folder / "copy" / "dist")
     for name in SOURCES:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name, folder / "copy" / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules")
+            )
         else:
             shutil.copy(ROOT / name, folder / "copy" / name)
     build = [*PIP, "wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(folder)]

@@ -105,6 +105,7 @@ def run(machine: Path, here: Path, command: str, how: How) -> subprocess.Complet
         "HOME": str(machine / "home"),
         "COLUMNS": str(how.columns),
         "LANG": "C.UTF-8",
+        "PAGER": "cat",
         **dict(how.variables),
     }
     become = ["setpriv", f"--reuid={how.user}", f"--regid={how.user}", "--clear-groups"] if how.user else []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.test_docs_command import PAGES, run
 from tests.install.conftest import Installed
 from tests.report.written import life, log
 from tests.template.test_build import MACHINES, machine
@@ -40,8 +41,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_it_has_what_a_user_runs_and_nothing_for_our_own_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    pages = ("truemem_workbench/page/assets/page.html", "truemem_workbench/mcp/queries.md")
-    assert {"truemem/run", "truemem/exact", *pages} <= {*names}
+    pages = {f"truemem_workbench/docs/pages/{page.path}" for page in PAGES.values()}
+    assert pages == {name for name in names if name.endswith(".md") and "dist-info" not in name}
+    assert {"truemem/run", "truemem/exact", "truemem_workbench/page/assets/page.html"} <= {*names}
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"truemem", "truemem_workbench"}
     assert not [name for name in names if "testing" in name]
 
@@ -65,6 +67,12 @@ def test_a_log_becomes_a_report_and_a_page(bare: Installed, folder: Path) -> Non
     drawn = bare("truemem", "page", "log.txt", cwd=folder)
     assert drawn.returncode == 0, drawn.stderr
     assert "class Chart" in (folder / "page.html").read_text()
+
+
+@pytest.mark.parametrize("asked", ["", "patterns", "patterns#fragmentation", "heap limit", "benchmarks/results/drift"])
+def test_its_pages_are_those_of_the_clone(bare: Installed, folder: Path, asked: str) -> None:
+    done = bare("truemem", "docs", *asked.split(), cwd=folder)
+    assert (done.returncode, done.stdout, done.stderr) == run(*asked.split())
 
 
 @pytest.mark.nightly  # the plugin of the checkout is tested in tests/check

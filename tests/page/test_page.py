@@ -72,7 +72,7 @@ def test_a_card_opens_its_environment_and_escape_closes_it(show: Show) -> None:
     browser.until("document.querySelector('.detail')")
     assert STREAM + "5d9e1c77a0b1" in browser.text("h2")
     assert browser.text(".verdict").startswith("leakLeak with ")
-    assert "docs/patterns.md#" in browser.text(".verdict")
+    assert "truemem docs patterns#" in browser.text(".verdict")
     browser.click(".steps button:last-child")
     browser.until("!document.querySelector('h2').innerText.includes('5d9e1c77')")
     browser.key("Escape")

@@ -85,7 +85,7 @@ LOGS = {
         "! The heap may grow to 1400 MiB, the function has 1024 MiB: it can be killed before the garbage collector has"
         " to run. Set -Xmx870m, or a lower -XX:MaxRAMPercentage, where JAVA_TOOL_OPTIONS or the command has it (that"
         " wins)."
-        f"\n  first: request {request('a', 1)}\n  → docs/patterns.md#a-heap-limit-above-the-memory-size",
+        f"\n  first: request {request('a', 1)}\n  → truemem docs patterns#a-heap-limit-above-the-memory-size",
     ),
     "nothing in a file": ([], 1, "→ Invoke the function twice, and take its whole log."),
 }

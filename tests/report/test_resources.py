@@ -128,5 +128,5 @@ def test_doctor_says_what_ran_out_and_what_to_do(truemem: Command, tmp_path: Pat
     ran = truemem("doctor", log(tmp_path, lines))
     assert ran.code == 0
     assert "The function ran out of descriptors: 2 lines say so.\n  [ERROR] OSError: [Errno 24] Too many" in ran.out
-    assert "make clients once, outside the handler: docs/patterns.md#descriptors-that-leak" in ran.out
+    assert "make clients once, outside the handler: truemem docs patterns#descriptors-that-leak" in ran.out
     assert "/tmp is full: 1 line says so." in ran.out

@@ -15,6 +15,7 @@ from truemem import output_settings
 from truemem.config import DOGSTATSD, EMF, OTLP, Config
 
 from ..lines.wrapped import not_read
+from ..support import docs_link
 from ..support.terminal import counted, mib, whole
 from .runtime_heap import heap_limits
 
@@ -52,12 +53,14 @@ METHODS = {
     "sampled": "a lower bound",
 }
 
-_PATTERNS = "docs/patterns.md"
 DESCRIPTORS_FIX = (
-    f"Close files, sockets and clients; make clients once, outside the handler: {_PATTERNS}#descriptors-that-leak"
+    "Close files, sockets and clients; make clients once, outside the handler:"
+    f" {docs_link.command('patterns#descriptors-that-leak')}"
 )
-TMP_FIX = f"Remove files when they are not needed, or buy more ephemeral storage: {_PATTERNS}#tmp-that-fills"
-TASKS_FIX = f"Use one pool of threads, and wait for each process: {_PATTERNS}#threads-and-processes-that-stay"
+TMP_PAGE = docs_link.command("patterns#tmp-that-fills")
+TMP_FIX = f"Remove files when they are not needed, or buy more ephemeral storage: {TMP_PAGE}"
+TASKS_PAGE = docs_link.command("patterns#threads-and-processes-that-stay")
+TASKS_FIX = f"Use one pool of threads, and wait for each process: {TASKS_PAGE}"
 
 RAN_OUT = {
     "descriptors": ("The function ran out of descriptors", DESCRIPTORS_FIX),
@@ -80,7 +83,7 @@ _SAYS = {
 _AGAIN = ("EAGAIN", "Resource temporarily unavailable")
 """These are also said of a socket that has nothing to read: only where a word of _STARTS is in the line."""
 _STARTS = re.compile(r"fork|spawn|thread|clone|Popen", re.IGNORECASE)
-HEAP_LIMIT_FIX = "docs/patterns.md#a-heap-limit-above-the-memory-size"
+HEAP_LIMIT_FIX = docs_link.command("patterns#a-heap-limit-above-the-memory-size")
 SAID_OF_HEAP = "the heap may grow to "
 """Begin of the sidecar's own line about that."""
 
@@ -234,11 +237,18 @@ def diagnose_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
         if log.heap_limit and complaint.startswith(SAID_OF_HEAP):
             continue
         yield Diagnosis(
-            "note", f"It says{f', {times} times' if times > 1 else ''}: {complaint}", "docs/configuration.md"
+            "note",
+            f"It says{f', {times} times' if times > 1 else ''}: {complaint}",
+            docs_link.command("configuration"),
         )
     if log.foreign:
         text = "`exec format error`: an extension is for another architecture, and the function fails at its start."
-        yield Diagnosis("problem", text, "Attach the layer of the function's architecture: docs/attach.md", log.foreign)
+        yield Diagnosis(
+            "problem",
+            text,
+            f"Attach the layer of the function's architecture: {docs_link.command('attach')}",
+            log.foreign,
+        )
     for name, (count, line) in log.ran_out.items():
         text, repair = RAN_OUT[name]
         yield Diagnosis("note", f"{text}: {counted(count, 'line says', 'lines say')} so.", repair, line)
@@ -247,7 +257,7 @@ def diagnose_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
     yield from _of_first_line(log.start)
     yield from _of_output_lines(log.outputs)
     if unread := not_read(log.unread):
-        yield Diagnosis("note", f"{unread[0].upper()}{unread[1:]}.", "docs/report.md#what-it-does-not-read")
+        yield Diagnosis("note", f"{unread[0].upper()}{unread[1:]}.", docs_link.command("report#what-it-does-not-read"))
     if not log.lines:
         yield _silent(log, fix)
         return
@@ -264,7 +274,7 @@ def diagnose_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
             yield Diagnosis(
                 "problem",
                 text,
-                "docs/how-it-measures.md says what it needs of /proc; its first line says more.",
+                f"{docs_link.command('how-it-measures')} says what it needs of /proc; its first line says more.",
                 log.evidence("none"),
             )
         else:
@@ -309,7 +319,7 @@ def _of_intervals(log: Log, function: str) -> Iterator[Diagnosis]:
         yield Diagnosis(
             "note",
             f"{_intervals(log.threads)}, of threads: what one touches while another gives memory back may be missing."
-            " PeakRSS is the best estimate (docs/how-it-measures.md#threads).",
+            f" PeakRSS is the best estimate ({docs_link.command('how-it-measures#threads')}).",
             evidence=log.evidence("threads"),
         )
     if len(log.children) > MANY_SHARE * log.invocations:
@@ -356,12 +366,13 @@ def _of_method(method: str, count: int, of: int, evidence: str) -> Diagnosis:
     return Diagnosis(
         "note",
         text,
-        "The kernel does not let it reset the watermark there, or the processes ended: docs/how-it-measures.md",
+        "The kernel does not let it reset the watermark there, or the processes ended:"
+        f" {docs_link.command('how-it-measures')}",
         evidence,
     )
 
 
-OUTPUTS_PAGE = "docs/outputs.md#when-it-does-not-arrive"
+OUTPUTS_PAGE = docs_link.command("outputs#when-it-does-not-arrive")
 OUTPUT_NAMES = {OTLP: "OpenTelemetry", DOGSTATSD: "DogStatsD"}
 _SENDS = re.compile(r" line=(yes|no) sends to (\S+)")
 """In the sidecar's first line, where it does not only print."""
@@ -412,7 +423,7 @@ def _of_output_variables(variables: Mapping[str, str]) -> Iterator[Diagnosis]:
     evidence = f"TRUEMEM_OUTPUT={variables.get('TRUEMEM_OUTPUT', '')}"
     for problem in config.problems:
         if problem.startswith("TRUEMEM_OUTPUT "):
-            yield Diagnosis("problem", problem, "docs/outputs.md", evidence)
+            yield Diagnosis("problem", problem, docs_link.command("outputs"), evidence)
     for name, settings in (OTLP, output_settings.otlp), (DOGSTATSD, output_settings.dogstatsd):
         if name in config.outputs:
             output = OUTPUT_NAMES[name]

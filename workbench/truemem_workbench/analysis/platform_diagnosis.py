@@ -9,6 +9,7 @@ from typing import Any
 
 from truemem.config import EMF, Config
 
+from ..support import docs_link
 from ..support.platform_facts import (
     LOG_CLASSES,
     RUNTIMES,
@@ -65,7 +66,7 @@ def diagnose_records(configuration: Mapping[str, Any], *, is_exact: bool = False
         yield Diagnosis(
             "note",
             f"Lambda need not start a wrapper in {runtime}, and nothing else did: this is the default mode.",
-            f"let its bootstrap start the runtime through {wrapper} (docs/attach.md#4-exact-mode)",
+            f"let its bootstrap start the runtime through {wrapper} ({docs_link.command('attach#4-exact-mode')})",
             f"{WRAPPER}: {wrapper}",
         )
     level = _in(configuration, "LoggingConfig", "SystemLogLevel")

@@ -9,6 +9,7 @@ from truemem.config import EMF, OTLP
 
 from ..analysis.platform_diagnosis import UPGRADE
 from ..aws.layer_zips import ARCHITECTURES, NAME, LayerZip, is_ours, layer_zip
+from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.platform_facts import MOST_LAYERS, MOST_UNZIPPED_MB, language, version
 from .change import (
@@ -40,7 +41,7 @@ OLDEST_JAVA = (17,)
 
 OUTPUT = f"{PREFIX}OUTPUT"
 
-WITHOUT_LINES = "its own tools name what grows: docs/patterns.md#from-an-alarm-to-the-line"
+WITHOUT_LINES = f"its own tools name what grows: {docs_link.command('patterns#from-an-alarm-to-the-line')}"
 """What to do where no line is profiled."""
 
 
@@ -205,7 +206,7 @@ def _notes(state: FunctionState, wanted: Wanted) -> list[str]:
     if wanted.exact and not starts_wrapper(state.runtime):
         who = "may start" if language(state.runtime) == "custom" else "starts"
         text = f"{state.runtime} {who} no wrapper: attached in the default mode. For exact mode its bootstrap starts"
-        notes.append(f"{text} {EXACT} (docs/attach.md)")
+        notes.append(f"{text} {EXACT} ({docs_link.command('attach#4-exact-mode')})")
     if wanted.heap and not has_probe(state.runtime) and not (wanted.java and _has_classes(state.runtime)):
         notes.append(_without_probe(state.runtime, wanted))
     if wanted.collector:
@@ -224,7 +225,8 @@ def _notes(state: FunctionState, wanted: Wanted) -> list[str]:
 def _without_probe(runtime: str, wanted: Wanted) -> str:
     """Why a function is attached without --heap or --lines, and what names the cause there."""
     if language(runtime) == "custom":
-        return f"the language of {runtime} is not known: the heap probe's variable is yours to set (docs/heap.md)"
+        where = docs_link.command("heap")
+        return f"the language of {runtime} is not known: the heap probe's variable is yours to set ({where})"
     text = f"{runtime} is not Python, nor Node.js 18 or newer: attached without the heap probe"
     if wanted.lines and _has_classes(runtime):
         return f"{text}. With --lines-java its classes are named: two full collections in an environment"

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from ..support import docs_link
 from ..support.bad_input import BadInput
 
 CALLS_PER_S = 10
@@ -52,7 +53,7 @@ CONNECT_S = 5
 FUNCTION_ARN = re.compile(r"arn:aws[\w-]*:lambda:[\w-]+:\d{12}:function:[\w-]{1,64}", re.ASCII)
 """A function's ARN without a qualifier."""
 _NOT_EXTENDED = re.compile(r"arn:aws[\w-]*:lambda:[^:]*:[^:]*:(web-function/|microvm-image:)", re.ASCII)
-_NO_EXTENSION = "in a Web Function or a MicroVM Lambda starts no extension (docs/platforms.md)"
+_NO_EXTENSION = f"in a Web Function or a MicroVM Lambda starts no extension ({docs_link.command('platforms')})"
 _EXPIRED = (
     "ExpiredToken",
     "ExpiredTokenException",

@@ -13,6 +13,7 @@ import click
 
 from ..analysis.finding import Commands, commands_deployed, commands_local
 from ..aws.cloudwatch import target_or_function
+from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
@@ -379,9 +380,10 @@ def measured_here(
             cpu=cpu or resolved.cpu,
         )
         if explain and not is_explicable(resolved):
+            page = docs_link.command("patterns#from-an-alarm-to-the-line")
             raise BadInput(
                 f"{spec} is no handler in Python or Node.js: no other can be traced. Try truemem check"
-                f" {spec} --no-explain; its own tools name what grows: docs/patterns.md#from-an-alarm-to-the-line"
+                f" {spec} --no-explain; its own tools name what grows: {page}"
             )
         measurement = local_run.measure(
             resolved, payloads, plan, limits, exact=exact, probe=probe, extensions=extensions, progress=progress

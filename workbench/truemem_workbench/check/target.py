@@ -16,6 +16,7 @@ from typing import Any
 from ..local import Function, Settings
 from ..local.configuration.function import STARTED, WRAPPER, bootstrap_line
 from ..local.configuration.node_function import SUFFIXES, from_node_handler
+from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.platform_facts import (
     LEAST_MIB,
@@ -117,7 +118,7 @@ def from_template(
     resources = _mapping(template.get("Resources"))
     functions = [name for name, each in resources.items() if _mapping(each).get("Type") == SERVERLESS]
     if _mapping(resources.get(logical_id)).get("Type") == WEB:
-        why = "a Web Function, in which Lambda starts no extension (docs/platforms.md)"
+        why = f"a Web Function, in which Lambda starts no extension ({docs_link.command('platforms')})"
         raise BadInput(f"{logical_id} in {path} is {why}. Try a handler that it calls: truemem check app.py:handler")
     if logical_id not in functions:
         found = ", ".join(functions) or "none"

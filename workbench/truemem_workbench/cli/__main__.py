@@ -31,6 +31,7 @@ COMMANDS = {
     "detach": Lazy(f"{PACKAGE}.attach.command:detach", "Take it off, and restore what was there."),
     "publish": Lazy(f"{PACKAGE}.publish.command:publish", "The layer in your regions, where its content is not there."),
     "layer-files": Lazy(f"{PACKAGE}.publish.layer_files:layer_files", "The layer's files, for a container image."),
+    "docs": Lazy(f"{PACKAGE}.docs.command:docs", "The documentation of this version, without network."),
     "mcp": Lazy(f"{PACKAGE}.mcp.command:mcp", "These commands as tools of an assistant (MCP)."),
     "demo": Lazy(f"{PACKAGE}.demo.command:demo", "Replay an incident: a table, a verdict, a picture."),
 }

@@ -35,6 +35,7 @@ from ..analysis.platform_diagnosis import (
     qualifier_of,
 )
 from ..aws.cloudwatch import Source, named, source, source_options
+from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.options import chosen, format_options, since_ms
 from ..support.platform_facts import LONGEST_ANSWER_S
@@ -234,7 +235,11 @@ def of_lines(configuration: Mapping[str, Any], log: Log) -> Iterator[Diagnosis]:
         yield Diagnosis("note", "No line of code is named: on Managed Instances none is profiled.", evidence=evidence)
     elif not log.probed and not is_preloaded(variables):
         text = "No line of code is named: nothing loads the heap probe."
-        fix = f"truemem attach {name} --lines" if runtime else "In an image, its code can: docs/heap.md#turn-it-on"
+        fix = (
+            f"truemem attach {name} --lines"
+            if runtime
+            else f"In an image, its code can: {docs_link.command('heap#turn-it-on')}"
+        )
         yield Diagnosis("problem", text, fix, evidence)
     else:
         where = "each environment" if share.lower() == "on" else f"{share} of the environments"

@@ -18,6 +18,7 @@ from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, 
 from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler, is_node
 from ..local.configuration.settings import Settings
 from ..local.scenarios import BYSTANDER, SCENARIOS
+from ..support import docs_link
 from ..support.bad_input import BadInput, need_linux
 from ..support.options import check_outputs, output_option, typed
 from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MANAGED_TIMEOUT_S, MOST_MIB, MOST_TIMEOUT_S
@@ -294,7 +295,8 @@ def _check_lines(*, is_probed: bool) -> None:
         if _given(name):
             raise BadInput(f"--lines with --{name.replace('_', '-')}: nothing could name them. Leave one out")
     if not is_probed:
-        raise BadInput("--lines: the probe cannot be loaded, it is for Python and Node.js (docs/heap.md). Leave it out")
+        why = f"the probe cannot be loaded, it is for Python and Node.js ({docs_link.command('heap')})"
+        raise BadInput(f"--lines: {why}. Leave it out")
 
 
 def _check_scenario() -> None:

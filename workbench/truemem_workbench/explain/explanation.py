@@ -13,6 +13,7 @@ from scipy import stats
 
 from ..lines.line import Line
 from ..lines.record import figure
+from ..support import docs_link
 from ..support.terminal import counted
 from ..support.untrusted_text import visible
 from .attribution import LEAST_LOOKS, Frame, Holder
@@ -155,7 +156,8 @@ class Explanation:
         if self._has_rest:
             said.append(
                 f"{self.rest_kib:.1f} KiB per invocation, {self.share(self.rest_kib):.0%} of the growth, are in no"
-                f" object that was seen. {self.rest.sentence} (docs/patterns.md#{self.rest.pattern})."
+                f" object that was seen. {self.rest.sentence}"
+                f" ({docs_link.command(f'patterns#{self.rest.pattern}')})."
             )
         return [*said, *map(visible, self.missing)]
 

@@ -32,7 +32,7 @@ def mcp(allow_changes: bool) -> int:
     """
     need("mcp")
     if sys.stdin.isatty():
-        notify("truemem mcp", "an assistant starts this command and writes to it. How: docs/assistants.md")
+        notify("truemem mcp", "an assistant starts this command and writes to it. How: truemem docs assistants")
     import anyio
 
     from .tools import serve

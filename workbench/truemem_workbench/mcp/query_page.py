@@ -1,16 +1,12 @@
-"""The queries of docs/queries.md, by name. Pure but for the place of the file."""
+"""The queries of docs/queries.md, by name."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 
-from ..support.bad_input import BadInput
+from ..docs.pages import pages
 
-NAME = "queries.md"
-WHEEL = Path(__file__).parent
-CHECKOUT = Path(__file__).parents[3] / "docs"
 _PART = re.compile(r"^## (?P<title>[^\n]+)$|^```cwli (?P<name>[\w-]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -21,12 +17,9 @@ class Query(NamedTuple):
     """For CloudWatch Logs Insights."""
 
 
-def query_page() -> Path:
-    """The page: in the wheel, or in this checkout. Raises BadInput if there is none."""
-    for folder in (WHEEL, CHECKOUT):
-        if (folder / NAME).is_file():
-            return folder / NAME
-    raise BadInput(f"{NAME} is not in this installation. Install the wheel again")
+def query_page() -> str:
+    """The page of this version."""
+    return pages()["queries"].text
 
 
 def queries_of(page: str) -> dict[str, Query]:

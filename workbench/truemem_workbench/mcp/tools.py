@@ -105,7 +105,7 @@ async def queries(
     name: Annotated[str | None, Field(description="Name of one query; leave it out for all of them.")] = None,
 ) -> CallToolResult:
     """Queries for CloudWatch Logs Insights, to paste there: memory by environment, peaks beside the mark, kills."""
-    page = queries_of(query_page().read_text(encoding="utf-8"))
+    page = queries_of(query_page())
     if name is None:
         return _result("\n".join(f"{each}: {query.purpose}" for each, query in page.items()), {"names": [*page]})
     if name not in page:

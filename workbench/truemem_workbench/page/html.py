@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..support import docs_link
 from ..support.untrusted_text import script_json
 from .environments import EnvironmentPage, most
 
@@ -80,7 +81,8 @@ def _environment(environment: EnvironmentPage) -> dict[str, Any]:
             "cause": finding.cause,
             "grows": finding.grows,
             "sentence": finding.paragraph(),
-            "pattern": finding.pattern,
+            "topic": docs_link.command(f"patterns#{finding.pattern}") if finding.pattern else "",
+            "address": docs_link.site("docs/patterns.md", finding.pattern) if finding.pattern else "",
             "perInvocationKiB": _finite(finding.per_invocation_kib),
         },
     }

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from ...support import docs_link
 from ...support.bad_input import BadInput
 from ...support.platform_facts import RUNTIMES as PLATFORM
 from ...support.platform_facts import runtimes, version
@@ -29,7 +30,7 @@ _START = (
 )
 """As Lambda starts Node.js. Without it V8 takes a smaller young generation from the memory cgroup's limit: the same
 JSON then needs half as much CPU time again at 256 MB."""
-INSTEAD = "or run it through a bootstrap (docs/local-lambda.md, Node.js)"
+INSTEAD = f"or run it through a bootstrap ({docs_link.command('local-lambda#nodejs')})"
 
 
 def cache() -> Path:

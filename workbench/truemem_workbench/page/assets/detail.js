@@ -92,10 +92,11 @@ function heading(data, environment, go) {
 }
 
 function answerOf(environment) {
-  const { pattern, sentence } = environment.finding;
+  const { topic, address, sentence } = environment.finding;
+  const page = address ? make("a", { class: "where", href: address }, topic) : make("span", { class: "where" }, topic);
   const story = markStory(environment);
   return make("div", { class: "verdict" },
-    make("p", {}, badge(environment), sentence, " ", pattern ? make("span", { class: "where" }, `docs/patterns.md#${pattern}`) : null),
+    make("p", {}, badge(environment), sentence, " ", topic ? page : null),
     story ? make("p", { class: "story" }, story) : null);
 }
 
