@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs deletable faults fuzz clocks fleet pyspark spark quick test nightly lint types pytest layer wheel release cdk executable bench models gate line-table dashboards verified lock clean
+.PHONY: help setup demo docs site deletable faults fuzz clocks fleet pyspark spark quick test nightly lint types pytest layer wheel release cdk executable bench models gate line-table dashboards anchors verified lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ demo: $(READY) ## Replay the incident under the local Lambda: a table, a verdict
 # Not --quiet: mkdocs counts the warnings that it prints, and without them nothing is strict.
 docs: $(READY) ## Build README and docs/ as a site in build/site: a broken link fails
 	@$(BIN)/mkdocs build --clean
+
+site: $(READY) ## Commit this version's docs, as `latest`, to the branch gh-pages, beside the earlier ones
+	@PATH="$(abspath $(BIN)):$$PATH" && version=$$(python -c 'import truemem; print(truemem.VERSION)') && \
+		mike deploy --update-aliases "$$version" latest && mike set-default latest
 
 # Three processes on two cores, as a test often waits for the processes that it has started; what takes long begins
 # early, small files fill up the end.
@@ -112,6 +116,9 @@ line-table: $(READY) ## Write the tables of the line and of the causes into docs
 
 dashboards: $(READY) ## Write deploy/dashboards/ from the tables of what is sent
 	@$(BIN)/python -m deploy.ready_dashboards deploy/dashboards
+
+anchors: $(READY) ## Before a release: note the anchors of the docs, which no later version takes away
+	@$(BIN)/python -m deploy.anchors
 
 verified: $(READY) ## Write docs/verified.md from what `python -m research.probe` printed: docs/verified/*.json
 	@$(BIN)/python -m research.probe.page docs

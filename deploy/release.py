@@ -13,15 +13,18 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import click
 from truemem import VERSION
+from truemem_workbench.support.terminal import counted
 
 from layer.errors import BuildError
 from layer.pins import ARCHITECTURES
 
 from . import materials
+from .anchors import PUBLISHED, current, published
 
 NOTES = "NOTES.md"
 SUMS = "SHA256SUMS"
@@ -35,12 +38,17 @@ def notes(changelog: str, version: str) -> tuple[str, str]:
     return found[1], f"{found[2].strip()}\n"
 
 
-def check_tag(tag: str, released: str) -> None:
-    """Raise BuildError if this is not the tag of the version that is here, or the version has no date."""
+def check_tag(tag: str, released: str, urls: Mapping[str, str], anchors: Collection[str]) -> None:
+    """Raise BuildError if this is not the tag of the version that is here, the version has no date, its metadata
+    (`urls`) have no address of the docs, or these anchors of the docs are not noted."""
     if tag != f"v{VERSION}":
         raise BuildError(f"the tag is {tag}, and the version {VERSION}. Set VERSION in extension/truemem/__init__.py")
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", released):
         raise BuildError(f"CHANGELOG.md says that {VERSION} is {released}. Put its date there: `## {VERSION} (DATE)`")
+    if "Documentation" not in urls:
+        raise BuildError("pyproject.toml names no site. Put its address there: Documentation, in [project.urls]")
+    if anchors:
+        raise BuildError(f"{PUBLISHED} misses {counted(len(anchors), 'anchor')}. Try make anchors, and commit it")
 
 
 def built_wheel(layers: list[Path], target: Path, epoch: int) -> Path:
@@ -83,14 +91,16 @@ def main(dist: Path, output: Path, tag: str | None) -> None:
     """See the module."""
     try:
         released, section = notes(Path("CHANGELOG.md").read_text(encoding="utf-8"), VERSION)
+        project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
         if tag is not None:
-            check_tag(tag, released)
+            here = Path().resolve()
+            check_tag(tag, released, project.get("urls", {}), current(here) - published(here))
         epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct"))
         shutil.rmtree(output, ignore_errors=True)
         output.mkdir(parents=True)
         layers = [dist / f"truemem-layer-{name}.zip" for name in ARCHITECTURES]
         wheel = built_wheel(layers, output, epoch)
-        needed = materials.named(tomllib.loads(Path("pyproject.toml").read_text())["project"]["dependencies"])
+        needed = materials.named(project["dependencies"])
         documents = {wheel.name: materials.of_wheel(wheel, layers, epoch, needed)}
         for layer in layers:
             shutil.copyfile(layer, output / layer.name)

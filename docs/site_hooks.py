@@ -6,18 +6,34 @@ a page links to, each at its path in the repository. mkdocs itself then checks a
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from truemem_workbench.docs.pages import BLOCK_NAME, linked
+
+STYLE = "docs/site.css"
+
+
+@event_priority(100)  # before mike adds the version
+def on_config(config: MkDocsConfig) -> None:
+    """Take the site's address from pyproject.toml, where everything else takes it from."""
+    project = tomllib.loads((_root(config) / "pyproject.toml").read_text())["project"]
+    config.site_url = project.get("urls", {}).get("Documentation")
+
+
+def _root(config: MkDocsConfig) -> Path:
+    return Path(config.config_file_path).resolve().parent
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Replace the files of docs/ by those of the site. What is not from docs/ is the theme's, and stays."""
-    root = Path(config.config_file_path).resolve().parent
+    root = _root(config)
     ours = [
-        File.generated(config, str(path.relative_to(root)), abs_src_path=str(path)) for path in sorted(linked(root))
+        File.generated(config, str(path.relative_to(root)), abs_src_path=str(path))
+        for path in sorted({*linked(root), root / STYLE})
     ]
     return Files([*(file for file in files if file.src_dir != config.docs_dir), *ours])
 

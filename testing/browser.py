@@ -171,11 +171,19 @@ class Browser:
         return json.loads(answer["result"]["value"])
 
     def until(self, condition: str) -> None:
-        """Wait until an expression is true in the page."""
+        """Wait until an expression is true in the page, or in the one that it leads to."""
         end = time.monotonic() + PATIENCE_S
-        while not self.js(f"Boolean({condition})"):
+        while not self._is_so(condition):
             assert time.monotonic() < end, f"{condition}: not within {PATIENCE_S:.0f} s; {self.complaints}"
             time.sleep(0.05)
+
+    def _is_so(self, condition: str) -> bool:
+        try:
+            return bool(self.js(f"Boolean({condition})"))
+        except AssertionError as error:
+            if "-32000" not in str(error):  # the page has gone meanwhile
+                raise
+            return False
 
     def text(self, selector: str) -> str:
         """The visible text."""

@@ -218,7 +218,7 @@ def test_lines_load_the_heap_probe_and_detach_takes_both(
         (
             "provided.al2023",
             "--lines",
-            "without the heap probe; its own tools name what grows: truemem docs patterns",
+            "without the heap probe; its own tools name what grows: truemem docs",
             {},
         ),
         ("provided.al2023", "--heap", "attached without the heap probe", {}),

@@ -17,6 +17,7 @@ from truemem_workbench.docs.pages import LINK, Page, Section, linked, readable, 
 from truemem_workbench.docs.search import search
 from truemem_workbench.support import docs_link
 
+from deploy.anchors import current, published
 from tests.install.conftest import in_a_terminal
 
 ROOT = Path(__file__).parents[2]
@@ -147,6 +148,12 @@ def test_an_old_name_of_a_heading_still_leads_to_it() -> None:
     page = Page("docs/a.md", '# A\n\nWords.\n\n<a id="old"></a>\n<a id="older"></a>\n\n## New name\n\nMore.\n\n## B\n')
     (_, new, other) = page.sections()
     assert (new.names, other.names) == (("new-name", "old", "older"), ("b",))
+
+
+def test_no_anchor_of_a_release_has_gone() -> None:
+    """If one has: put `<a id="old-name"></a>` above the heading that has its text now."""
+    assert published(ROOT) - current(ROOT) == set()
+    assert "patterns#fragmentation" in current(ROOT)
 
 
 SITE = "https://docs.example/truemem/"

@@ -36,12 +36,19 @@ def test_notes_are_the_section_of_the_version() -> None:
     assert len(notes((ROOT / "CHANGELOG.md").read_text(), VERSION)[1]) > 100
 
 
-def test_a_tag_needs_its_version_and_a_date() -> None:
-    check_tag(f"v{VERSION}", "2026-12-01")
+SITE = {"Documentation": "https://docs.example/truemem/"}
+
+
+def test_a_tag_needs_its_version_a_date_and_a_site() -> None:
+    check_tag(f"v{VERSION}", "2026-12-01", SITE, [])
     with pytest.raises(BuildError, match="the tag is v9"):
-        check_tag("v9", "2026-12-01")
+        check_tag("v9", "2026-12-01", SITE, [])
     with pytest.raises(BuildError, match="Put its date there"):
-        check_tag(f"v{VERSION}", "unreleased")
+        check_tag(f"v{VERSION}", "unreleased", SITE, [])
+    with pytest.raises(BuildError, match="Put its address there"):
+        check_tag(f"v{VERSION}", "2026-12-01", {}, [])
+    with pytest.raises(BuildError, match="misses 1 anchor"):
+        check_tag(f"v{VERSION}", "2026-12-01", SITE, ["patterns#arenas"])
 
 
 def read(document: str) -> dict[str, Any]:

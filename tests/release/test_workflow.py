@@ -1,5 +1,6 @@
 """release.yml: the commands of every job, from a clean clone of this tree to the ARNs in the docs."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,9 @@ def origin(tmp_path: Path) -> Path:
         shutil.copy(ROOT / name, tree / name)
     changelog = tree / "CHANGELOG.md"
     changelog.write_text(changelog.read_text().replace(f"## {VERSION} (unreleased)", f"## {VERSION} (2026-12-01)"))
+    project = tree / "pyproject.toml"
+    project.write_text(project.read_text().replace("# Documentation = ", "Documentation = "))
+    subprocess.run([sys.executable, "-m", "deploy.anchors"], cwd=tree, check=True)
     for command in (("init", "--quiet", "--initial-branch", "main"), ("add", "."), ("commit", "--quiet", "-m", "a")):
         subprocess.run([*GIT, *command], cwd=tree, check=True)
     subprocess.run([*GIT, "tag", TAG], cwd=tree, check=True)
@@ -101,6 +105,12 @@ def test_a_tag_becomes_a_release(workflow: Workflow, origin: Path, tmp_path: Pat
     for region in REGIONS:
         for architecture in ("x86_64", "arm64"):
             assert f"`arn:aws:lambda:{region}:123456789012:layer:truemem-{architecture}:1`" in page
+
+    deployed = subprocess.check_output(["git", "show", "gh-pages:versions.json"], cwd=origin, text=True)
+    assert [(each["version"], each["aliases"]) for each in json.loads(deployed)] == [(VERSION, ["latest"])]
+    page = subprocess.check_output(["git", "show", f"gh-pages:{VERSION}/docs/deploy.html"], cwd=origin, text=True)
+    assert f"arn:aws:lambda:{REGIONS[0]}:123456789012:layer:truemem-arm64:1" in page
+    assert 'rel="canonical" href="https://OWNER.github.io/truemem/latest/docs/deploy.html"' in page
 
 
 def test_another_clone_gives_the_same_bits(workflow: Workflow, origin: Path, tmp_path: Path) -> None:

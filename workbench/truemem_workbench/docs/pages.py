@@ -119,9 +119,9 @@ def _unused(anchor: str, seen: set[str]) -> str:
     return name
 
 
-def pages() -> dict[str, Page]:
-    """All pages by topic: those of the wheel, or of the clone that this runs from."""
-    root = (WHEEL if WHEEL.is_dir() else CHECKOUT).resolve()
+def pages(root: Path | None = None) -> dict[str, Page]:
+    """All pages of a clone by topic; without one those of the wheel, or of the clone that this runs from."""
+    root = root or (WHEEL if WHEEL.is_dir() else CHECKOUT).resolve()
     paths = sorted(path for path in linked(root) if path.suffix == ".md")
     made = (Page(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")) for path in paths)
     return {page.topic: page for page in made}
