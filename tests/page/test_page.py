@@ -4,6 +4,8 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from truemem import VERSION
+from truemem_workbench.support import docs_link
 
 from testing.browser import Browser
 from testing.invented_lines import curve, leak, line, noisy, recorded, request_id, spiked
@@ -77,6 +79,14 @@ def test_a_card_opens_its_environment_and_escape_closes_it(show: Show) -> None:
     browser.until("!document.querySelector('h2').innerText.includes('5d9e1c77')")
     browser.key("Escape")
     browser.until("document.querySelectorAll('.card').length === 3")
+
+
+def test_a_finding_links_to_the_site_of_the_build(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(docs_link, "home", lambda: "https://docs.example/")
+    browser = show(leak(300, STREAM + "5d9e1c77a0b1"))
+    link = browser.js("document.querySelector('.verdict a').href")
+    assert link.startswith(f"https://docs.example/{VERSION}/docs/patterns.html#")
+    assert browser.text(".verdict a").startswith("truemem docs patterns#")
 
 
 def test_hovering_tells_request_id_time_and_figures(show: Show) -> None:
