@@ -41,7 +41,7 @@ class Incident(NamedTuple):
         return FOLDER / f"{self.name}.log.gz"
 
 
-WELL = f"truemem report --function {NAME} --since 7d"
+WELL = f"truemem report {NAME} --since 7d"
 INCIDENTS = (
     Incident("line", "leak", "keeps.py:7 in remember", f"truemem lines {NAME}", "functions/keeps.py", 400,
              ("--memory", "128", "--lines")),
@@ -50,7 +50,7 @@ INCIDENTS = (
     Incident("hidden", "leak", "in use", f"truemem attach {NAME} --lines", "../cases/lru_cache_behind_load/app.py",
              1300),
     Incident("sockets", "descriptors", "EMFILE", f"truemem events {NAME}", "../cases/sockets_left_open/app.py"),
-    Incident("threads", "threads", "pool of threads", f"truemem report --function {NAME}",
+    Incident("threads", "threads", "pool of threads", f"truemem report {NAME}",
              "../cases/telemetry_threads/app.py"),
     Incident("agent", "extension", "extension payloads", "aws lambda get-function-configuration",
              "../cases/extension_keeps_payloads/app.py", 300,

@@ -29,6 +29,7 @@ from tests.report.conftest import Command, Ran, put_events
 from tests.report.written import line
 
 NAME = "hasher"
+SQS = {"Records": [{"messageId": "1", "eventSource": "aws:sqs", "body": "a"}]}
 CPU_MS = 200.0
 """Of each invocation, with one vCPU."""
 
@@ -229,9 +230,9 @@ def test_a_size_that_kills_is_out_at_once(truemem: Command, deployed: Deployed) 
 
 def test_events_are_those_of_its_log(truemem: Command, deployed: Deployed) -> None:
     at = int(time.time() * 1000)
-    put_events(deployed.account.client("logs"), f"/aws/lambda/{NAME}", "a", [(at, '{"key": 1}')])
+    put_events(deployed.account.client("logs"), f"/aws/lambda/{NAME}", "a", [(at, json.dumps(SQS))])
     assert size(truemem, "--memory", 512, "--invocations", 1, "--warm-up", 1, "--yes").code == 0
-    assert deployed.events == [{"key": 1}] * 2
+    assert deployed.events == [SQS] * 2
 
 
 EVENTS = "events.jsonl"
@@ -253,7 +254,7 @@ def test_what_may_grow_is_judged_before_a_size_is_applied(
     truemem: Command, deployed: Deployed, has_lines: bool, given: list[str], command: str
 ) -> None:
     at = int(time.time() * 1000)
-    put_events(deployed.account.client("logs"), f"/aws/lambda/{NAME}", "a", [(at, '{"key": 1}')])
+    put_events(deployed.account.client("logs"), f"/aws/lambda/{NAME}", "a", [(at, json.dumps(SQS))])
     deployed.lines = has_lines
 
     def grow(version: str, memory: int) -> None:

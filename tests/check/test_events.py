@@ -1,6 +1,7 @@
 """Events from a file, and those that functions log, in the forms of their loggers (`truemem events`)."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truemem_workbench.check.event_sources import is_event
 from truemem_workbench.check.events import Logged, event_in, read_events, recorded_events
 from truemem_workbench.local import BadInput
 
 from tests.report.conftest import Command, put_events
+from tests.template import sam
 
 EVENT = {"order": 7, "items": ["a"]}
 JSON = json.dumps(EVENT)
@@ -69,8 +72,41 @@ def test_of_each_invocation_it_is_the_first_event() -> None:
         Logged("one", 6, '{"time": "2026-11-24T10:00:00Z", "type": "platform.start", "record": {}}'),
         Logged("one", 7, '{"n": 3}'),
     ]
-    assert [(at, event["n"]) for at, event in recorded_events(lines)] == [(3, 2), (4, 1), (7, 3)]
+    taken = recorded_events(lines, containing='n"')
+    assert [(at, event["n"]) for at, event in taken] == [(3, 2), (4, 1), (7, 3)]
     assert list(recorded_events(lines, containing="answer")) == [(5, {"answer": 1})]
+
+
+SQS = {"Records": [{"messageId": "1", "body": "a", "eventSource": "aws:sqs"}]}
+
+
+def test_without_a_text_it_is_what_a_source_sends() -> None:
+    lines = [
+        Logged("one", 1, START),
+        Logged("one", 2, '{"level": "INFO", "orders": 3}'),
+        Logged("one", 3, json.dumps(SQS)),
+        Logged("one", 4, json.dumps({"source": "a", "detail-type": "b", "detail": {}})),
+    ]
+    left_out: list[object] = []
+    assert list(recorded_events(lines, left_out=left_out)) == [(3, SQS)]
+    assert left_out == [{"level": "INFO", "orders": 3}]
+
+
+@pytest.mark.nightly  # installs sam
+def test_what_sam_generates_are_events() -> None:
+    """Its templates, each value that it would fill in with a word."""
+    folder = sam.program().parent.parent
+    made = {}
+    for path in folder.glob("lib/*/site-packages/samcli/lib/generated_sample_events/events/*/*.json"):
+        made[f"{path.parent.name}/{path.name}"] = json.loads(re.sub(r"{{{[^}]*}}}|{{[^}]*}}", "0", path.read_text()))
+    assert len(made) > 30
+    others = {name.partition("/")[0] for name, event in made.items() if not is_event(event)}
+    assert others == {"alexa-smart-home", "batch", "stepfunctions"}  # of two members that anything may have
+
+
+@pytest.mark.parametrize("text", ['{"level": "INFO"}', '{"Records": []}', '{"Records": [{"id": 1}]}', "{}"])
+def test_another_object_is_no_event(text: str) -> None:
+    assert not is_event(json.loads(text))
 
 
 @pytest.fixture
@@ -84,18 +120,18 @@ def logged(aws: Callable[[str], Any]) -> str:
 
 def test_the_command_writes_what_check_reads(truemem: Command, logged: str, tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    done = truemem("events", "orders", "--output", path)
+    done = truemem("events", "orders", "--containing", "RECEIVED", "--output", path)
     assert (done.code, done.out) == (0, "")
     assert f"2 events of {logged} in {path}" in done.err
     assert read_events(path) == [EVENT, {"order": 8}]
     assert path.stat().st_mode & 0o777 == 0o600  # events may have what only a few should read
-    printed = truemem("events", "orders", "--log-group", logged, "--most", "1")
+    printed = truemem("events", "orders", "--containing", "RECEIVED", "--log-group", logged, "--most", "1")
     assert json.loads(printed.out) == EVENT
 
 
 def test_events_with_their_times(truemem: Command, logged: str, tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    truemem("events", "orders", "--times", "--output", path)
+    truemem("events", "orders", "--containing", "RECEIVED", "--times", "--output", path)
 
     first, second = map(json.loads, path.read_text().splitlines())
 
@@ -110,9 +146,13 @@ def test_events_with_their_times(truemem: Command, logged: str, tmp_path: Path) 
     ("arguments", "said"),
     [
         (["orders", "--containing", "nothing"], "no event in /aws/lambda/orders since then. Let the function log"),
+        (["orders"], '2 JSON objects, which have the shape of no known source. The first: {"order": 7'),
         (["other"], "there is no log group /aws/lambda/other"),
         (["orders", "--since", "soon"], "--since soon is no time"),
-        (["orders", "--output", "/nowhere/events.jsonl"], "cannot write /nowhere/events.jsonl: No such file"),
+        (
+            ["orders", "--containing", "order", "--output", "/nowhere/events.jsonl"],
+            "cannot write /nowhere/events.jsonl: No such file",
+        ),
     ],
 )
 @pytest.mark.usefixtures("logged")

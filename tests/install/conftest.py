@@ -32,6 +32,7 @@ SOURCES = (
     "layer/python",
     "layer/truemem",
     "sample_function",
+    "skills",
     "workbench",
     "pyproject.toml",
     "setup.py",

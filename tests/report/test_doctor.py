@@ -37,7 +37,11 @@ HEALTHY = [STATE, START, *reports(11), *(line("a", number) for number in range(1
 
 LOGS = {
     "healthy": (HEALTHY, 0, "10 of 10 peaks: vmhwm"),
-    "no layer": (reports(5), 1, "The function runs without the sidecar"),
+    "no layer": (
+        reports(5),
+        1,
+        "Max Memory Used, the highest that an environment ever held (30 of 128 MB)",
+    ),
     "nothing at all": (["START"], 1, "No invocation and no line of the sidecar"),
     "one invocation only": ([STATE, START, *reports(1)], 0, "has not printed a line yet"),
     "switched off": ([STATE, *reports(9)], 1, "9 invocations ended, and none has a line"),

@@ -89,6 +89,11 @@ SAID_OF_HEAP = "the heap may grow to "
 
 _REPORT = re.compile(r'REPORT RequestId: (\S+)|"platform\.report".*?"requestId":\s*"([^"]+)"')
 """REPORT in Lambda's text format, and in its JSON format."""
+_MARK = re.compile(r"(?:Memory Size: |memorySizeMB\W+)(\d+).*?(?:Max Memory Used: |maxMemoryUsedMB\W+)(\d+)")
+MARK_ALONE = (
+    "Its REPORT lines have Max Memory Used, the highest that an environment ever held{most}: that says how near it came"
+    " to a kill. It cannot say what an invocation needs, nor whether memory grows"
+)
 
 
 def ran_out(text: str) -> str:
@@ -124,6 +129,8 @@ class Log:
     """True if lines have a heap that only the probe in Python or Node.js tells."""
     reports: set[str] = field(default_factory=set)
     """Request ids of REPORT lines."""
+    mark: tuple[int, int] | None = None
+    """The highest Max Memory Used beside its memory size, both in MB."""
     with_line: set[str] = field(default_factory=set)
     """Request ids of the sidecar's lines."""
     attached: bool = False
@@ -175,6 +182,9 @@ def _look(log: Log, text: str) -> None:
     """Look at what is no line of the sidecar."""
     if report := _REPORT.search(text):
         log.reports.add(next(filter(None, report.groups())))
+        if found := _MARK.search(text):
+            size, mark = int(found[1]), int(found[2])
+            log.mark = max(log.mark or (0, 1), (mark, size or 1), key=lambda pair: pair[0] / pair[1])
     elif re.search(r"EXTENSION\s+Name: truemem\b", text) or ('"platform.extension"' in text and '"truemem"' in text):
         log.attached = True
     elif start := re.search(r"truemem INFO (method=.*)", text):
@@ -259,7 +269,7 @@ def diagnose_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
     if unread := not_read(log.unread):
         yield Diagnosis("note", f"{unread[0].upper()}{unread[1:]}.", docs_link.command("report#what-it-does-not-read"))
     if not log.lines:
-        yield _silent(log, fix)
+        yield _silent(log, fix, function)
         return
     shared = f", of {counted(log.invocations, 'invocation')}" if log.invocations > log.lines else ""
     yield Diagnosis("ok", f"{counted(log.lines, 'line')} of the sidecar{shared}.")
@@ -339,7 +349,14 @@ def _intervals(widths: list[float]) -> str:
     return f"{counted(len(widths), 'peak is an interval', 'peaks are intervals')}{wide}"
 
 
-def _silent(log: Log, fix: str) -> Diagnosis:
+def before_attached(log: Log) -> str:
+    """What REPORT lines can tell of a function that runs without the sidecar. Empty if that is not so."""
+    if log.lines or not log.reports or log.attached or log.start:
+        return ""
+    return MARK_ALONE.format(most=" ({} of {} MB)".format(*log.mark) if log.mark else "")
+
+
+def _silent(log: Log, fix: str, function: str) -> Diagnosis:
     """The finding on a log without any line of the sidecar."""
     if len(log.reports) >= ENOUGH_REPORTS and (log.attached or log.start):
         return Diagnosis(
@@ -353,8 +370,8 @@ def _silent(log: Log, fix: str) -> Diagnosis:
             "The extension is there, and has not printed a line yet: one comes when the next invocation begins.",
             "Invoke the function twice.",
         )
-    if log.reports:
-        return Diagnosis("problem", "The function runs without the sidecar.", "truemem attach NAME")
+    if said := before_attached(log):
+        return Diagnosis("problem", f"The function runs without the sidecar. {said}.", f"truemem attach {function}")
     return Diagnosis("problem", "No invocation and no line of the sidecar is in this log.", fix)
 
 

@@ -16,12 +16,15 @@ from typing import Any, NamedTuple, TypeGuard
 import click
 
 from ..support.bad_input import BadInput
-from ..support.terminal import notify
-from ..support.untrusted_text import loads, read_text
+from ..support.terminal import counted, notify
+from ..support.untrusted_text import loads, read_text, visible
+from .event_sources import is_event
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 RECORD = ("level", "timestamp", "time", "requestId", "function_request_id")
 """A JSON object with `message` and one of these is a record of a logger: the event is its message."""
+SHOWN = 120
+"""Characters of an object that are shown."""
 _START = re.compile(r"START RequestId: |\{.*\"platform\.start\"")
 
 
@@ -102,19 +105,25 @@ class Logged(NamedTuple):
     text: str
 
 
-def recorded_events(lines: Iterable[Logged], containing: str = "") -> Iterator[tuple[float, Any]]:
-    """The first JSON object that each invocation has logged, and when in epoch ms, of lines oldest first.
+def recorded_events(
+    lines: Iterable[Logged], containing: str = "", left_out: list[object] | None = None
+) -> Iterator[tuple[float, Any]]:
+    """The first event that each invocation has logged, and when in epoch ms, of lines oldest first: the first JSON
+    object of a known source's shape, or with `containing` of a line with that text. What is no event goes to
+    `left_out`.
 
-    A stream is one environment, whose invocations follow each other: one begins at its START line. With `containing`,
-    only lines with that text count.
+    A stream is one environment, whose invocations follow each other: one begins at its START line.
     """
     done: set[str] = set()
     for stream, time_ms, text in lines:
         if _START.match(text):
             done.discard(stream)
         elif stream not in done and containing in text and (event := event_in(text)) is not None:
-            done.add(stream)
-            yield time_ms, event
+            if containing or is_event(event):
+                done.add(stream)
+                yield time_ms, event
+            elif left_out is not None:
+                left_out.append(event)
 
 
 def event_in(text: str) -> Any:
@@ -166,9 +175,10 @@ def events(
 ) -> int:
     """The events that a function has logged, one on each line, for `truemem check --events`.
 
-    The function must log its event: of each invocation the first JSON object is taken. Needs logs:FilterLogEvents.
+    The function must log its event: of each invocation the first JSON object is taken that has the shape of an AWS
+    source's event (API Gateway, SQS, S3 ...), or the first in a line with TEXT. Needs logs:FilterLogEvents.
     """
-    found, group = events_of(function, since, log_group, containing, most)
+    found, group, left_out = events_of(function, since, log_group, containing, most)
     documents = [{"timestamp": _iso(time_ms), "event": event} if times else event for time_ms, event in found]
     lines = [f"{json.dumps(each)}\n" for each in documents]
     if output is None:
@@ -176,6 +186,9 @@ def events(
     else:
         _write(output, "".join(lines))
     notify("truemem events", f"{len(lines)} events of {group}{f' in {output}' if output else ''}")
+    if left_out:
+        others = counted(left_out, "JSON object of no known source is", "JSON objects of no known source are")
+        notify("truemem events", f"{others} left out. --containing TEXT takes an event of any shape")
     return 0
 
 
@@ -185,22 +198,30 @@ def _iso(epoch_ms: float) -> str:
 
 def events_of(
     function: str, since: str = "1h", log_group: str | None = None, containing: str = "", most: int = 1000
-) -> tuple[list[tuple[float, Any]], str]:
-    """The events in a function's log, each after its time in epoch ms, and the log group. Raises BadInput if there are
-    none."""
+) -> tuple[list[tuple[float, Any]], str, int]:
+    """The events in a function's log, each after its time in epoch ms; the log group; and how many JSON objects were
+    no event. Raises BadInput if there are none."""
     from ..aws.clients import log_group_of
     from ..support.options import since_ms
 
     begin = since_ms(since, time.time() * 1000)
     group = log_group or log_group_of(function)
-    found = [*islice(recorded_events(_log_lines(group, begin), containing), most)]
+    left_out: list[object] = []
+    found = [*islice(recorded_events(_log_lines(group, begin), containing, left_out), most)]
+    if not found and left_out:
+        others = counted(len(left_out), "JSON object, which has", "JSON objects, which have")
+        raise BadInput(
+            f"no event in {group} since then, but {others} the shape of no known source. The first:"
+            f" {visible(json.dumps(left_out[0]))[:SHOWN]}. If it is an event, try"
+            f" truemem events {function} --containing TEXT"
+        )
     if not found:
         raise BadInput(
             f"no event in {group} since then. Let the function log its event (Powertools:"
             " @logger.inject_lambda_context(log_event=True)), or write events.jsonl yourself, an event on each line:"
             " sam local generate-event prints examples"
         )
-    return found, group
+    return found, group, len(left_out)
 
 
 def _log_lines(group: str, begin_ms: float) -> Iterator[Logged]:

@@ -21,13 +21,14 @@ from ..analysis import fleet
 from ..analysis.finding import TOO_FEW, Finding, commands_of, most_urgent, urgency
 from ..analysis.fleet import RATE, Together
 from ..analysis.growth_lines import Growth, named
+from ..analysis.log_diagnosis import before_attached, read_log
 from ..analysis.prices import GB_SECOND, MONTH_MS, Cost, cost
 from ..analysis.resources import Resource
 from ..analysis.size_prediction import Invocations
 from ..analysis.sizing import HEADROOM, SizingFigures, advise_size
 from ..aws.cloudwatch import Source
 from ..lines.line import read as read_lines
-from ..lines.log_files import gzipped, on_disk, size_of
+from ..lines.log_files import events, gzipped, on_disk, size_of
 from ..lines.wrapped import WORDS as REASONS
 from ..lines.wrapped import not_read
 from ..page import html as page_html
@@ -244,7 +245,7 @@ def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Re
         with _pool(unpacked) as pool:
             with progress("reading", size) as read:
                 parts = read_parts(paths, job, Path(folder), part_count(unpacked, os.cpu_count() or 1), pool, read)
-            check_loaded(parts.loaded, where)
+            check_loaded(parts.loaded, where, paths)
             with progress("judging", parts.loaded.lines) as done:
                 made = judge_parts(parts, job, prices, pool, done)
         for html in options["outputs"]:
@@ -285,8 +286,9 @@ def _foremost(environments: Sequence[EnvironmentSummary], room: int) -> set[tupl
     return shown
 
 
-def check_loaded(loaded: Loaded, where: Source) -> None:
-    """Raise BadInput if there is no line, with what to try."""
+def check_loaded(loaded: Loaded, where: Source, files: Sequence[Path] = ()) -> None:
+    """Raise BadInput if there is no line, with what to try. `files` are asked whether they are of a time before the
+    sidecar was there."""
     if loaded.lines:
         return
     if loaded.elsewhere:
@@ -294,8 +296,11 @@ def check_loaded(loaded: Loaded, where: Source) -> None:
             f"all {loaded.elsewhere:,} lines are of another time, function or environment."
             " Leave --since, --function or --environment out"
         )
+    name = (where.log_group or "").removeprefix("/aws/lambda/")
+    if said := before_attached(read_log(event for path in files for event in events(path))):
+        raise BadInput(f"no line of the sidecar. {said}. Try truemem attach {name or 'NAME'}")
     place = where.place if where.log_group else "these files"
-    hint = "Try an earlier --since, or truemem doctor" if where.log_group else "Try truemem doctor FILE"
+    hint = f"Try an earlier --since, or truemem doctor {name}" if where.log_group else "Try truemem doctor FILE"
     unread = f" ({not_read(loaded.unread)})" if loaded.unread else ""
     raise BadInput(f"no line of the sidecar in {place}{unread}. {hint}")
 
