@@ -76,7 +76,7 @@ def judged(case: tuple[int, str | None, bool]) -> Judged:
     if is_collected:
         made = collected(made, seed)
     begun = time.process_time()
-    clock = clock_of(made.environments)
+    clock = clock_of(made.environments, is_collected)
     took = time.process_time() - begun
     return Judged(
         made.kind, made.traffic, made.clocks, made.grown_mib, len(made.environments), made.rate_kib, clock, took

@@ -29,14 +29,24 @@ MOST_KEPT = 1024
 MOST_ARRIVALS = 12_000
 
 LEAKS = ("invocation", "minute", "pause", "overlap")
+RENEWED = "renewed"
+"""Grows by the minute, but in a pause only once: what is too old is renewed when it is next used."""
 OTHERS = ("still", "warms up", "fills", "steps", "saw")
 """What does not leak."""
 MIXTURE = "two at once"
 HARDLY = "hardly leaks"
 """What would leak, and has hardly done so: there were hardly any pauses or requests at once."""
 SEEN_KIB = 1024.0
-DRAWN = (*LEAKS, MIXTURE, *OTHERS)
-KINDS = (*LEAKS, MIXTURE, HARDLY, *OTHERS)
+DRAWN = {
+    "invocation": 0.14,
+    "minute": 0.09,
+    RENEWED: 0.05,
+    "pause": 0.14,
+    "overlap": 0.14,
+    MIXTURE: 0.12,
+} | dict.fromkeys(OTHERS, 0.064)
+"""How likely each is."""
+KINDS = (*LEAKS, RENEWED, MIXTURE, HARDLY, *OTHERS)
 TRAFFICS = ("constant", "random", "ramp", "bursts", "day", "pauses", "mixed")
 
 
@@ -71,7 +81,7 @@ class Case(NamedTuple):
 def compose(seed: int, traffic: str | None = None, kind: str | None = None) -> Case:
     """The case of this seed; with a traffic or a kind that is not drawn."""
     rng = np.random.default_rng(seed)
-    drawn_traffic, drawn_kind = str(rng.choice(TRAFFICS)), str(rng.choice(DRAWN, p=[0.14] * 4 + [0.12] + [0.064] * 5))
+    drawn_traffic, drawn_kind = str(rng.choice(TRAFFICS)), str(rng.choice([*DRAWN], p=[*DRAWN.values()]))
     traffic, kind = traffic or drawn_traffic, kind or drawn_kind
     managed = kind == "overlap" or rng.random() < 0.35
     span_s = 300.0 if traffic == "mixed" else _between(rng, 150, 300 if rng.random() < 0.6 else 20_000)
@@ -249,7 +259,7 @@ def _with_memory(rng: Generator, kind: str, traffic: str, served: list[Served]) 
     pause_s = _between(rng, 0.3, 12)
     total = _between(rng, 2 * MIB, 48 * MIB)
     clocks = _leaking(rng, kind)
-    sizes = _Sizes(rng, total, pause_s, clocks)
+    sizes = _Sizes(rng, total, pause_s, clocks, kind)
     leaks = [sizes.grown(served, clock, part) for clock, part in clocks.items()]
     rate_kib = leaks[0][1] if len(leaks) == 1 else None
     noises = tuple(rng.choice(list(_NOISES), size=int(rng.integers(1, 4)), replace=False).tolist())
@@ -283,13 +293,15 @@ def _with_memory(rng: Generator, kind: str, traffic: str, served: list[Served]) 
     if arena:
         noises = (*noises, "arenas")
     grown_by = [sum(float(grown[at][-1]) for grown, _ in leaks) for at in range(len(served))]
-    if kind in (*LEAKS, MIXTURE) and max(grown_by) < SEEN_KIB:
+    if kind in (*LEAKS, RENEWED, MIXTURE) and max(grown_by) < SEEN_KIB:
         kind, rate_kib = HARDLY, None
     return Case(kind, traffic, environments, max(grown_by) / MIB, rate_kib, pause_s * 1000, parts, noises)
 
 
 def _leaking(rng: Generator, kind: str) -> dict[str, float]:
     """The clocks of what leaks, and the part of each."""
+    if kind == RENEWED:
+        return {"minute": 1.0}
     if kind != MIXTURE:
         return {kind: 1.0} if kind in LEAKS else {}
     first, second = rng.choice(LEAKS, 2, replace=False).tolist()
@@ -300,18 +312,24 @@ def _leaking(rng: Generator, kind: str) -> dict[str, float]:
 class _Sizes:
     """How much is left by each unit of a clock."""
 
-    def __init__(self, rng: Generator, total: float, pause_s: float, clocks: dict[str, float]) -> None:
-        self.rng, self.total, self.pause_s = rng, total, pause_s
+    def __init__(self, rng: Generator, total: float, pause_s: float, clocks: dict[str, float], kind: str) -> None:
+        self.rng, self.total, self.pause_s, self.is_renewed = rng, total, pause_s, kind == RENEWED
         self.sigma = float(rng.choice([0, 0.3, 1]))
         self.part_that_leaks = float(rng.choice([1, 1, 0.3, 0.05])) if "invocation" in clocks else 1.0
 
-    def grown(self, served: list[Served], clock: str, part: float) -> tuple[list[Floats], float]:
-        """What each environment holds by it after each invocation, and the mean of a unit."""
+    def grown(self, served: list[Served], clock: str, part: float) -> tuple[list[Floats], float | None]:
+        """What each environment holds by it after each invocation, and the mean of a unit if there is one."""
         rng = self.rng
+        if self.is_renewed:
+            age_s = _between(rng, 2, 20)
+            renewed = [_renewed(each.time_s, age_s) for each in served]
+            most = max(1.0, *(float(each[-1]) for each in renewed))
+            return [each * self.total * part / most for each in renewed], None
         if clock == "minute":
             longest = max(each.time_s[-1] - each.time_s[0] for each in served) / 60 or 1.0
             rate = self.total * part / longest
-            return [rate * (each.time_s - each.time_s[0]) / 60 for each in served], rate
+            most_s = _between(rng, 10, 100) if rng.random() < 0.5 else np.inf
+            return [rate * _caught_up(each.time_s, most_s) / 60 for each in served], rate
         units = [
             {
                 "invocation": np.ones(len(each.time_s)),
@@ -328,6 +346,25 @@ class _Sizes:
                 sizes *= (rng.random(len(each)) < self.part_that_leaks) / self.part_that_leaks
             grown.append(np.cumsum(each * sizes))
         return grown, rate
+
+
+def _renewed(times_s: Floats, age_s: float) -> Floats:
+    """How often what is used in each invocation was renewed, because it was too old: once in a pause, however long."""
+    count, made_s, counts = 0, float(times_s[0]), []
+    for time_s in times_s.tolist():
+        if time_s - made_s > age_s:
+            count, made_s = count + 1, time_s
+        counts.append(count)
+    return np.array(counts, dtype=np.float64)
+
+
+def _caught_up(times_s: Floats, most_s: float) -> Floats:
+    """The seconds that a thread has made up for. It is frozen between invocations, and makes up for so many in each."""
+    made_s, all_s = 0.0, []
+    for time_s in (times_s - times_s[0]).tolist():
+        made_s = min(time_s, made_s + most_s)
+        all_s.append(made_s)
+    return np.array(all_s, dtype=np.float64)
 
 
 Memory = Callable[[Served, NDArray[np.intp]], Floats]

@@ -95,6 +95,38 @@ def test_pauses_count_from_the_length_that_leaks() -> None:
     assert f"idle pauses of {found.pause_ms / 1000:g} s or longer" in found.evidence
 
 
+@pytest.mark.parametrize("age_s", [5, 8])
+def test_what_is_made_anew_in_use_follows_minutes_in_use(age_s: int) -> None:
+    """A connection that is too old is replaced when it is next used: once after a pause, however long that was."""
+    (run,) = mixed(1, 1)
+    made_s, count, counts = 0.0, 0, []
+    for time_s in run.time_s:
+        if time_s - made_s > age_s:
+            made_s, count = time_s, count + 1
+        counts.append(count)
+
+    found = clock_of([environment(run, 400.0 * np.array(counts))])
+
+    assert (found.name, found.in_use_ms) == ("minute", 3_000)
+    assert "minutes in use (a pause counts for 3 s at most)" in found.evidence
+
+
+def test_what_a_frozen_thread_makes_up_for_is_not_the_pauses() -> None:
+    """The first invocations after a long pause end before it has."""
+    run = mixed(8, 1)
+    grown = leaking("minute", run, 4_000.0)
+    places = [np.flatnonzero(each.pause_s[1:] >= 10) + 1 for each in run]
+    for steps, after in zip(grown, places, strict=True):
+        for at in after:
+            steps[at : at + 2] = [each._replace(current_kib=steps[at - 1].current_kib) for each in steps[at : at + 2]]
+
+    found = clock_of(grown)
+
+    assert sum(map(len, places)) > 10
+    assert found.name == "minute"
+    assert found.rate_kib == pytest.approx(4_000, rel=0.05)
+
+
 @pytest.mark.parametrize("clock", ["invocation", "minute"])
 def test_environments_of_different_load_tell_clocks_apart(clock: str) -> None:
     run = [served(np.arange(0, 300, gap)) for gap in (0.05, 0.1, 0.19)]  # shorter than any pause that counts

@@ -15,8 +15,8 @@ day's search; one that is not named costs another run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations, pairwise
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise, product
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -28,6 +28,10 @@ Name = Literal["invocation", "minute", "pause", "overlap", ""]
 
 PAUSES_MS = (200, 300, 500, 700, 1_000, 1_500, 2_000, 3_000, 5_000, 7_000, 10_000, 15_000, 30_000, 60_000, 300_000)
 """Lengths of pauses that are counted. How long a pause must be for a leak is not known before."""
+
+IN_USE_MS = (3_000, 10_000)
+"""Of a pause so much counts at most, for minutes in use: what is made anew when it is used and too old, as a connection
+is, is made once after a pause, however long that was."""
 
 
 class Step(NamedTuple):
@@ -66,6 +70,8 @@ class Clock:
     high_kib: float | None = None
     pause_ms: float | None = None
     """Pauses at least so long count. Only for `pause`."""
+    in_use_ms: float | None = None
+    """Of a pause at most so long counts. Only for `minute`; None if minutes count whether it is in use or not."""
     evidence: str
     """A sentence."""
     candidates: tuple[Name, ...] = ()
@@ -73,10 +79,19 @@ class Clock:
     traffic: str = ""
     """What would tell these apart, a sentence."""
 
+    @property
+    def counted(self) -> str:
+        """Which of its units count, behind their word. Empty if all do."""
+        if self.pause_ms:
+            return f" of {self.pause_ms / 1000:g} s or longer"
+        return f" in use (a pause counts for {self.in_use_ms / 1000:g} s at most)" if self.in_use_ms else ""
+
 
 MINUTE_MS = 60_000
 DROPPED = 2
 """First readings of a life that are not looked at: what is loaded when it is first used is no growth."""
+LONG, MADE_UP = PAUSES_MS.index(10_000), 3
+"""After a pause of 10 s so many invocations do not count: threads were frozen, and make up for it in these."""
 SMOOTHED = 5
 """Readings in a running median: it takes spikes away, and keeps every rise."""
 LEAST_READINGS = 12
@@ -116,10 +131,14 @@ LEAST_KIB = 256.0
 """Growth, of all environments together, that matters."""
 ALIKE = 0.85
 """Clocks run alike if the cosine of what they ran from block to block is at least this."""
+SHORTER = 0.97
+"""Minutes in use are asked about if they are at most this part of the minutes before them."""
 
 INVOCATION, MINUTE, PAUSE, OVERLAP = 0, 1, 2, 2 + len(PAUSES_MS)
 """Columns of the clocks; one for each of PAUSES_MS."""
-CLOCKS = OVERLAP + 1
+IN_USE = OVERLAP + 1
+"""Columns of minutes of which a pause counts for so long at most; one for each of IN_USE_MS."""
+CLOCKS = IN_USE + len(IN_USE_MS)
 
 WORDS: dict[Name, str] = {
     "invocation": "invocations",
@@ -141,9 +160,10 @@ STOPPED = 0.15
 LONGER = "A longer run would tell."
 
 
-def clock_of(environments: Sequence[Sequence[Step]]) -> Clock:
-    """Which clock the growth of all environments of one run follows. Each has its steps in order."""
-    lives = [life for steps in environments for life in _lives(steps)]
+def clock_of(environments: Sequence[Sequence[Step]], is_heap: bool = False) -> Clock:
+    """Which clock the growth of all environments of one run follows. Each has its steps in order. `is_heap`: they have
+    what a collected heap keeps, which is known at its collections alone: too seldom to ask for minutes in use."""
+    lives = [life for steps in environments for life in _lives(steps, is_heap)]
     # whichever environment comes first, the answer is the same
     lives.sort(key=lambda life: (*life.clocks[-1].tolist(), *life.held.tolist()))
     rows = _Rows.of(lives)
@@ -160,7 +180,8 @@ def clock_of(environments: Sequence[Sequence[Step]]) -> Clock:
 
 def _column(name: Name, found: Clock) -> int:
     """The column of a clock; of pauses those of the length that was found, or of a second."""
-    columns: dict[Name, int] = {"invocation": INVOCATION, "minute": MINUTE, "overlap": OVERLAP}
+    minute = IN_USE + IN_USE_MS.index(int(found.in_use_ms)) if found.in_use_ms else MINUTE
+    columns: dict[Name, int] = {"invocation": INVOCATION, "minute": minute, "overlap": OVERLAP}
     return columns.get(name, PAUSE + PAUSES_MS.index(int(found.pause_ms or 1_000)))
 
 
@@ -186,23 +207,45 @@ class _Life(NamedTuple):
     """For each reading, how far each clock ran since the life began."""
 
 
-def _lives(steps: Sequence[Step]) -> Iterator[_Life]:
+def _lives(steps: Sequence[Step], is_heap: bool = False) -> Iterator[_Life]:
     """The lives that are long enough."""
     starts = [0, *(at for at, step in enumerate(steps) if step.begins and at), len(steps)]
     for first, last in pairwise(starts):
         timed = [step for step in steps[first:last] if np.isfinite(step.time_ms)]
         read = [step for step in timed[DROPPED:] if step.current_kib is not None and abs(step.current_kib) < MOST_KIB]
+        late = set() if is_heap else _late(timed)
         certain = [step for step in read if step.certain]
         read = certain if 2 * len(certain) >= len(read) else read
+        in_time = [step for step in read if step.invocation not in late]
+        read = in_time if 4 * len(in_time) >= 3 * len(read) else read
         if len(read) >= LEAST_READINGS:
             clocks = np.array([_clocks(step) for step in (timed[0], *read)], dtype=np.float64)
+            clocks[:, IN_USE:] *= not is_heap
             held = np.array([step.current_kib for step in read], dtype=np.float64)
             yield _Life(_smooth(held), np.maximum.accumulate(clocks - clocks[0], axis=0)[1:])
 
 
+def _late(steps: Sequence[Step]) -> set[int]:
+    """The invocations just after a long pause."""
+    after = [at for at, (one, other) in enumerate(pairwise(steps), 1) if _pauses(other)[LONG] > _pauses(one)[LONG]]
+    return {step.invocation for at in after for step in steps[at : at + MADE_UP]}
+
+
+def _pauses(step: Step) -> tuple[int, ...]:
+    return step.pauses if len(step.pauses) == len(PAUSES_MS) else (0,) * len(PAUSES_MS)
+
+
 def _clocks(step: Step) -> tuple[float, ...]:
-    pauses = step.pauses if len(step.pauses) == len(PAUSES_MS) else (0,) * len(PAUSES_MS)
-    return step.invocation, step.time_ms / MINUTE_MS, *pauses, step.overlapped
+    pauses, minutes = _pauses(step), step.time_ms / MINUTE_MS
+    return step.invocation, minutes, *pauses, step.overlapped, *(minutes - over for over in _longer(pauses))
+
+
+def _longer(pauses: Sequence[int]) -> list[float]:
+    """For each of IN_USE_MS: by how many minutes all pauses together were longer, about. Known is how many were at
+    least how long: between two lengths as many end in each ms."""
+    counts, lengths = np.array(pauses), np.array(PAUSES_MS) / MINUTE_MS
+    between = (counts[1:] + counts[:-1]) / 2 * np.diff(lengths)
+    return [float(between[PAUSES_MS.index(most) :].sum()) for most in IN_USE_MS]
 
 
 def _smooth(held: Floats) -> Floats:
@@ -401,10 +444,10 @@ class _Fits:
 
     def shares(self, name: Name) -> Floats:
         """The part of all growth that is this clock's where all are fitted together, in each draw."""
-        fixed = [1 + at for at, each in enumerate(self.names) if each != "pause"]
+        fixed = [1 + at for at, each in enumerate(self.names) if each not in ("pause", "minute")]
         most, shares = np.full(DRAWS, -1.0), np.zeros(DRAWS)
-        for pause in self.columns("pause") or [0]:
-            columns = [*fixed, pause] if pause else fixed
+        for minute, *pause in product(*(self.columns(each) for each in ("minute", "pause") if self.columns(each))):
+            columns = [*fixed, minute, *pause]
             answer, gain = _nonnegative(self.inside, [*columns, *self.beside])
             made = answer[:, : len(columns)] * [self.ran(column) for column in columns]
             own = made[:, [self.names[column - 1] == name for column in columns]].sum(axis=1)
@@ -427,18 +470,26 @@ class _Fits:
 
 
 def _asked(rows: _Rows) -> list[int]:
-    """The clocks that ran. Of pauses whose counts are the same, the longest."""
+    """The clocks that ran. Of pauses whose counts are the same, the longest; of minutes that are about the same, those
+    that count all."""
     totals, asked = rows.ran.sum(axis=0), [INVOCATION, MINUTE]
     for column in range(OVERLAP - 1, PAUSE - 1, -1):
         is_new = asked[-1] == MINUTE or np.any(rows.ran[:, column] != rows.ran[:, asked[-1]])
         if totals[column] >= LEAST_EVENTS and is_new:
             asked.append(column)
-    return [*asked, OVERLAP] if totals[OVERLAP] >= LEAST_EVENTS else asked
+    if totals[OVERLAP] >= LEAST_EVENTS:
+        asked.append(OVERLAP)
+    shortest = MINUTE
+    for column in reversed(range(IN_USE, CLOCKS)):
+        if 0 < totals[column] < SHORTER * totals[shortest]:
+            asked.append(column)
+            shortest = column
+    return asked
 
 
 def _name(column: int) -> Name:
-    names: dict[int, Name] = {INVOCATION: "invocation", MINUTE: "minute", OVERLAP: "overlap"}
-    return names.get(column, "pause")
+    names: dict[int, Name] = {INVOCATION: "invocation", OVERLAP: "overlap"}
+    return names.get(column, "minute" if column == MINUTE or column >= IN_USE else "pause")
 
 
 def _whitened(table: Floats, left: Floats, starts: NDArray[np.bool_]) -> Floats:
@@ -486,18 +537,22 @@ def _judged(rows: _Rows) -> Clock:
         said = f"Memory grows by {WORDS[leader]}, but ever less, as a cache that fills does. {LONGER}"
         return Clock(name="", grows=True, may_end=True, evidence=said, candidates=(leader,), traffic=LONGER)
     wide = 1.96 * WIDER * fewer * _deviation(rates)
-    pause_ms = PAUSES_MS[fits.asked[column - 1] - PAUSE] if leader == "pause" else None
-    what = WORDS[leader] if pause_ms is None else f"{WORDS[leader]} of {pause_ms / 1000:g} s or longer"
+    asked = fits.asked[column - 1]
+    pause_ms = PAUSES_MS[asked - PAUSE] if leader == "pause" else None
+    in_use_ms = IN_USE_MS[asked - IN_USE] if asked >= IN_USE else None
     others = _listed([WORDS[name] for name in beats])
-    return Clock(
+    found = Clock(
         name=leader,
         grows=True,
         rate_kib=rate,
         low_kib=max(rate - wide, 0.0),
         high_kib=rate + wide,
         pause_ms=pause_ms,
-        evidence=f"Growth follows {what}: they predict it better than {others} do, in parts that were left out.",
+        in_use_ms=in_use_ms,
+        evidence="",
     )
+    said = f"Growth follows {WORDS[leader]}{found.counted}: they predict it better than {others} do"
+    return replace(found, evidence=f"{said}, in parts that were left out.")
 
 
 def _is_clear(whole: float, part: tuple[float, float]) -> bool:

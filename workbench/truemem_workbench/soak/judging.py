@@ -124,14 +124,13 @@ class _Grown:
 
     def sentence(self) -> str:
         clock, rate = self.clock, self.clock.rate_kib or 0.0
-        at_least = f" of {clock.pause_ms / 1000:g} s or longer" if clock.pause_ms else ""
         if self.cause in COUNTED:
             grown = f"{self.cause} grow by {rate / COUNTED_KIB:,.3g}"
         elif self.what == RSS:
             grown = f"RSS grows by {rate:,.3g} KiB"
         else:
             grown = f"{rate:,.3g} KiB more in {self.what}"
-        return f"{grown} with each {PER[clock.name]}{at_least}"
+        return f"{grown} with each {PER[clock.name]}{clock.counted}"
 
 
 def _grown(found: Finding, seen: Sequence[tuple[list[Step], Curves]], allowed: Collection[str]) -> _Grown:
@@ -146,7 +145,8 @@ def _grown(found: Finding, seen: Sequence[tuple[list[Step], Curves]], allowed: C
                 return _Grown(count, count, clock)
     holder = LIVE if is_open else found.holder
     if holder in HEAP and any(curves.readings for _, curves in seen):
-        clock = clock_of([_with(steps, kept_at_most(curves.readings, HEAP[holder])) for steps, curves in seen])
+        kept = [_with(steps, kept_at_most(curves.readings, HEAP[holder])) for steps, curves in seen]
+        clock = clock_of(kept, is_heap=True)
         if clock.grows or not is_open or found.holder == "heap":  # RSS may rise by garbage
             return _Grown(cause, holder, clock)
     if found.grows and found.hidden and any(IN_USE in curves.others for _, curves in seen):

@@ -218,6 +218,7 @@ def clock_document(judged: Judged) -> dict[str, object] | None:
             "name": clock.name or None,
             **{name: None if value is None else rounded(value / unit) for name, value in rates.items()},
             "pauseMs": clock.pause_ms,
+            "inUseMs": clock.in_use_ms,
             "candidates": list(clock.candidates) or None,
             "evidence": clock.evidence,
         }
