@@ -196,6 +196,21 @@ def test_two_leaks_of_different_clocks_have_no_one_clock(first: str, second: str
     assert {first, second} & set(found.candidates)
 
 
+def test_caches_that_fill_in_many_environments_are_no_leak() -> None:
+    """One key for each of 30 seconds, as traffic comes: in the quieter environments it is not full after minutes."""
+    run = mixed(10, 1)
+    grown = []
+    for at, each in enumerate(run):
+        seen: set[int] = set()
+        held = np.array([150.0 * len(seen) for time_s in each.time_s if not seen.add(int(time_s) % 30)])  # type: ignore[func-returns-value]
+        grown.append(environment(each, held, noise_kib=2, seed=at))
+
+    found = clock_of(grown)
+
+    assert not found.name
+    assert found.may_end or not found.grows
+
+
 # --- no growth --------------------------------------------------------------------------------------------------------
 
 STILL: dict[str, Callable[[Floats], Floats]] = {

@@ -65,6 +65,16 @@ def test_growth_by_the_minute_is_told_apart() -> None:
     assert {each.title for each in found.by_environment.values()} == {found.finding.title}
 
 
+def test_large_growth_is_said_in_plain_figures() -> None:
+    assert re.match(
+        r"Leak by the clock: RSS grows by \d\d,\d{3} KiB with each minute", judged(_of_minutes(20.0)).finding.title
+    )
+
+
+def _of_minutes(mib: float) -> Level:
+    return lambda count, minutes, pauses: mib * minutes
+
+
 def test_growth_with_pauses_is_told_apart() -> None:
     found = judged(lambda count, minutes, pauses: 0.25 * pauses)
     assert found.clock.name == "pause"

@@ -422,10 +422,12 @@ class _Fits:
                 made[name] = min(made[name], *(self._wins(own, [column]) for column in columns))
         return made
 
-    def may_fill(self, leader: Name) -> bool:
-        """Does what fills by the leader's own clock predict the growth about as well? Then it may end."""
-        own, columns = self.left_out(self.columns(leader)), dict(self.fills()).get(leader, [])
-        return any(self._wins(own, [column]) < STRAIGHT for column in columns)
+    def may_fill(self, leader: Name, often: float = STRAIGHT) -> bool:
+        """Does what fills by the leader's own clock predict the growth about as well? Then it may end. With OFTEN: what
+        fills by any clock, for a leader that is not told from others."""
+        own, columns = self.left_out(self.columns(leader)), dict(self.fills())
+        rivals = columns.get(leader, []) if often == STRAIGHT else [each for name in columns for each in columns[name]]
+        return any(self._wins(own, [column]) < often for column in rivals)
 
     def fills(self) -> Iterator[tuple[Name, list[int]]]:
         """The table's columns of what fills by a clock."""
@@ -532,10 +534,10 @@ def _judged(rows: _Rows) -> Clock:
     as_well = [name for name, often in beats.items() if often < OFTEN]
     is_own = shares[0] >= OWN and np.quantile(shares, 0.05) >= OWN_AT_LEAST
     if as_well or not is_own or not is_used or not _is_clear(rate, fits.part(column, rows.used)):
-        return _not_told(fits, leader, as_well)
+        told = _not_told(fits, leader, as_well)
+        return _may_end(leader, told.candidates) if fits.may_fill(leader, OFTEN) else told
     if fits.may_fill(leader):
-        said = f"Memory grows by {WORDS[leader]}, but ever less, as a cache that fills does. {LONGER}"
-        return Clock(name="", grows=True, may_end=True, evidence=said, candidates=(leader,), traffic=LONGER)
+        return _may_end(leader, (leader,))
     wide = 1.96 * WIDER * fewer * _deviation(rates)
     asked = fits.asked[column - 1]
     pause_ms = PAUSES_MS[asked - PAUSE] if leader == "pause" else None
@@ -559,6 +561,13 @@ def _is_clear(whole: float, part: tuple[float, float]) -> bool:
     """Does a part grow, as the whole does?"""
     rate, deviation = part
     return rate >= GOES_ON * whole and rate > PART_ABOVE_NOISE * deviation
+
+
+def _may_end(leader: Name, candidates: tuple[Name, ...]) -> Clock:
+    said = f"Memory grows by {WORDS[leader]}, but ever less, as a cache that fills does. {LONGER}"
+    if len(candidates) > 1:
+        said = f"Memory grows, but that may end, as with a cache that fills. {LONGER}"
+    return Clock(name="", grows=True, may_end=True, evidence=said, candidates=candidates, traffic=LONGER)
 
 
 def _not_told(fits: _Fits, leader: Name, as_well: Sequence[Name]) -> Clock:

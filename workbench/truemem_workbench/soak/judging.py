@@ -127,10 +127,14 @@ class _Grown:
         if self.cause in COUNTED:
             grown = f"{self.cause} grow by {rate / COUNTED_KIB:,.3g}"
         elif self.what == RSS:
-            grown = f"RSS grows by {rate:,.3g} KiB"
+            grown = f"RSS grows by {_kib(rate)}"
         else:
-            grown = f"{rate:,.3g} KiB more in {self.what}"
+            grown = f"{_kib(rate)} more in {self.what}"
         return f"{grown} with each {PER[clock.name]}{clock.counted}"
+
+
+def _kib(rate: float) -> str:
+    return f"{rate:,.0f} KiB" if rate >= 1_000 else f"{rate:.3g} KiB"
 
 
 def _grown(found: Finding, seen: Sequence[tuple[list[Step], Curves]], allowed: Collection[str]) -> _Grown:
