@@ -107,6 +107,8 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("size", {"target": "a\n--function=orders"}, "a\\n--function=orders"),
     ("queries", {"name": "../../etc/passwd"}, "no query is called"),
     ("report", {"files": 7}, "files"),
+    ("check", {"target": "my-function"}, "no file ./my-function"),  # the command would invoke that in AWS
+    ("size", {"target": "my-function"}, "no file ./my-function"),
     ("no such tool", {}, "no such tool"),
 ]
 

@@ -146,7 +146,7 @@ def _in_aws(context: click.Context, option: click.Parameter, given: str | None) 
     """What --function names, or the target, if that may be a function. FILE:HANDLER is none, whether it is there or
     not."""
     target = context.params.get("target")
-    if given is not None or target is None or not is_function(Path(target)):
+    if given is not None or target is None or not is_function(target):
         return given
     if ":" in target and not target.startswith("arn:"):
         return given
@@ -155,9 +155,9 @@ def _in_aws(context: click.Context, option: click.Parameter, given: str | None) 
     return str(target)
 
 
-def is_function(file: Path) -> bool:
+def is_function(file: Path | str) -> bool:
     """True for a FILE that is none, and may be a function's name."""
-    return _FUNCTION.fullmatch(str(file)) is not None and not file.exists()
+    return _FUNCTION.fullmatch(str(file)) is not None and not Path(file).exists()
 
 
 ROWS = 10_000

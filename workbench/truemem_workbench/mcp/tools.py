@@ -13,6 +13,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 from truemem import VERSION
 
+from ..aws.cloudwatch import is_function
 from ..support.untrusted_text import visible
 from . import answer
 from .answer import Tell
@@ -38,7 +39,7 @@ Event = Annotated[dict[str, Any] | list[Any] | None, Field(description="The even
 Events = Annotated[str | None, Field(description="File of real events, a JSON on each line, sent in turn.")]
 Invocations = Annotated[int | None, Field(description="How many; leave it out unless the answer asks for more.")]
 Memory = Annotated[int | None, Field(description="Memory size in MiB.")]
-Variables = Annotated[dict[str, str] | None, Field(description="Variables of the function.")]
+Variables = Annotated[dict[str, str] | None, Field(description="Variables. No secrets: the answer has them.")]
 Python = Annotated[str | None, Field(description="Python interpreter that has the handler's packages.")]
 Functions = Annotated[list[str], Field(description="Names or ARNs of functions in AWS.", min_length=1)]
 Apply = Annotated[bool, Field(description="false: show the plan. true: do it, once the user has agreed to the plan.")]
@@ -93,11 +94,16 @@ async def report(
 
 
 async def lines(
-    context: Context, function: Function = None, files: Files = None, since: Since = None
+    context: Context,
+    function: Function = None,
+    files: Files = None,
+    since: Since = None,
+    versions: Annotated[list[str] | None, Field(description="Two versions, before and after: 41, 42.")] = None,
 ) -> CallToolResult:
     """Which lines of code keep memory, as the function's own environments have profiled them in Lambda. Needs
     `truemem attach NAME --lines`, and memory that has grown since."""
-    return await _asked(context, _words("lines", files, function=function, since=since), answer.of_lines)
+    words = _words("lines", files, function=function, since=since, version=versions)
+    return await _asked(context, words, answer.of_lines)
 
 
 async def queries(
@@ -130,8 +136,8 @@ async def check(
     times in a local Lambda, for up to some minutes. Needs no AWS account. Use it before a release, and to prove a
     repair."""
     words = _words(
-        "check", [target], events=events, event=_json(event), invocations=invocations, memory=memory, max_peak=max_peak,
-        env=_pairs(env), python=python, try_repair=try_repair,
+        "check", _here(target), events=events, event=_json(event), invocations=invocations, memory=memory,
+        max_peak=max_peak, env=_pairs(env), python=python, try_repair=try_repair,
     )  # fmt: skip
     return await _asked(context, words, answer.of_check)
 
@@ -149,8 +155,8 @@ async def explain(
     """Which lines of this handler, in Python or Node.js, hold what grows, and in what? RUNS THE HANDLER'S CODE on this
     machine, hundreds of times under a tracer, for up to some minutes. Send events that are like the real ones."""
     words = _words(
-        "explain", [target], events=events, event=_json(event), invocations=invocations, memory=memory, env=_pairs(env),
-        python=python,
+        "explain", _here(target), events=events, event=_json(event), invocations=invocations, memory=memory,
+        env=_pairs(env), python=python,
     )  # fmt: skip
     return await _asked(context, words, answer.of_explain)
 
@@ -169,8 +175,8 @@ async def size(
     sizes, for minutes. First make sure that nothing grows (check)."""
     memory = ",".join(map(str, sizes)) if sizes else None
     words = _words(
-        "size", [target], events=events, event=_json(event), memory=memory, invocations=invocations, env=_pairs(env),
-        python=python,
+        "size", _here(target), events=events, event=_json(event), memory=memory, invocations=invocations,
+        env=_pairs(env), python=python,
     )  # fmt: skip
     return await _asked(context, words, answer.of_size)
 
@@ -212,6 +218,11 @@ def _words(command: str, others: Sequence[str] | None = None, **options: Any) ->
 
 def _with(words: Sequence[str], *flags: str) -> list[str]:
     return [words[0], *flags, *words[1:]]
+
+
+def _here(target: str) -> list[str]:
+    """The target. One that is no path is made one: a command would take it for a function in AWS, and invoke that."""
+    return [f"./{target}" if is_function(target) else target]
 
 
 def _json(event: object) -> str | None:
