@@ -16,8 +16,7 @@ def test_make_wheel_ends_with_the_wheels_path(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\n[ "$2" = layer ] || touch dist/truemem-1.0-py3-none-any.whl\n')
     python.chmod(0o755)
-    made = subprocess.run(
-        ["make", "wheel", "BIN=.", "READY=.ready"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    command = ["make", "--no-print-directory", "wheel", "BIN=.", "READY=.ready"]  # as by hand, also in `make test`
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     wheel = "dist/truemem-1.0-py3-none-any.whl"
     assert made.stdout == f"{wheel}: install it with pipx install ./{wheel}, or pip install ./{wheel}\n"

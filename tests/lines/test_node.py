@@ -115,9 +115,8 @@ def test_a_planted_cache_is_not_accused(function: Lambda, plant: Planted) -> Non
 def test_what_keeps_is_named(function: Lambda, path: Path) -> None:
     """V8 samples by chance: of an array whose bytes are outside of the heap not always enough."""
     source = path.read_text()
-    found = function.run(source, name=path.name)
-    if not found["lines"]:
-        found = function.run(source, name=path.name)
+    runs = (function.run(source, name=path.name) for _ in range(4))
+    found = next(each for each in runs if each["lines"])
     assert (found["lines"][0]["file"], lines(found)[0]) == (path.name, marked(source))
 
 
