@@ -31,7 +31,7 @@ def document(text: str) -> dict[str, Any]:
         (["--rate", "5/s", "--like", "log.txt"], "--rate with --like: leave one out"),
         (["--lines", "--no-probe"], "--lines with --no-probe: the probe asks for the lines. Leave one out"),
         (["--speed", "10"], "--speed 10 shortens the pauses of --like FILE. Add that, or leave it out"),
-        (["--like", "/no/such.log"], "/no/such.log cannot be read: No such file or directory"),
+        (["--like", "/no/such.log"], "--like /no/such.log is no file. Try truemem events NAME --times --output"),
         (["--output", "soak.svg"], "--output soak.svg: its ending is not .png or .html or .xml or .json. Try"),
         (["--state", "/no/such/soak.state", "--rate", "1/s"], "--state /no/such/soak.state cannot be used"),
     ],
@@ -107,8 +107,9 @@ def wait_for_environment(process: subprocess.Popen[str]) -> list[psutil.Process]
     raise AssertionError("no environment")
 
 
-def test_ctrl_c_ends_it_with_the_report() -> None:
-    process = begun("--for", "1h")
+def test_ctrl_c_ends_it_with_the_report(tmp_path: Path) -> None:
+    state = tmp_path / "soak.state"
+    process = begun("--for", "1h", "--state", state)
     children = wait_for_environment(process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -116,6 +117,7 @@ def test_ctrl_c_ends_it_with_the_report() -> None:
     assert process.returncode == 130, err
     assert seen["invocations"] > 0
     assert "ended before its time" in seen["notices"]
+    assert f"{state} has the figures: the same command goes on from there" in seen["notices"]
     assert not [each for each in children if each.is_running()]
 
 

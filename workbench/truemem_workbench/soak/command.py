@@ -246,13 +246,14 @@ def _soak(
             watch = _Watch(show, lambda tally: judge(tally.environments, commands, wanted.allowed).finding.title)
         ran = run(resolved, traffic, payloads, plan, saved, watch)
     judged = judge(ran.tally.environments, commands, wanted.allowed)
+    kept = [f"{given['state']} has the figures: the same command goes on from there"] if saved and ran.is_cut else []
     result = Result(
         spec=target,
         tally=ran.tally,
         judged=judged,
         limits=[*find(ran.tally, judged, wanted, was), *ran.limits],
         was=was,
-        told=[*notices, *ran.notices],
+        told=[*notices, *ran.notices, *kept],
         function_log=ran.log,
         is_cut=ran.is_cut,
         source=resolved.source,

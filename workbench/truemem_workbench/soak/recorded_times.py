@@ -30,6 +30,8 @@ def times_in(path: Path) -> Sequence[float]:
     Of the sidecar's lines, of START or REPORT with a time beside it, or of `truemem events --times`: of the kind that
     the file has most of, because a log has several of one invocation. Raises BadInput.
     """
+    if not path.exists():
+        raise BadInput(f"--like {path} is no file. Try truemem events NAME --times --output {path}")
     found: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
     for event in events(path):
         lines = parse_event(event)
