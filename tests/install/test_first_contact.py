@@ -25,7 +25,7 @@ OUTPUT = re.compile(r"^truemem (INFO|WARN|ERROR|\S+:|\d)")
 """What truemem prints begins like a command."""
 ACCOUNT = ("publish", "attach", "detach", "dashboard", "events", "lines")
 NOT_HERE = re.compile(
-    rf"truemem ({'|'.join(ACCOUNT)})\b|--function|--follow|--log-group|--runtime|\./bootstrap"
+    rf"truemem ({'|'.join(ACCOUNT)})\b|--function|--follow|--log-group|--runtime|index\.mjs|\./bootstrap"
     r"|\b(my-function|orders|NAME)(?![.\w])"
 )
 """What asks AWS or npm, or runs a file that is the reader's own: it is refused in one line that says what to try."""
@@ -129,10 +129,10 @@ def test_a_command_as_it_stands_on_the_page_works(machine: Path, here: Path, com
     done = run(machine, here, command, how)
     said = done.stdout + done.stderr
     assert "Traceback" not in said
-    if NOT_HERE.search(command):
+    if NOT_HERE.search(command) or (how.user and "truemem size" in command):  # a limit of CPU needs root
         assert done.returncode == 2, said
         told = " ".join(said.split())  # a terminal's lines are short
-        assert re.search(r"truemem .*\b(Try|Check|Fix) ", told), said
+        assert re.search(r"truemem .*\b([Tt]ry|Check|Fix) ", told), said
     else:
         assert done.returncode == (124 if command.startswith("timeout") else 0), said
 

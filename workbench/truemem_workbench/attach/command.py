@@ -83,7 +83,9 @@ def attach(
     form = chosen(form, as_json)
     variables = {**_variables(settings), **_of_lines(lines, lines_share, lines_java)}
     if collector and not re.fullmatch(r"arn:[^:]+:lambda:[^:]+:\d{12}:layer:[^:]+:\d+", collector):
-        raise BadInput(f"--collector {collector}: not the ARN of a layer version")
+        raise BadInput(
+            f"--collector {collector}: not the ARN of a layer version. Try the one that AWS's page of its collector has"
+        )
     wanted = Wanted(variables, exact=exact, heap=heap or lines, lines=lines, java=lines_java, collector=collector)
     records = RecordsFile(state)
     records.read()
