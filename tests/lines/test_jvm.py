@@ -86,8 +86,8 @@ class Keeps(Environment):
     def left(self) -> list[str]:
         """Of our files."""
         folders = Path("/tmp"), self.local.environment_dir / "tmp"
-        ours = ".histogram", f".attach_pid{self.pid}", ".new"
-        return [file.name for folder in folders for file in folder.iterdir() if file.name.endswith(ours)]
+        ours = f".truemem-lines-{self.pid}.", f".attach_pid{self.pid}"
+        return [file.name for folder in folders for file in folder.iterdir() if file.name.startswith(ours)]
 
 
 @pytest.fixture(params=[VERSIONS[0], *(pytest.param(each, marks=pytest.mark.nightly) for each in VERSIONS[1:])])
