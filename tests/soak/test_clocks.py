@@ -201,8 +201,8 @@ def test_caches_that_fill_in_many_environments_are_no_leak() -> None:
     run = mixed(10, 1)
     grown = []
     for at, each in enumerate(run):
-        seen: set[int] = set()
-        held = np.array([150.0 * len(seen) for time_s in each.time_s if not seen.add(int(time_s) % 30)])  # type: ignore[func-returns-value]
+        keys = [int(time_s) % 30 for time_s in each.time_s]
+        held = np.array([150.0 * len(set(keys[: number + 1])) for number in range(len(keys))])
         grown.append(environment(each, held, noise_kib=2, seed=at))
 
     found = clock_of(grown)

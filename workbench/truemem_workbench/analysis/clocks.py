@@ -88,6 +88,8 @@ class Clock:
 
 
 MINUTE_MS = 60_000
+_APART = np.diff(PAUSES_MS) / MINUTE_MS
+"""Minutes from each length of a pause to the next."""
 DROPPED = 2
 """First readings of a life that are not looked at: what is loaded when it is first used is no growth."""
 LONG, MADE_UP = PAUSES_MS.index(10_000), 3
@@ -220,7 +222,8 @@ def _lives(steps: Sequence[Step], is_heap: bool = False) -> Iterator[_Life]:
         read = in_time if 4 * len(in_time) >= 3 * len(read) else read
         if len(read) >= LEAST_READINGS:
             clocks = np.array([_clocks(step) for step in (timed[0], *read)], dtype=np.float64)
-            clocks[:, IN_USE:] *= not is_heap
+            if is_heap:
+                clocks[:, IN_USE:] = 0  # a clock that never ran is not asked about
             held = np.array([step.current_kib for step in read], dtype=np.float64)
             yield _Life(_smooth(held), np.maximum.accumulate(clocks - clocks[0], axis=0)[1:])
 
@@ -243,8 +246,8 @@ def _clocks(step: Step) -> tuple[float, ...]:
 def _longer(pauses: Sequence[int]) -> list[float]:
     """For each of IN_USE_MS: by how many minutes all pauses together were longer, about. Known is how many were at
     least how long: between two lengths as many end in each ms."""
-    counts, lengths = np.array(pauses), np.array(PAUSES_MS) / MINUTE_MS
-    between = (counts[1:] + counts[:-1]) / 2 * np.diff(lengths)
+    counts = np.array(pauses)
+    between = (counts[1:] + counts[:-1]) / 2 * _APART
     return [float(between[PAUSES_MS.index(most) :].sum()) for most in IN_USE_MS]
 
 
@@ -422,12 +425,17 @@ class _Fits:
                 made[name] = min(made[name], *(self._wins(own, [column]) for column in columns))
         return made
 
-    def may_fill(self, leader: Name, often: float = STRAIGHT) -> bool:
-        """Does what fills by the leader's own clock predict the growth about as well? Then it may end. With OFTEN: what
-        fills by any clock, for a leader that is not told from others."""
-        own, columns = self.left_out(self.columns(leader)), dict(self.fills())
-        rivals = columns.get(leader, []) if often == STRAIGHT else [each for name in columns for each in columns[name]]
-        return any(self._wins(own, [column]) < often for column in rivals)
+    def may_fill(self, leader: Name) -> bool:
+        """Does what fills by the leader's own clock predict the growth about as well? Then it may end."""
+        return self._fill_as_well(leader, dict(self.fills()).get(leader, []), STRAIGHT)
+
+    def any_may_fill(self, leader: Name) -> bool:
+        """Does what fills by any clock predict the growth about as well as a leader that is not told from others?"""
+        return self._fill_as_well(leader, [column for _, columns in self.fills() for column in columns], OFTEN)
+
+    def _fill_as_well(self, leader: Name, columns: Sequence[int], often: float) -> bool:
+        own = self.left_out(self.columns(leader))
+        return any(self._wins(own, [column]) < often for column in columns)
 
     def fills(self) -> Iterator[tuple[Name, list[int]]]:
         """The table's columns of what fills by a clock."""
@@ -535,7 +543,7 @@ def _judged(rows: _Rows) -> Clock:
     is_own = shares[0] >= OWN and np.quantile(shares, 0.05) >= OWN_AT_LEAST
     if as_well or not is_own or not is_used or not _is_clear(rate, fits.part(column, rows.used)):
         told = _not_told(fits, leader, as_well)
-        return _may_end(leader, told.candidates) if fits.may_fill(leader, OFTEN) else told
+        return _may_end(leader, told.candidates) if fits.any_may_fill(leader) else told
     if fits.may_fill(leader):
         return _may_end(leader, (leader,))
     wide = 1.96 * WIDER * fewer * _deviation(rates)
