@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.check.event_sources import is_event
-from truemem_workbench.check.events import Logged, event_in, read_events, recorded_events
+from truemem_workbench.check.events import LeftOut, Logged, event_in, read_events, recorded_events
 from truemem_workbench.local import BadInput
 
 from tests.report.conftest import Command, put_events
@@ -87,9 +87,9 @@ def test_without_a_text_it_is_what_a_source_sends() -> None:
         Logged("one", 3, json.dumps(SQS)),
         Logged("one", 4, json.dumps({"source": "a", "detail-type": "b", "detail": {}})),
     ]
-    left_out: list[object] = []
+    left_out = LeftOut()
     assert list(recorded_events(lines, left_out=left_out)) == [(3, SQS)]
-    assert left_out == [{"level": "INFO", "orders": 3}]
+    assert left_out == LeftOut(1, {"level": "INFO", "orders": 3})
 
 
 @pytest.mark.nightly  # installs sam

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -105,8 +106,20 @@ class Logged(NamedTuple):
     text: str
 
 
+@dataclass
+class LeftOut:
+    """JSON objects that were no events: a log may have millions."""
+
+    count: int = 0
+    first: object = None
+
+    def add(self, found: object) -> None:
+        self.first = self.first if self.count else found
+        self.count += 1
+
+
 def recorded_events(
-    lines: Iterable[Logged], containing: str = "", left_out: list[object] | None = None
+    lines: Iterable[Logged], containing: str = "", left_out: LeftOut | None = None
 ) -> Iterator[tuple[float, Any]]:
     """The first event that each invocation has logged, and when in epoch ms, of lines oldest first: the first JSON
     object of a known source's shape, or with `containing` of a line with that text. What is no event goes to
@@ -123,7 +136,7 @@ def recorded_events(
                 done.add(stream)
                 yield time_ms, event
             elif left_out is not None:
-                left_out.append(event)
+                left_out.add(event)
 
 
 def event_in(text: str) -> Any:
@@ -206,13 +219,13 @@ def events_of(
 
     begin = since_ms(since, time.time() * 1000)
     group = log_group or log_group_of(function)
-    left_out: list[object] = []
+    left_out = LeftOut()
     found = [*islice(recorded_events(_log_lines(group, begin), containing, left_out), most)]
-    if not found and left_out:
-        others = counted(len(left_out), "JSON object, which has", "JSON objects, which have")
+    if not found and left_out.count:
+        others = counted(left_out.count, "JSON object, which has", "JSON objects, which have")
         raise BadInput(
             f"no event in {group} since then, but {others} the shape of no known source. The first:"
-            f" {visible(json.dumps(left_out[0]))[:SHOWN]}. If it is an event, try"
+            f" {visible(json.dumps(left_out.first))[:SHOWN]}. If it is an event, try"
             f" truemem events {function} --containing TEXT"
         )
     if not found:
@@ -221,7 +234,7 @@ def events_of(
             " @logger.inject_lambda_context(log_event=True)), or write events.jsonl yourself, an event on each line:"
             " sam local generate-event prints examples"
         )
-    return found, group, len(left_out)
+    return found, group, left_out.count
 
 
 def _log_lines(group: str, begin_ms: float) -> Iterator[Logged]:
