@@ -135,9 +135,9 @@ async def check(
     """Does this handler's memory grow, why, and in which line? RUNS THE HANDLER'S CODE on this machine, hundreds of
     times in a local Lambda, for up to some minutes. Needs no AWS account. Use it before a release, and to prove a
     repair."""
-    words = _words(
-        "check", _here(target), events=events, event=_json(event), invocations=invocations, memory=memory,
-        max_peak=max_peak, env=_pairs(env), python=python, try_repair=try_repair,
+    words = _run_here(
+        "check", target, event, env, events=events, invocations=invocations, memory=memory, max_peak=max_peak,
+        python=python, try_repair=try_repair,
     )  # fmt: skip
     return await _asked(context, words, answer.of_check)
 
@@ -154,10 +154,9 @@ async def explain(
 ) -> CallToolResult:
     """Which lines of this handler, in Python or Node.js, hold what grows, and in what? RUNS THE HANDLER'S CODE on this
     machine, hundreds of times under a tracer, for up to some minutes. Send events that are like the real ones."""
-    words = _words(
-        "explain", _here(target), events=events, event=_json(event), invocations=invocations, memory=memory,
-        env=_pairs(env), python=python,
-    )  # fmt: skip
+    words = _run_here(
+        "explain", target, event, env, events=events, invocations=invocations, memory=memory, python=python
+    )
     return await _asked(context, words, answer.of_explain)
 
 
@@ -174,10 +173,7 @@ async def size(
     """Which memory size is cheap, fast and safe for this handler? RUNS THE HANDLER'S CODE on this machine at several
     sizes, for minutes. First make sure that nothing grows (check)."""
     memory = ",".join(map(str, sizes)) if sizes else None
-    words = _words(
-        "size", _here(target), events=events, event=_json(event), memory=memory, invocations=invocations,
-        env=_pairs(env), python=python,
-    )  # fmt: skip
+    words = _run_here("size", target, event, env, events=events, memory=memory, invocations=invocations, python=python)
     return await _asked(context, words, answer.of_size)
 
 
@@ -220,17 +216,15 @@ def _with(words: Sequence[str], *flags: str) -> list[str]:
     return [words[0], *flags, *words[1:]]
 
 
-def _here(target: str) -> list[str]:
-    """The target. One that is no path is made one: a command would take it for a function in AWS, and invoke that."""
-    return [f"./{target}" if is_function(target) else target]
-
-
-def _json(event: object) -> str | None:
-    return None if event is None else json.dumps(event)
-
-
-def _pairs(variables: Mapping[str, str] | None) -> list[str] | None:
-    return None if variables is None else [f"{name}={value}" for name, value in variables.items()]
+def _run_here(
+    command: str, target: str, event: object, variables: Mapping[str, str] | None, **options: Any
+) -> list[str]:
+    """Arguments of a command that runs a handler. A target that is no path is made one: the command would take it for a
+    function in AWS, and invoke that."""
+    here = f"./{target}" if is_function(target) else target
+    sent = None if event is None else json.dumps(event)
+    pairs = [f"{name}={value}" for name, value in (variables or {}).items()]
+    return _words(command, [here], event=sent, env=pairs, **options)
 
 
 async def _asked(context: Context, words: Sequence[str], tell: Tell, listed: str = "") -> CallToolResult:
