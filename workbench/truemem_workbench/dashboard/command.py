@@ -58,7 +58,7 @@ def dashboard(
     form: str | None,
     as_json: bool,
 ) -> int:
-    """Make a CloudFormation template with one dashboard for FUNCTIONs (names or ARNs, of one region), and three alarms
+    """Make a CloudFormation template with one dashboard for functions (NAMEs or ARNs, of one region), and three alarms
     for each: out of memory, peak near the limit, memory that grows. The template is printed, written, or deployed.
     JSON has an object for each stack: its name, the dashboard's address and the functions.
 
@@ -84,7 +84,7 @@ def dashboard(
     if bare:
         options = zip(("--match", "--tag", "--stack"), chosen_by, strict=True)
         asked = " ".join(f"{option} {shlex.quote(value)}" for option, value in options if value)
-        fix = f"Try truemem attach {asked or (bare[0] if len(bare) == 1 else 'FUNCTION...')}"
+        fix = f"Try truemem attach {asked or (bare[0] if len(bare) == 1 else 'NAME...')}"
         notify("truemem dashboard", f"{some(bare)}: no layer of truemem, so the graphs stay empty. {fix}")
     return 0
 
