@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from math import isnan
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from truemem.line_schema import SHORT
 
 from ..lines.record import LARGEST
-from .members import ABSENT, NAN, Members, heap_of
+from .members import ABSENT, NAN, Members, defaults, heap_of
 from .parts import NO_REQUEST, Texts
 
 Column = NDArray[Any]
@@ -49,7 +50,7 @@ _INNER = {
     "environment_used": ("environment", "used"),
 }
 _FLAGS = {"raced": "raced", "recovered": "recovered", "may_repeat": "mayRepeat"}
-_DEFAULTS = dict(zip(Members.__struct_fields__, Members.__struct_defaults__, strict=True))
+_DEFAULTS = defaults(Members)
 
 
 def columns_of(
@@ -124,7 +125,7 @@ def _inner_numbers(values: Sequence[Any], outer: str, inner: str) -> Column:
     nothing = _DEFAULTS[outer]
     if values[0] is nothing and all(each is nothing for each in values):
         return np.full(len(values), NAN)
-    return _numbers([getattr(each, inner) for each in values])
+    return _numbers([*map(attrgetter(inner), values)])
 
 
 def _flags(values: Sequence[bool]) -> Column:

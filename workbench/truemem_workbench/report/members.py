@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from truemem.line_schema import FULL, SCHEMA
 
 from ..lines.record import figure
 
@@ -35,10 +36,10 @@ class Environment(Struct, frozen=True, gc=False):
     used: float = NAN
 
 
-class Members(Struct, gc=False):
+class Members(Struct, gc=False, kw_only=True):
     """One invocation. Absent: NaN, an empty text, False or ABSENT. docs/metrics.md has the meanings.
 
-    In the line's order, in which msgspec finds them at once."""
+    In the line's order, in which msgspec finds them at once. Other JSON has no such schema, or no environment."""
 
     _aws: Metadata = Metadata()
     FunctionName: str = ""
@@ -47,7 +48,7 @@ class Members(Struct, gc=False):
     MaxMemoryUsed: float = NAN
     OutOfMemory: float = NAN
     requestId: str = ""
-    environmentId: str | None = None
+    environmentId: str
     invocation: float = NAN
     coldStart: bool = False
     suppressedInit: bool = False
@@ -83,8 +84,9 @@ class Members(Struct, gc=False):
     growthProfile: Raw = ABSENT
     recovered: bool = False
     mayRepeat: bool = False
-    schema: float = NAN
-    aggregate: Raw = ABSENT
+    schema: Annotated[float, Meta(ge=1, le=SCHEMA)]
+    aggregate: UnsetType = UNSET
+    """A line of many invocations is read otherwise."""
     timestamp: str = ""
 
 
@@ -96,7 +98,7 @@ class Heap(Struct, gc=False):
 
 
 decode = msgspec.json.Decoder(Members).decode
-"""Raises ValueError or RecursionError if it is no JSON object, or a member has another type."""
+"""Raises ValueError or RecursionError if it is no line of one invocation, or a member has another type."""
 
 
 def members_of(document: Mapping[str, Any]) -> Members:
@@ -110,10 +112,14 @@ def members_of(document: Mapping[str, Any]) -> Members:
 Kind = TypeVar("Kind", bound=Struct)
 
 
+def defaults(kind: type[Struct]) -> dict[str, Any]:
+    return dict(zip(kind.__struct_fields__, kind.__struct_defaults__, strict=True))
+
+
 def lenient(document: Mapping[str, Any], kind: type[Kind]) -> Kind:
     """What can be read of a parsed JSON object. Never raises."""
-    found: dict[str, Any] = {}
-    for name, default in zip(kind.__struct_fields__, kind.__struct_defaults__, strict=True):
+    found: dict[str, Any] = {"environmentId": "", "schema": FULL} if kind is Members else {}
+    for name, default in defaults(kind).items():
         value = document.get(name)
         if value is None:
             continue
@@ -122,6 +128,8 @@ def lenient(document: Mapping[str, Any], kind: type[Kind]) -> Kind:
                 found[name] = value is True
             case float():
                 found[name] = NAN if (number := figure(value)) is None else number
+            case _ if default is UNSET or name == "schema":
+                pass
             case Raw():
                 found[name] = Raw(msgspec.json.encode(value))
             case Struct():

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from truemem.line_schema import FULL, SCHEMA, SHORT
+from truemem.line_schema import FULL, SHORT
 
 from ..lines.log_files import as_it_is, events, kind_of, raw_lines
 from ..lines.record import spread
 from ..lines.wrapped import NAMES, Event, Unread, compact, inside, reason
 from ..support.terminal import Count
 from .columns import columns_of, hash_of
-from .members import ABSENT, Members, decode, members_of
+from .members import Members, decode, members_of
 from .own_lines import OwnLines
 from .parts import Name, Part, Rows, Texts, merged
 
@@ -111,27 +112,33 @@ class Reader:
 
     def _read(self, lines: list[bytes]) -> None:
         """Read lines as they stand in a file."""
-        found, sizes, own = self._lines, self._sizes, self._own
-        for text in lines:
-            if own is not None and own.may_be_in(text):
-                own.read(text.decode(errors="replace"))
-            if text.startswith(b'{"'):
-                of_line = text.rstrip(b"\r")
-            elif _may_be_line(text):
-                of_line = _json_in(text)
-            else:
-                continue
-            try:
-                line = decode(of_line)
-            except (ValueError, RecursionError):
-                pass
-            else:
-                if 1 <= line.schema <= SCHEMA and line.environmentId is not None and line.aggregate is ABSENT:
-                    found.append(line)
-                    sizes.append(len(of_line))
-                    continue
-            if _may_be_line(text):
-                self._unwrap(text.decode(errors="replace").rstrip("\r"))
+        if (own := self._own) is not None:
+            for text in lines:
+                if own.may_be_in(text):
+                    own.read(text.decode(errors="replace"))
+        rest, read = iter(lines), 0
+        while read < len(lines):
+            before = len(self._lines)
+            with suppress(ValueError, RecursionError):
+                self._lines.extend(map(decode, rest))  # up to the first that is none, which `rest` has passed
+            of_these = lines[read : read + len(self._lines) - before]
+            end = of_these[0].endswith(b"\r") if of_these else 0  # if of one, then of all
+            self._sizes.extend([len(each) - end for each in of_these])
+            read += len(of_these)
+            if read < len(lines):
+                self._read_other(lines[read])
+                read += 1
+
+    def _read_other(self, text: bytes) -> None:
+        """A line in which something is before the JSON, or which is of another form, or is none of ours."""
+        if not _may_be_line(text):
+            return
+        of_line = _json_in(text)
+        try:
+            self._lines.append(decode(of_line))
+            self._sizes.append(len(of_line))
+        except (ValueError, RecursionError):
+            self._unwrap(text.decode(errors="replace").rstrip("\r"))
 
     def _unwrap(self, event: Event) -> None:
         """Read what is inside an event, however it is wrapped."""
@@ -209,7 +216,7 @@ def _json_in(text: bytes) -> bytes:
 
 
 def _name_of(line: Members) -> Name:
-    environment, version = line.environmentId or "", line.functionVersion
+    environment, version = line.environmentId, line.functionVersion
     if not version and line.schema == SHORT and (found := _VERSION.search(environment)):
         version = found[1]
     return Name(line.FunctionName, version, environment)
