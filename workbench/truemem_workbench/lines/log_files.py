@@ -292,7 +292,7 @@ def _events(kind: Kind, file: IO[str]) -> Iterator[Event]:
             return documents(file.read)
 
 
-def raw_lines(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator[list[bytes]]:
+def raw_lines(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
     """The lines of a file that is `as_it_is`, many at a time. Of one that is longer than LONGEST, each document is a
     line. `read` is called with the bytes read. Raises BadInput."""
     rest, reported = b"", 0
@@ -300,16 +300,17 @@ def raw_lines(path: Path, read: Callable[[int], None] = lambda _: None) -> Itera
         with path.open("rb") as raw:
             file = _plain(raw)
             while data := file.read(_CHUNK):
-                lines = (rest + data).split(b"\n")
-                rest = lines.pop()
-                yield lines
+                data = rest + data
+                end = data.rfind(b"\n") + 1
+                rest = data[end:]
+                yield data[:end]
                 if len(rest) > LONGEST:
                     for event in documents(_to_the_line_end(file, rest), rest.decode(errors="replace")):
-                        yield [(event if isinstance(event, str) else compact(event)).encode(errors="replace")]
+                        yield (event if isinstance(event, str) else compact(event)).encode(errors="replace")
                     rest = b""
                 read(raw.tell() - reported)
                 reported = raw.tell()
-            yield [rest]
+            yield rest
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 

@@ -97,8 +97,9 @@ class Heap(Struct, gc=False):
     runtime: Raw = ABSENT
 
 
-decode = msgspec.json.Decoder(Members).decode
-"""Raises ValueError or RecursionError if it is no line of one invocation, or a member has another type."""
+_decoder = msgspec.json.Decoder(Members)
+decode, decode_lines = _decoder.decode, _decoder.decode_lines
+"""Raise ValueError or RecursionError if a line is none of one invocation, or a member has another type."""
 
 
 def members_of(document: Mapping[str, Any]) -> Members:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from ..lines.record import spread
 from ..lines.wrapped import NAMES, Event, Unread, compact, inside, reason
 from ..support.terminal import Count
 from .columns import columns_of, hash_of
-from .members import Members, decode, members_of
+from .members import Members, decode, decode_lines, members_of
 from .own_lines import OwnLines
 from .parts import Name, Part, Rows, Texts, merged
 
@@ -99,8 +98,8 @@ class Reader:
         """
         for path in files:
             if as_it_is(path, kind_of(path)):
-                for lines in raw_lines(path, read):
-                    self._read(lines)
+                for block in raw_lines(path, read):
+                    self._read(block)
                     yield from self._part(RANGE)
             else:
                 for event in events(path, read):
@@ -110,27 +109,24 @@ class Reader:
                     yield from self._part(RANGE)
         yield from self._part(0)
 
-    def _read(self, lines: list[bytes]) -> None:
-        """Read lines as they stand in a file."""
+    def _read(self, block: bytes) -> None:
+        """Read lines as they stand in a file. Most blocks have nothing but lines of ours."""
         if (own := self._own) is not None:
-            for text in lines:
-                if own.may_be_in(text):
-                    own.read(text.decode(errors="replace"))
-        rest, read = iter(lines), 0
-        while read < len(lines):
-            before = len(self._lines)
-            with suppress(ValueError, RecursionError):
-                self._lines.extend(map(decode, rest))  # up to the first that is none, which `rest` has passed
-            of_these = lines[read : read + len(self._lines) - before]
-            end = of_these[0].endswith(b"\r") if of_these else 0  # if of one, then of all
-            self._sizes.extend([len(each) - end for each in of_these])
-            read += len(of_these)
-            if read < len(lines):
-                self._read_other(lines[read])
-                read += 1
+            for text in filter(own.may_be_in, block.split(b"\n")):
+                own.read(text.decode(errors="replace"))
+        try:
+            lines = decode_lines(block)
+        except (ValueError, RecursionError):
+            lines = []
+        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+        if lines and len(lines) == len(ends):
+            self._lines += lines
+            self._sizes += (np.diff(ends, prepend=-1) - 1 - block.endswith(b"\r\n")).tolist()
+        else:
+            for text in block.split(b"\n"):
+                self._read_line(text)
 
-    def _read_other(self, text: bytes) -> None:
-        """A line in which something is before the JSON, or which is of another form, or is none of ours."""
+    def _read_line(self, text: bytes) -> None:
         if not _may_be_line(text):
             return
         of_line = _json_in(text)
