@@ -240,17 +240,15 @@ def _are_there(values: Sequence[Raw]) -> Column:
     return np.array([_is_there(each) for each in values])
 
 
-_WITH_TEXT = ("heap", "resources", "growthProfile", "holders")
-
-
 def _places_with_text(found: Mapping[str, Sequence[Any]]) -> list[int]:
     """Those lines that have one of the members in `Texts`."""
     places: set[int] = set()
-    for name in _WITH_TEXT:
-        values, nothing = found[name], _DEFAULTS[name]
-        if name == "holders":
-            places.update(at for at, each in enumerate(values) if each.extensions)
-        else:
+    extensions = [*map(attrgetter("extensions"), found["holders"])]
+    for values, nothing in (
+        (extensions, None),
+        *((found[name], ABSENT) for name in ("heap", "resources", "growthProfile")),
+    ):
+        if values.count(nothing) < len(values):
             places.update(at for at, each in enumerate(values) if each is not nothing)
     return sorted(places)
 

@@ -175,9 +175,9 @@ class Reader:
         """Of the lines that were read; those that are not asked for are counted."""
         columns = columns_of(self._lines, self._key_of, self._words, self._texts)
         columns["line_bytes"] = np.array(self._sizes, float)
-        for key, at in zip(*map(np.ndarray.tolist, np.unique(columns["environment"], return_index=True)), strict=True):
-            if key not in self._names:
-                self._names[key] = _name_of(self._lines[at])
+        keys = columns["environment"].tolist()
+        for key in set(keys) - self._names.keys():
+            self._names[key] = _name_of(self._lines[keys.index(key)])
         is_chosen = columns["environment"] > 0
         if self._job.since_ms is not None:
             is_chosen &= ~(columns["time_ms"] < self._job.since_ms)

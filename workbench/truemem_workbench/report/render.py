@@ -13,6 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TextIO
 
+import msgspec
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -323,7 +324,7 @@ def to_json(view: View, file: TextIO) -> None:
             | {"text": each.text}
             for each in view.actions
         ],
-        **dataclasses.asdict(report),
+        **msgspec.to_builtins(report, enc_hook=_plain_number),
         "sentences": list(sentences(report, view.headroom)),
     }
     for kind in ("functions", "environments"):
