@@ -31,7 +31,7 @@ CPU_ADDED_MS = 0.15
 CPU_MS = {cpu.DEFAULT: 0.25, cpu.EXACT: 0.35}
 """Most of an invocation, hardly sampling."""
 GATE_BLOCKS = 10
-ENVIRONMENTS = 300
+ENVIRONMENTS = 1_000
 """Of 1,000 lines each, for the report."""
 
 
@@ -122,7 +122,7 @@ def of_report(before: Path) -> list[Figure]:
     found = report.measured(ENVIRONMENTS, 3, before)
     return [
         Figure(
-            "`truemem report` by `json.loads` of each line",
+            f"`truemem report` of {ENVIRONMENTS * report.INVOCATIONS:,} lines, by `json.loads` of each",
             found.by_parse(report.REPORT_BEFORE),
             found.ratio,
             report.AIM_RATIO,
