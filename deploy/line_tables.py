@@ -20,10 +20,10 @@ def with_causes_table(page: str) -> str:
     before, _, rest = page.partition(BEGIN)
     if END not in rest:
         raise ValueError(f"the page has no place for the causes: {BEGIN.strip()} ... {END}")
-    rows = ["| finding | evidence | repair | pattern |", "|---|---|---|---|"]
+    rows = ["| finding | evidence | repair |", "|---|---|---|"]
     for row in TABLE:
-        link = f"[{row.pattern}](#{row.pattern})" if row.pattern else ""
-        rows.append(f"| `{row.cause}` | {row.needs} | {row.repair} | {link} |")
+        finding = f"[`{row.cause}`](#{row.pattern})" if row.pattern else f"`{row.cause}`"
+        rows.append(f"| {finding} | {row.needs} | {row.repair} |")
     return before + BEGIN + "\n".join(rows) + "\n" + END + rest.partition(END)[2]
 
 
