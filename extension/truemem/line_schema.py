@@ -91,9 +91,7 @@ class Properties:
     durationMs = MS
     """from the platform, as in REPORT"""
     cpuMs = MS
-    """CPU time, user and system, of the function's processes and of the children that they have waited for, until the
-    runtime asks for the next event (default mode: until that comes). Absent where a part is not known ([how it
-    measures](how-it-measures.md#cpu-time))"""
+    """CPU time of the function. Absent where a part is not known ([how it measures](how-it-measures.md#cpu-time))"""
     cpuShare = WHOLE
     """`cpuMs` as a part of the CPU that the memory size buys in `durationMs`: 1 is all of it. Short: `cpuMs` /
     `durationMs` / (`memoryLimit` / 1769)"""
@@ -109,14 +107,12 @@ class Properties:
     measures](how-it-measures.md))"""
     peakLower = MIB
     peakUpper = MIB
-    """the true peak is between them; where nothing was in doubt both are `PeakRSS`. Without `peakUpper` only the memory
-    size bounds it; without `peakLower` (Managed Instances) it has no lower bound. They are far apart where `raced` says
-    so, with several processes, with children that ended before they were read, and with
-    [threads](how-it-measures.md#threads). Short: both are
-    `PeakRSS`, but for the 0.25 MiB by which the kernel's own figures may differ"""
+    """the true peak is between them ([how it measures](how-it-measures.md)). Without `peakUpper` only the memory size
+    bounds it; without `peakLower` (Managed Instances) nothing bounds it below. Short: both are `PeakRSS`, but for the
+    0.25 MiB by which the kernel's own figures may differ"""
     raced = FLAG
     """default mode: the peak is an interval, because the function may have run before the window opened, or allocated
-    while the watermark was reset. Not set if the interval is narrower than the kernel's error"""
+    while the watermark was reset"""
     sharedBy = WHOLE
     """on Managed Instances: most requests that ran at once during this one, itself included. `PeakRSS` is that of all
     ([how it measures](how-it-measures.md#managed-instances))"""
@@ -168,12 +164,10 @@ class Properties:
         "threads": WHOLE,
         "source": TEXT,
     }
-    """the runtime's heap at the invocation's end ([heap](heap.md)). With `runtime` (`java`, `nodejs`, `go`, `dotnet`):
-    `used`, garbage included; `live`, just after the last major collection; `committed`, taken from the system; `limit`;
-    `external`, owned by objects outside of the heap; `metaspace`; `collections`, major ones since the start; `gcMs`,
-    all collections. Without it (Python) malloc's `inUse`, `held` (freed, kept by the allocator), `mapped` (in use, each
-    block mapped by itself); `blocks`, Python's own small blocks; `gc`, counts of each generation; `threads`, Python's;
-    `source` is `mallinfo` if figures restart at 0 every 4 GiB. Short: `gc` and `threads` are not said"""
+    """the runtime's heap at the invocation's end. With `runtime` (`java`, `nodejs`, `go`, `dotnet`) it has [these
+    names](heap.md#names). Without it (Python) malloc's `inUse`, `held` (freed, kept by the allocator), `mapped` (in
+    use, each block mapped by itself); `blocks`, Python's own small blocks; `gc`, counts of each generation; `threads`,
+    Python's; `source` is `mallinfo` if figures restart at 0 every 4 GiB. Short: `gc` and `threads` are not said"""
     resources = {
         "tmp": {"used": MIB, "size": MIB, "verdict": TEXT, "perInvocationKiB": KIB, "invocationsLeft": WHOLE},
         "descriptors": {
@@ -200,10 +194,8 @@ class Properties:
             "invocationsLeft": WHOLE,
         },
     }
-    """what else may run out ([resources](resources.md)), at the close: each above a tenth of its limit, or on every
-    16th line where it grows. `tmp`: the disk below /tmp. `descriptors`: `open` in the process nearest to its `limit`,
-    and `holders`. `threads` of the function. `processes`, with `zombies`; threads and zombies share one `limit`.
-    `verdict` as in [drift](#drift)"""
+    """[what else may run out](resources.md#read-it), at the close: each above a tenth of its limit, or on every 16th
+    line where it grows"""
     drift = {
         "verdict": TEXT,
         "perInvocationKiB": KIB,
@@ -220,8 +212,7 @@ class Properties:
     outOfMemory = {"signals": [TEXT]}
     """`{"signals": [...]}`: why we say so ([below](#out-of-memory))"""
     environmentKills = WHOLE
-    """OOM kills in this invocation that are not the function's: of an extension, or on the first record in the init
-    phase. They do not make it `OutOfMemory`"""
+    """OOM kills in this invocation, or before the first one, that are not the function's. They are no `OutOfMemory`"""
     ending = {
         "level": MIB,
         "growthPerSecond": MIB_PER_S,
@@ -234,7 +225,7 @@ class Properties:
     later"""
     lastSamples = [[MS, MIB]]
     """of an invocation that died: its curve, pairs of ms before the end (`recovered`: before its last sample) and MiB,
-    oldest first. At most 32 samples, dense at the end; fewer if the line would exceed 2 KiB"""
+    oldest first, dense at the end"""
     reportMissing = FLAG
     """no `platform.report` came: no mark, no status"""
     dropped = WHOLE
@@ -251,10 +242,10 @@ class Properties:
             "stack": [TEXT],
         }
     ]
-    """the lines of code that keep what grows, most first, once in an environment ([`TRUEMEM_LINES`](configuration.md)):
-    `perInvocationKiB`, what each invocation adds, and the `share` of all that grows. `stack`: the calls that lead
-    there, outermost first. Empty: no line keeps anything. Java has no lines: `class`, and `perInvocationObjects`, how
-    many more there are of it; the application's own classes first, for what they refer to is mostly the JDK's"""
+    """the [lines of code](heap.md#lines) that keep what grows, most first, once in an environment: `perInvocationKiB`,
+    what each invocation adds, and the `share` of all that grows. `stack`: the calls that lead there, outermost first.
+    Empty: no line keeps anything. Java has [classes](heap.md#classes-that-grow): `class`, and `perInvocationObjects`,
+    how many more there are of it"""
     growthProfile = {
         "runtime": TEXT,
         "invocations": WHOLE,
@@ -267,13 +258,12 @@ class Properties:
         "libraries": [TEXT],
     }
     """what that has cost: `invocations` profiled, `looks`, and their time `lookMs`; more CPU time in percent; memory of
-    the profile. `gaveUp`: why it ended early. `restKiB`: growth per invocation that no line explains, and the native
-    `libraries` of the function"""
+    the profile. `gaveUp`: why it ended early. `restKiB`: growth per invocation that no line explains, and the
+    function's native `libraries`"""
     recovered = FLAG
-    """printed by the next process, because the sidecar that measured it was killed. The invocation that ran then is
-    `sampled`"""
+    """printed by the next process, because the sidecar was killed. The invocation that ran then is `sampled`"""
     mayRepeat = FLAG
-    """with `recovered`: this line may have been printed already. It has no `_aws`, so CloudWatch counts nothing
+    """with `recovered`: this line may have been printed already. It has no `_aws`, so that CloudWatch counts nothing
     twice"""
     level = TEXT
     """`INFO`, or the function's log level if that is WARN or above. Short: `INFO`"""
@@ -294,7 +284,7 @@ class Properties:
     """on a line of [many invocations](report.md#many-invocations-in-one-line), whose metrics are arrays: `invocations`,
     how many; `peakMax`, `peakRequestId`, the highest peak and whose; then of each, in order: `requestId`, all in one
     text; `invocation`, `startMs` (after `_aws.Timestamp`), `durationMs`, `cpuMs`, `peakUpper`; `raced`, places from 0
-    of those that are. All other members are the last invocation's"""
+    of those that are. Other members are the last invocation's"""
     timestamp = TEXT
     """under a log level of WARN or above: the time, so that Lambda's JSON log filter passes the line"""
 
