@@ -42,6 +42,8 @@ if (lines === "off") lines = "";
 const root = process.env.LAMBDA_TASK_ROOT || "/var/task";
 const [, script] = process.argv; // the runtime's client
 const LOOKED_FOR = { throwIfNoEntry: false };
+const EACH = 8; // after so many invocations it is looked for: a look takes 10 µs
+let waited = 0; // invocations since then
 let profile; // is called between an answer and the request for the next invocation
 
 let v8; // loaded when the client is known: then this process is the runtime
@@ -217,7 +219,10 @@ function tidy() {
 
 const between = quietly(() => {
   if (!lines) return;
-  if (!profile && !lstatSync(`${folder}/.truemem-lines-${process.pid}`, LOOKED_FOR)) return;
+  if (!profile) {
+    waited = (waited + 1) % EACH;
+    if (waited || !lstatSync(`${folder}/.truemem-lines-${process.pid}`, LOOKED_FOR)) return;
+  }
   lines = ""; // an error ends it
   profile = profile || loadedProfile();
   if (profile()) lines = "on";

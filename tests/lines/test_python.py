@@ -27,8 +27,13 @@ MONITORS = VERSION >= (3, 12)
 """Has Python sys.monitoring?"""
 needs_monitoring = pytest.mark.skipif(not MONITORS, reason="Python has no sys.monitoring")
 CLIENT = Path(__file__).with_name("client.py")
-ASKS = 20
-"""Invocation from which the lines are asked for."""
+EACH = 8
+"""After so many invocations the preload looks whether it is asked."""
+ASKS = 3 * EACH
+"""Invocation from which the lines are asked for: the look after it finds the file half written."""
+BEGINS = ASKS + EACH
+"""Invocation after which the profile begins."""
+INVOCATIONS = BEGINS + 64
 NO_PACKAGE = {"boto3 session", "pandas frame"}
 """Kinds that need a package, which not every machine has."""
 
@@ -59,7 +64,7 @@ def run(
     source: str,
     *,
     ask: str = "truemem-lines-1 60 100 16384\n",
-    invocations: int = ASKS + 64,
+    invocations: int = INVOCATIONS,
     withdraws: int = -1,
     asks: int = ASKS,
     disk_kib: int = 0,
@@ -126,7 +131,7 @@ def test_the_line_that_keeps_is_the_first(each: Planted, tmp_path: Path) -> None
 @pytest.mark.parametrize("asks", [0, 40])
 @pytest.mark.parametrize("each", [*of_kinds(CACHES)])
 def test_a_cache_with_a_bound_is_not_accused(each: Planted, asks: int, tmp_path: Path) -> None:
-    assert run(tmp_path, each.source, asks=asks, invocations=asks + 64).lines == []
+    assert run(tmp_path, each.source, asks=asks, invocations=asks + 64 + EACH).lines == []
 
 
 def test_what_a_library_keeps_is_the_users_line(tmp_path: Path) -> None:
@@ -357,7 +362,7 @@ def test_off_it_is_never_asked(setting: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("after", [10, 38, 50])
 def test_withdrawn_it_stops_and_writes_nothing(after: int, tmp_path: Path) -> None:
-    found = run(tmp_path, KEEPS, withdraws=ASKS + after)
+    found = run(tmp_path, KEEPS, withdraws=BEGINS + after)
     assert found.files == [".truemem-heap-PID"]
     assert not found.traces
     assert found.sent[-1] == str(len(found.sent))
@@ -367,7 +372,7 @@ def test_withdrawn_it_stops_and_writes_nothing(after: int, tmp_path: Path) -> No
 def test_an_ask_that_it_does_not_know_is_ignored(ask: str, tmp_path: Path) -> None:
     found = run(tmp_path, KEEPS, ask=ask)
     assert found.answer is None
-    assert len(found.sent) == ASKS + 64
+    assert len(found.sent) == INVOCATIONS
 
 
 def test_too_little_memory_for_a_look_is_said(tmp_path: Path) -> None:
@@ -458,13 +463,13 @@ def test_where_tmp_is_full_there_is_no_half_answer(left: int, tmp_path: Path) ->
             KEPT.append(bytearray(40_000))
         def handler(event, context):
             {name}(30)
-            if event["number"] == {ASKS + 2}:
+            if event["number"] == {BEGINS + 2}:
                 fill()
             return event["number"]
     """
     found = run(tmp_path, source, disk_kib=256)
     assert found.files == [".truemem-heap-PID", ".truemem-lines-PID", "full"]
-    assert found.sent == [str(number) for number in range(ASKS + 64)]
+    assert found.sent == [str(number) for number in range(INVOCATIONS)]
     assert not found.traces
 
 
@@ -482,16 +487,16 @@ def test_without_memory_for_a_look_the_function_goes_on(tmp_path: Path) -> None:
         def handler(event, context):
             HOG.clear()
             KEPT.append(bytearray(40_000))
-            if event["number"] == {ASKS + 5}:
+            if event["number"] == {BEGINS + 5}:
                 with open("/proc/self/statm") as file:
                     size = int(file.read().split()[0]) * 4096
                 resource.setrlimit(resource.RLIMIT_AS, (size + (8 << 20), resource.RLIM_INFINITY))
-            if {ASKS + 5} <= event["number"] < {ASKS + 60}:
+            if {BEGINS + 5} <= event["number"] < {BEGINS + 60}:
                 fill()
             return event["number"]
     """
     found = run(tmp_path, source)
-    assert found.sent == [str(number) for number in range(ASKS + 64)]
+    assert found.sent == [str(number) for number in range(INVOCATIONS)]
     assert found.answer is not None
     assert (found.answer["gaveUp"], found.answer["lines"]) == ("error", [])
     assert not found.traces
@@ -508,7 +513,7 @@ def test_a_memory_error_reaches_the_function_while_watched(tmp_path: Path) -> No
             return bytearray(1 << 60)
     """
     found = run(tmp_path, source)
-    assert found.sent == ["MemoryError()", "1"] * ((ASKS + 64) // 2)
+    assert found.sent == ["MemoryError()", "1"] * (INVOCATIONS // 2)
     assert found.lines == [("app.py", 4)]
 
 
@@ -566,13 +571,13 @@ def test_a_container_that_is_replaced_is_not_held(tmp_path: Path) -> None:
         KEPT = {{}}
         def handler(event, context):
             global KEPT
-            if event["number"] == {ASKS + 45}:
+            if event["number"] == {BEGINS + 45}:
                 KEPT = {{}}
             KEPT[event["number"]] = Held(40_000)
             return Held.left
     """
     found = run(tmp_path, source)
-    assert found.sent[ASKS + 47] == "3"
+    assert found.sent[BEGINS + 47] == "3"
     assert found.answer is not None
     assert (found.lines, found.answer["restKiB"]) == ([], pytest.approx(0, abs=3))
 
@@ -589,12 +594,12 @@ def test_what_has_a_value_that_grows_is_not_held(tmp_path: Path) -> None:
         STORE = Store()
         def handler(event, context):
             global STORE
-            if event["number"] == {ASKS + 45}:
+            if event["number"] == {BEGINS + 45}:
                 STORE = Store()
             STORE.text += "x" * 4000
             return Store.left
     """
-    assert run(tmp_path, source).sent[ASKS + 47] == "1"
+    assert run(tmp_path, source).sent[BEGINS + 47] == "1"
 
 
 def test_a_cache_that_fills_is_not_told_as_native(tmp_path: Path) -> None:
@@ -703,16 +708,16 @@ def test_broken_builtins_break_nothing_more(broken: str, tmp_path: Path) -> None
         import builtins
         KEPT = []
         def handler(event, context):
-            if event["number"] == {ASKS + 30}:
+            if event["number"] == {BEGINS + 30}:
                 builtins.{broken} = None
             KEPT.append(bytearray(40_000))
-            if event["number"] == {ASKS + 63}:
+            if event["number"] == {BEGINS + 63}:
                 builtins.{broken} = KEPT[0]
             return event["number"]
     """
     source = source.replace("KEPT = []", f"KEPT = [builtins.{broken}]")
     found = run(tmp_path, source)
-    assert found.sent == [str(number) for number in range(ASKS + 64)]
+    assert found.sent == [str(number) for number in range(INVOCATIONS)]
     assert not found.traces
 
 
@@ -857,7 +862,7 @@ def test_it_works_under_awss_own_client() -> None:
             asked = Path(process.environ().get("TMPDIR", "/tmp"), f".truemem-lines-{process.pid}")
             asked.write_text("truemem-lines-1 60 100 16384\n")
             os.chown(asked, process.uids().real, process.gids().real)
-            for number in range(62):
+            for number in range(62 + EACH):
                 assert running.invoke()["kept"] == number + 2
             answer = json.loads(asked.with_suffix(".json").read_text())
     finally:

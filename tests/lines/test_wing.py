@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,11 +17,11 @@ from truemem.batch import BatchLines
 from truemem.config import Config
 from truemem.journal import Journal
 from truemem.line_schema import MEMBERS
-from truemem.lines import CPU_PERCENT, INVOCATIONS, LEFT_MS, LINES, NAME, PATIENCE, GrowthLines, door
+from truemem.lines import CPU_PERCENT, INVOCATIONS, LEFT_MS, LINES, NAME, PATIENCE, Growing, GrowthLines, door
 from truemem.lines.answer import MOST_BYTES, MOST_FRAMES, MOST_LINES, TEXT_LIMIT, parse
 from truemem.records.pending_record import DeathReport, EnvironmentState, PendingRecord
 from truemem.records.record import finished
-from truemem.verdict import GROWING_FROM
+from truemem.verdict import GROWING, GROWING_FROM, Drift, LeakVerdict
 from truemem.wings import IN_USE, InUse, Site, Wings
 
 from testing.emf_check import valid_emf
@@ -151,6 +152,31 @@ def test_what_stays_level_is_not_asked_about(driven: Driven) -> None:
     for number in range(4 * MANY):
         driven.invoke(20_000 + 500 * (number % 7), held_mib=50 + number % 3)
     assert driven.files() == []
+
+
+PART = st.tuples(
+    st.integers(1, 400),
+    st.sampled_from([0, 0.1, 0.5, 1, 2, 8, -1]),
+    st.integers(-4000, 4000),
+    st.sampled_from([0, 16, 300]),
+)
+"""Invocations, KiB that each one keeps, a step before them, and noise."""
+
+
+@given(st.lists(PART, min_size=1, max_size=5), st.randoms(use_true_random=False), st.booleans())
+def test_it_grows_where_the_verdict_says_so(parts: list[Any], chance: Random, is_patient: bool) -> None:
+    short, whole = Drift(Growing(is_patient)), Drift(LeakVerdict(is_patient))
+    kib = 40_000.0
+    for count, each_kib, step, noise in parts:
+        kib += step
+        for _ in range(count):
+            kib += each_kib
+            for drift in (short, whole):
+                drift.see(0, 0)
+            seen = max(1, round(kib + chance.uniform(-noise, noise)))
+            for drift in (short, whole):
+                drift.add(seen, 0, MEMORY_MIB * 1024)
+            assert (short.verdict.name == GROWING) == (whole.verdict.name == GROWING)
 
 
 def test_a_share_of_the_environments_waits_for_an_urgent_leak(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import posix
 from ..measure.window import current
 from ..support.files import path_in, read_private, remove, tmp_of, write_private
 from ..support.numbers import whole
-from ..verdict import GROWING, GROWING_FROM, Drift, LeakVerdict
+from ..verdict import GROWING, GROWING_FROM, Drift, LeakVerdict, may_grow
 from ..wings import IN_USE, InUse, Wing
 from .answer import MOST_BYTES, parse
 
@@ -43,6 +43,9 @@ JVM_ROOM_PART = 3
 RISES, RISE_PART = 3, 16
 """A JVM's live heap grows if so many major collections have each left more, by such a part at least. There may be too
 few of them for the verdict."""
+AT_ONCE = 16
+"""Invocations that are considered together: a third of the time of one after the other. The verdict changes no more
+often."""
 PATIENCE = 4 * INVOCATIONS
 """Invocations until no answer is waited for any more."""
 LEFT_MS = 2000
@@ -53,6 +56,25 @@ FADING = 0.98
 PID_DIGITS = 10
 NAME = ".truemem-lines-"
 LINES = "growthLines"
+
+
+class Growing(LeakVerdict):
+    """Says only whether it is `growing`. What cannot be is not judged: that would take 0.3 ms."""
+
+    def look(
+        self,
+        levels: Sequence[float],
+        floors: Sequence[float],
+        invocations: int,
+        room_kib: float | None = None,
+        spikes: int = 0,
+    ) -> None:
+        """See LeakVerdict."""
+        if self.since or (invocations >= GROWING_FROM and may_grow(floors)):
+            super().look(levels, floors, invocations, room_kib)
+
+    def _settled(self, levels: Sequence[float], judged: Sequence[float], per_level: float) -> str:
+        return ""
 
 
 class GrowthLines(Wing):
@@ -74,6 +96,8 @@ class GrowthLines(Wing):
         self._is_jvm = False
         self._histograms: Histograms | None = None
         self._drifts = self._new_drifts()
+        self._seen: list[tuple[InUse, int]] = []
+        """What is to be considered next: in use, and CurrentRSS; 0 where that is not known."""
         self._looks = self._rises = self._risen_kib = 0
         """Of a JVM's live heap: how often it was looked at, how often it rose, and to what."""
         self._waited: int | None = None
@@ -88,7 +112,7 @@ class GrowthLines(Wing):
         """Of CurrentRSS, as the line has it, and of what the runtime has in use."""
         # Who wants it in each environment does not wait until a leak is urgent: a run of a few hundred invocations.
         is_patient = self._share < 1
-        return Drift(LeakVerdict(is_patient)), Drift(LeakVerdict(is_patient))
+        return Drift(Growing(is_patient)), Drift(Growing(is_patient))
 
     def begun(self, record: PendingRecord, members: Mapping[str, Any]) -> None:
         deadline_ms = members.get("deadlineMs")
@@ -105,7 +129,9 @@ class GrowthLines(Wing):
         if self._waited is not None:
             self._wait(record, in_use)
         elif in_use is not None and not self._is_over and (self._asks_jvm or not in_use.is_jvm):
-            self._consider(record, in_use, current(window))
+            self._seen.append((in_use, current(window)))
+            if len(self._seen) == AT_ONCE:
+                self._consider(record)
 
     def ending(self, records: Sequence[PendingRecord]) -> None:
         last = records[-1] if records else None
@@ -135,22 +161,24 @@ class GrowthLines(Wing):
             self._pid = pid
             self._end(record, "the environment was reset")
 
-    def _consider(self, record: PendingRecord, in_use: InUse, held_kib: int) -> None:
-        """Ask, if it is time. `held_kib`: CurrentRSS, 0 where that is not known."""
-        if in_use.pid != self._pid:
-            if self._lives(self._pid):
-                self._is_over = True  # several runtimes take turns: no one's growth is known
-                return
-            self._pid, self._drifts = in_use.pid, self._new_drifts()
-            self._is_jvm, self._looks, self._rises, self._risen_kib = in_use.is_jvm, 0, 0, 0
-        room_kib = self._limit_kib(record) - held_kib
-        grown_kib = 0 if self._is_jvm else held_kib  # a heap grows to its limit, leak or not
-        for drift, kib in zip(self._drifts, (grown_kib, in_use.kib), strict=True):
-            drift.see(0, 0)
-            if kib and held_kib:
-                drift.add(kib, record.time_ms, kib + room_kib)
-        if self._is_jvm and in_use.kib is not None:
-            self._rise(in_use.kib)
+    def _consider(self, record: PendingRecord) -> None:
+        """Ask, if it is time."""
+        seen, self._seen = self._seen, []
+        limit_kib = self._limit_kib(record)
+        for in_use, held_kib in seen:
+            if in_use.pid != self._pid:
+                if self._lives(self._pid):
+                    self._is_over = True  # several runtimes take turns: no one's growth is known
+                    return
+                self._pid, self._drifts = in_use.pid, self._new_drifts()
+                self._is_jvm, self._looks, self._rises, self._risen_kib = in_use.is_jvm, 0, 0, 0
+            grown_kib = 0 if self._is_jvm else held_kib  # a heap grows to its limit, leak or not
+            for drift, kib in zip(self._drifts, (grown_kib, in_use.kib), strict=True):
+                drift.see(0, 0)
+                if kib and held_kib:
+                    drift.add(kib, record.time_ms, kib + limit_kib - held_kib)
+            if self._is_jvm and in_use.kib is not None:
+                self._rise(in_use.kib)
         grows = self._rises >= RISES or any(drift.verdict.name == GROWING for drift in self._drifts)
         if grows and self._has_room(record) and self._has_time():
             self._ask(record)

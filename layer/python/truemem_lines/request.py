@@ -1,4 +1,4 @@
-"""Looks after each invocation whether the sidecar asks for a profile, and loads the code of that only then.
+"""Looks after some invocations whether the sidecar asks for a profile, and loads the code of that only then.
 
 truemem_heap loads this file alone, from beside itself, where TRUEMEM_LINES is set (docs/heap.md).
 """
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+EACH = 8
+"""After so many invocations it looks, and knows the CPU of one: that takes 5 µs."""
 COMPARED = 64
-"""Invocations whose CPU is known when a profile begins."""
+"""Invocations whose CPU is known when a profile begins, at most."""
 ASK_SIZE = 200
 
 
 class Requests:
-    """Looks after each invocation whether there is one."""
+    """Looks after each EACH-th invocation whether there is one."""
 
     def __init__(self, folder: str, read: Callable[[], Any] | None) -> None:
         self._folder = folder
@@ -31,22 +33,32 @@ class Requests:
         self._read = read
         self._profile: Any = None
         self._is_over = False
+        self._looks = False
+        """After this invocation? Always while there is a profile."""
+        self._waited = 0
+        """Invocations since the last look."""
         self._spent_ns: list[int] = []
-        self._began_ns = self._ended_ns = time.process_time_ns()
+        self._began_ns = self._ended_ns = 0
 
     def before(self) -> None:
         """The answer is there, and not yet sent."""
-        self._ended_ns = time.process_time_ns()
+        if self._looks:
+            self._ended_ns = time.process_time_ns()
 
     def after(self) -> None:
         """The answer was sent: the caller does not wait any more. Never raises."""
         if self._is_over:
             return
-        try:
-            self._step(self._ended_ns - self._began_ns)
-        except Exception:
-            self.stop()
-        self._began_ns = time.process_time_ns()
+        if self._looks:
+            self._waited = 0
+            try:
+                self._step(self._ended_ns - self._began_ns)
+            except Exception:
+                self.stop()
+        self._waited += 1
+        self._looks = self._profile is not None or self._waited == EACH
+        if self._looks:
+            self._began_ns = time.process_time_ns()
 
     def around(self, post: Callable[..., Any]) -> Callable[..., Any]:
         """The client's `post`, which sends the answer."""
