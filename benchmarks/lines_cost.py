@@ -2,8 +2,9 @@
 
 A function with the heap's probe runs under the local Lambda and the layer of `make layer`, with `TRUEMEM_LINES` off and
 on, by turns. It keeps nothing, and no profile is asked for; or it keeps 40 KiB of each invocation, and is profiled.
-Requests come at once after each other, so that the caller waits for what is done after an answer. Writes
-results/lines_cost.md and the table of docs/heap.md.
+Requests come at once after each other, so that the caller waits for what is done after an answer. What it takes while
+nothing is profiled is timed where it is spent (lines_look), and decides the promise. Writes results/lines_cost.md and
+the tables of docs/heap.md.
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measured.
 """
@@ -19,12 +20,14 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -34,6 +37,7 @@ from truemem_workbench.local.configuration.node_function import from_node_handle
 
 from benchmarks.accuracy import percentile
 from benchmarks.contenders import EXECUTABLE
+from benchmarks.lines_look import Look, middle, take
 from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, replace
 from benchmarks.running import VCPU_MIB, confined
 
@@ -42,6 +46,7 @@ PAGE, BY = ROOT / "docs" / "heap.md", "python -m benchmarks.lines_cost"
 FUNCTIONS = Path(__file__).with_name("functions") / "lines"
 
 OFF, ON = "off", "on"
+NONE: Mapping[str, str] = MappingProxyType({})
 PYTHON, NODE, JAVA = LANGUAGES = ("Python", "Node.js", "Java")
 HANDLERS = {"works": "works", "allocates": "allocates"}
 START, IDLE, PROFILED = "start", "not profiled", "profiled"
@@ -51,10 +56,9 @@ JVM = ("-XX:+UseSerialGC", "-Xmx64m", "-Xshare:auto", "-XX:TieredStopAtLevel=1")
 BLOCK = 5
 """So many in a row, then it is the other's turn."""
 WARM_UP, IDLE_BLOCKS = 15, 15
-"""Blocks of an environment that keeps nothing. Two processes of one kind differ by some percent, so there are more
-environments of it."""
+"""Blocks of an environment that keeps nothing."""
 IDLE_ROUNDS = 2
-"""So many times more."""
+"""So many times more environments of it."""
 MOST = 240
 """Blocks until a profile has ended, at most,"""
 LATER = 10
@@ -90,15 +94,22 @@ class Pair:
     off: Figures = field(default_factory=Figures)
     on: Figures = field(default_factory=Figures)
     more_percent: list[float] = field(default_factory=list)
-    """CPU of the function, on against off, in each two environments: of the medians, of the means if it is profiled."""
+    """CPU of the function, on against off, in each two environments."""
+    look: Look = field(default_factory=Look)
+    """What it takes while it is not profiled: two processes of one kind differ by more."""
 
-    def compare(self, middle: Callable[[Sequence[float]], float], blocks: int) -> None:
+    def compare(self, blocks: int) -> None:
         """Note more_percent of the latest blocks."""
-        self.more_percent.append(100 * (middle(self.on.cpu_ms[-blocks:]) / middle(self.off.cpu_ms[-blocks:]) - 1))
+        on, off = (statistics.fmean(each.cpu_ms[-blocks:]) for each in (self.on, self.off))
+        self.more_percent.append(100 * (on / off - 1))
 
     @property
     def more(self) -> tuple[float, float]:
-        """The mean of more_percent, and its standard error."""
+        """Percent, and the standard error. Not profiled: the look's part of the CPU of function and sidecar."""
+        if self.look.sidecar:
+            invocation_us = 1000 * (statistics.fmean(self.off.cpu_ms) + statistics.fmean(self.off.sidecar_ms))
+            added, its_error = self.look.added
+            return 100 * added / invocation_us, 100 * its_error / invocation_us
         count = len(self.more_percent)
         error = statistics.stdev(self.more_percent) / count**0.5 if count > 1 else math.inf
         return statistics.fmean(self.more_percent), error
@@ -184,24 +195,26 @@ class Case:
     """Folder of Java's."""
     memory_mib: int = VCPU_MIB
 
-    def function(self) -> Function:
+    def function(self, file: str = "app") -> Function:
         if self.language == JAVA:
             command = (str(shutil.which("java")), *JVM, "-cp", str(self.classes), "App", self.handler)
             return Function(command, self.classes, "App", None, (self.classes,))
         if self.language == NODE:
-            return from_node_handler(f"{FUNCTIONS}/app.mjs:{self.handler}", None, lambda _: None)
-        return Function.from_handler(f"{FUNCTIONS}/app.py:{self.handler}")
+            return from_node_handler(f"{FUNCTIONS}/{file}.mjs:{self.handler}", None, lambda _: None)
+        return Function.from_handler(f"{FUNCTIONS}/{file}.py:{self.handler}")
 
-    def environment(self, lines: str) -> LocalLambda:
+    def environment(
+        self, lines: str, extension: Path = EXECUTABLE, more: Mapping[str, str] = NONE, file: str = "app"
+    ) -> LocalLambda:
         """With the heap's probe, in exact mode."""
         setting = "on,java" if lines == ON and self.language == JAVA else lines
-        made = in_exact_mode(self.function(), {"TRUEMEM_LINES": setting}, EXECUTABLE)
+        made = in_exact_mode(self.function(file), {"TRUEMEM_LINES": setting, **more}, EXECUTABLE)
         assert made is not None, "the program of exact mode is not there: run `make layer`"
         function, variables = made
         settings = Settings(
             memory_mib=self.memory_mib,
             timeout_s=300,
-            extensions=[EXECUTABLE],
+            extensions=[extension],
             environment=variables,
             user="current",  # HotSpot has no counters of a user without a name
         )
@@ -218,7 +231,7 @@ class Case:
             for name, figures in start.of_side.items():
                 made[name] = Side(stack.enter_context(self.environment(name)), figures)
             look(made, start)
-            start.compare(statistics.fmean, 1)
+            start.compare(1)
             yield made
             look(made, last)
             for side in made.values():
@@ -245,7 +258,6 @@ def idle(made: dict[str, Side], figures: Pair) -> None:
             turns(made, {"keep": False}, figures if number >= WARM_UP else None)
             blocks += number >= WARM_UP
     assert blocks, "it is profiled at once"
-    figures.compare(statistics.median, blocks)
 
 
 def profiled(made: dict[str, Side], case: Case, figures: Pair) -> None:
@@ -272,7 +284,7 @@ def profiled(made: dict[str, Side], case: Case, figures: Pair) -> None:
         turns(made, {"keep": False}, None)
     profile = made[ON].profile()
     assert profile and not profile.get("gaveUp"), f"{case.language}, {case.handler}: no profile: {profile}"
-    figures.compare(statistics.fmean, blocks)
+    figures.compare(blocks)
 
 
 Rows = dict[tuple[str, str], Pair]
@@ -298,6 +310,7 @@ def measure(languages: Sequence[str], rounds: int, small: int, bar: Callable[[st
                 for _ in range(IDLE_ROUNDS * rounds):
                     with case.sides(start, calm) as made:
                         idle(made, calm)
+                    take(partial(case.environment, ON, file="timed"), calm.look, language != JAVA)
                     advance()
                 for _ in range(rounds):
                     with case.sides(start, profile) as made:
@@ -312,6 +325,7 @@ def measure(languages: Sequence[str], rounds: int, small: int, bar: Callable[[st
     return rows
 
 
+LOOK_HEADINGS = ("", "function, µs", "sidecar, µs", "more CPU", "more memory, KiB")
 HEADINGS = ("", "CPU, ms", "more", "in all, ms", "p50, ms", "p99, ms", "function, MiB", "sidecar, ms", "sidecar, MiB")
 
 
@@ -321,17 +335,42 @@ def cells(rows: Rows) -> list[list[str]]:
         made.append(
             [
                 f"{language}, {state}",
-                both(row, lambda each: statistics.fmean(each.cpu_ms), 2),
+                off_or_both(row, lambda each: statistics.fmean(each.cpu_ms)),
                 more(row),
                 f"{in_all_ms(row):.0f}" if is_profile(state) else "",
                 both(row, lambda each: percentile(each.responses_ms, 50), 1),
                 both(row, lambda each: percentile(each.responses_ms, 99), 1),
                 both(row, lambda each: statistics.median(each.peak_mib), 1),
-                both(row, lambda each: statistics.fmean(each.sidecar_ms), 2),
+                off_or_both(row, lambda each: statistics.fmean(each.sidecar_ms)),
                 both(row, lambda each: statistics.median(each.sidecar_mib), 2),
             ]
         )
     return made
+
+
+def off_or_both(row: Pair, of: Callable[[Figures], float]) -> str:
+    return f"{of(row.off):.2f}" if row.look.sidecar else both(row, of, 2)
+
+
+def looks(rows: Rows) -> list[list[str]]:
+    """Of those that are not profiled."""
+    made = []
+    for (language, state), row in rows.items():
+        if row.look.sidecar:
+            function, error = middle(row.look.function)
+            look = f"{function:.1f} ± {error:.1f}" if row.look.function else "none"
+            kib, its_error = more_kib(rows, language)
+            sidecar = f"{statistics.fmean(row.look.sidecar):.1f}"
+            made.append([f"{language}, {state}", look, sidecar, more(row), f"{kib:+.0f} ± {its_error:.0f}"])
+    return made
+
+
+def more_kib(rows: Rows, language: str) -> tuple[float, float]:
+    """Memory of function and sidecar, on against off, and its error. Of the handler that works: V8's heap differs by
+    more from process to process where it allocates."""
+    row = rows[language, f"works, {IDLE}"]
+    held = [zip(each.peak_mib, each.sidecar_mib, strict=True) for each in (row.on, row.off)]
+    return middle([1024 * (sum(on) - sum(off)) for on, off in zip(*held, strict=True)])
 
 
 def more(row: Pair) -> str:
@@ -352,20 +391,15 @@ def in_all_ms(row: Pair) -> float:
     return (statistics.fmean(row.on.cpu_ms) - statistics.fmean(row.off.cpu_ms)) * row.on.invocations
 
 
-def held_mib(figures: Figures) -> float:
-    """By function and sidecar."""
-    return statistics.median(figures.peak_mib) + statistics.median(figures.sidecar_mib)
-
-
 def broken(rows: Rows) -> list[str]:
     """Promises."""
     found = []
     for (language, state), row in rows.items():
-        if IDLE in state:
-            percent, error = row.more
-            kib = 1024 * (held_mib(row.on) - held_mib(row.off))
-            found += [f"{language}, {state}: {percent:.1f} % of CPU"] if percent - 2 * error > CPU_PERCENT else []
-            found += [f"{language}, {state}: {kib:.0f} KiB"] if kib > MEMORY_KIB else []
+        if row.look.sidecar:
+            memory = more_kib(rows, language)
+            for (value, error), most, unit in ((row.more, CPU_PERCENT, "% of CPU"), (memory, MEMORY_KIB, "KiB")):
+                if value + 2 * error > most:
+                    found.append(f"{language}, {state}: {value:.1f} ± {error:.1f} {unit}")
     return found
 
 
@@ -378,36 +412,51 @@ def main(rounds: int, small: int, only: tuple[str, ...]) -> None:
     began = time.monotonic()
     with measuring() as bar:
         rows = measure(only or LANGUAGES, rounds, small, bar)
-    table = markdown(HEADINGS, cells(rows))
+    table = f"{markdown(LOOK_HEADINGS, looks(rows))}\n\n{markdown(HEADINGS, cells(rows))}"
     click.echo(f"{table}\n\n{time.monotonic() - began:.0f} s")
     if not only:
         publish(table, rows, time.monotonic() - began)
     exit_if_broken(broken(rows))
 
 
-def short(rows: Rows) -> str:
-    """Of the handler that works: a profile."""
-    made = []
+def short(rows: Rows) -> tuple[str, str]:
+    """While it is not profiled, of the handler that it costs more; and a profile, of the handler that works."""
+    calm, made = [], []
     for language in LANGUAGES:
+        state = max((f"{handler}, {IDLE}" for handler in HANDLERS), key=lambda state: rows[language, state].more)
+        most, kib = rows[language, state], more_kib(rows, language)[0]
+        function = f"{middle(most.look.function)[0]:.1f} µs" if most.look.function else "nothing"
+        sidecar = f"{statistics.fmean(most.look.sidecar):.1f} µs"
+        calm.append([language, function, sidecar, more(most), f"{kib:.0f} KiB"])
         row, small = rows[language, f"works, {PROFILED}"], rows[language, f"works, {SMALL}"]
         p99, small_p99 = (both(of, lambda each: percentile(each.responses_ms, 99), 0) for of in (row, small))
         made.append([language, *(f"{each} ms" for each in (f"{in_all_ms(row):.0f}", p99, small_p99))])
-    return markdown(["", "CPU in all", "p99", f"p99, {SMALL_MIB} MB"], made)
+    return (
+        markdown(["", "function", "sidecar", "more CPU", "more memory"], calm),
+        markdown(["", "CPU in all", "p99", f"p99, {SMALL_MIB} MB"], made),
+    )
 
 
 def publish(table: str, rows: Rows, seconds: float) -> None:
-    """Write the results page, and the short table of the docs."""
-    replace(PAGE, "lines", short(rows), by=BY)
+    """Write the results page, and the short tables of the docs."""
+    for name, text in zip(("lines-calm", "lines"), short(rows), strict=True):
+        replace(PAGE, name, text, by=BY)
     counts = {len(row.on.responses_ms) for (_, state), row in rows.items() if IDLE in state}
     RESULTS.write_text(
         f"# What the lines cost\n\n`{BY}`, {datetime.now(UTC):%Y-%m-%d}, on {machine()};"
-        f" {seconds:.0f} s.\n\n{table}\n\nOf two figures the first is with `TRUEMEM_LINES` off, the second with it on,"
-        " by turns, with the heap's probe and the same sidecar. CPU and sidecar: ms of an invocation, in the mean; of a"
-        " start, until its first answer. More: mean of the environments, with its standard error; in all: of a whole"
-        " profile. p50, p99: of the response, as a caller sees it who waits for what is done after the"
-        " last one; of a start, its init. Function: highest RSS, sidecar: PSS at the end. Works: parses and hashes."
-        f" Allocates: makes small objects all the time, and drops them. {max(counts)} invocations that are not"
-        " profiled, of each function.\n",
+        f" {seconds:.0f} s.\n\n{table}\n\n## While nothing is profiled\n\nCPU time of an invocation: in the function,"
+        " of its look whether a profile is asked for, against answers without it, by turns in one process; in the"
+        " sidecar, by a clock around what the lines do there. More CPU: both, of the CPU that function and sidecar"
+        " take for the invocation. More memory: of both, where the function works, as V8's heap differs by more from"
+        f" process to process where it allocates. The promise is {CPU_PERCENT:g} % at most, and {MEMORY_KIB} KiB: each"
+        " with two standard errors, or the benchmark fails.\n\n## All\n\nOf two figures the first is with"
+        " `TRUEMEM_LINES` off, the second with it on, by turns, with the heap's probe and the same sidecar. CPU and"
+        " sidecar: ms of an invocation, in the mean, off where it is not profiled; of a start, until its first answer."
+        " More: mean of the environments, with its standard error; where it is not profiled, as above; in all: of a"
+        " whole profile. p50, p99: of the response, as a caller sees it who waits for what is done after the last one;"
+        " of a start, its init. Function: highest RSS, sidecar: PSS at the end. Works: parses and hashes. Allocates:"
+        f" makes small objects all the time, and drops them. {max(counts)} invocations that are not profiled, of each"
+        " function.\n",
         encoding="utf-8",
     )
 
