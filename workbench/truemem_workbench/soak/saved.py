@@ -20,7 +20,7 @@ from .tally import Bucket, EnvironmentTally, Histogram, Kept, KeptLines, Tally
 
 APPLICATION = 0x50AC
 """Marks the database as one of ours."""
-FORMAT = 1
+FORMAT = 2
 SCHEMA = """
 CREATE TABLE parts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE lines (
@@ -246,6 +246,6 @@ _MAKERS: Mapping[Callable[..., Any], Mapping[str, Callable[[Any], object]]] = {
         "latency": _histogram,
     },
     Bucket: {"latency": _histogram},
-    EnvironmentTally: {"kept_lines": _kept_lines, "resets": Counter},
+    EnvironmentTally: {"kept_lines": _kept_lines},
 }
 """Members that are not what JSON has."""

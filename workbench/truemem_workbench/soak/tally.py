@@ -214,8 +214,8 @@ class EnvironmentTally:
     ended: str = ""
     """Why it has ended: `idle`, `age`, `stopped`, `interrupted`, the text of an error. Empty while it lives."""
     ended_s: float | None = None
-    resets: Counter[str] = field(default_factory=Counter)
-    """How often its processes were replaced, by reason: `timeout`, `out of memory`, an error type."""
+    resets: int = 0
+    """How often its processes were replaced because it ran out of memory."""
     out_of_memory: int = 0
     """Lines that tell an OOM kill of the function."""
     limit_mib: float | None = None
@@ -228,7 +228,7 @@ class EnvironmentTally:
     @property
     def killed(self) -> int:
         """How often it ran out of memory."""
-        return max(self.out_of_memory, self.resets["out of memory"])
+        return max(self.out_of_memory, self.resets)
 
     @property
     def lines(self) -> list[Line]:
@@ -381,7 +381,7 @@ class Tally:
                 environment.init_ms = change.init_ms if environment.init_ms is None else environment.init_ms
             case "reset":
                 before = environment.killed
-                _counted(environment.resets, change.reason)
+                environment.resets += change.reason == "out of memory"
                 self.killed += environment.killed - before
             case "ended":
                 self._end(environment, change.reason or "by itself", at_s)
