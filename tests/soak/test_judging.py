@@ -12,11 +12,11 @@ import pytest
 from truemem_workbench.analysis.finding import Commands
 from truemem_workbench.check.limits import Rate
 from truemem_workbench.soak.arrivals import schedule
-from truemem_workbench.soak.judging import Judged, judge
+from truemem_workbench.soak.judging import Judged, judge, longer_s
 from truemem_workbench.soak.result import clock_document
 from truemem_workbench.soak.tally import Tally
 
-from tests.soak.seen import BEGUN_MS, arrival, line, started
+from tests.soak.seen import BEGUN_MS, arrival, line, reset, started, throttled
 
 COMMANDS = Commands(
     again="truemem soak a.py:h",
@@ -51,7 +51,7 @@ def judged(
         members = {"CurrentRSS": held, "PeakRSS": held + 1, "durationMs": 5.0, **more(counts[place], held)}
         tally.line(line(counts[place], moment, str(place), **members), str(place))
     tally.seconds = 300.0
-    return judge(tally.environments, COMMANDS, allowed)
+    return judge(tally, COMMANDS, allowed)
 
 
 def test_growth_by_the_minute_is_told_apart() -> None:
@@ -106,7 +106,7 @@ def test_what_failed_is_counted_of_all_invocations() -> None:
         if number % 2:
             status = "error" if number == 199 else "success"
             tally.line(line(number, float(number), CurrentRSS=40.0, PeakRSS=41.0, status=status), "a")
-    assert "9 of 199 invocations failed" in judge(tally.environments, COMMANDS).finding.evidence
+    assert "9 of 199 invocations failed" in judge(tally, COMMANDS).finding.evidence
 
 
 @pytest.mark.parametrize("level", [lambda *_: 0.0, lambda count, *_: min(8.0, 0.1 * count)])
@@ -121,10 +121,57 @@ def test_what_fails_before_a_record_is_run_alone_next() -> None:
     tally.begin(0.0, BEGUN_MS)
     tally.change(started())
     tally.add(arrival(1.0, error="Runtime.ImportModuleError: no module"))
-    found = judge(tally.environments, replace(COMMANDS, log="truemem local run a.py:h --event '{}'")).finding
-    assert found.paragraph() == (
-        "1 invocation failed, and none has a record. Next: truemem local run a.py:h --event '{}'"
+    assert judge(tally, replace(COMMANDS, log="truemem local run a.py:h --event '{}'")).finding.paragraph() == (
+        "Failing: 1 of 1 invocation failed. Nothing is said of memory until they succeed. 1 of them said:"
+        " Runtime.ImportModuleError: no module. Fix that first. Next: truemem local run a.py:h --event '{}'"
     )
+
+
+def failing(**errors: int) -> Tally:
+    """Environments in which so many of 20 invocations failed, each with an error of its own. The platform calls what
+    a handler raises a success."""
+    tally = Tally()
+    tally.begin(0.0, BEGUN_MS)
+    for name, failed in errors.items():
+        tally.change(started(name))
+        for number in range(1, 21):
+            tally.add(arrival(float(number), environment=name, error=f"{name}: {number}" if number <= failed else ""))
+            tally.line(line(number, environment=name, CurrentRSS=40.0, PeakRSS=41.0, status="success"), name)
+    return tally
+
+
+def test_failures_of_all_environments_count_together() -> None:
+    found = judge(failing(KeyError=20, OSError=12, ValueError=1), COMMANDS).finding
+    assert found.cause == "failing"
+    assert found.title.startswith("Failing: 33 of 60 invocations failed.")
+    assert found.evidence == [
+        "20 of them said: KeyError: 1",
+        "12 of them said: OSError: 1",
+        "1 of them said: ValueError: 1",
+    ]
+
+
+def test_a_few_failures_in_one_environment_do_not_lead() -> None:
+    found = judge(failing(KeyError=20, b=0, c=0), COMMANDS).finding
+    assert (found.cause, found.evidence) == ("undecided", ["20 of 60 invocations failed"])
+
+
+def test_kills_of_all_environments_count_together() -> None:
+    tally = failing(a=0, b=0, c=0)
+    for name in ("a", "a", "b"):
+        tally.change(reset("out of memory", name))
+    found = judge(tally, COMMANDS).finding
+    assert found.evidence[0] == "out of memory in 2 of 3 environments"
+
+
+def test_throttles_that_leave_too_few_are_said() -> None:
+    tally = failing(a=0)
+    for number in range(30):
+        tally.add(throttled(float(number)))
+    tally.seconds = 10.0
+    assert "30 of 50 requests were throttled" in judge(tally, COMMANDS).finding.evidence
+    assert longer_s(tally, 10.0) == 1.5 * 128 / 20 * 10  # until there are 128
+    assert longer_s(tally, 100.0) == 200.0
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -144,9 +191,10 @@ def test_a_cache_that_fills_late_is_no_leak(seed: int) -> None:
         held = 40.0 + 0.5 * len(keys[place]) + random.gauss(0, 0.05)
         seen = line(counts[place], moment, str(place), CurrentRSS=held, PeakRSS=held + 1, durationMs=50.0)
         tally.line(seen, str(place))
-    found = judge(tally.environments, COMMANDS)
+    found = judge(tally, COMMANDS)
     assert found.clock.may_end or not found.clock.grows
     assert not found.finding.grows
+    assert ("A longer run would tell" in found.finding.paragraph()) == (found.finding.cause == "undecided")
 
 
 def test_a_leak_that_is_allowed_is_no_leak_by_the_clock() -> None:
@@ -164,7 +212,7 @@ def test_descriptors_have_a_clock_of_their_own(allowed: tuple[str, ...]) -> None
         resources = {"descriptors": {"open": 10 + int(moment / 3), "limit": 1024}}
         held = 40.0 + random.gauss(0, 0.05)
         tally.line(line(number, moment, CurrentRSS=held, PeakRSS=held, durationMs=5.0, resources=resources), "a")
-    found = judge(tally.environments, COMMANDS, allowed)
+    found = judge(tally, COMMANDS, allowed)
     assert (found.rate("minute") or Rate(0, 0, 99)).high < 50  # KiB of memory, not descriptors
     if allowed:
         assert (found.finding.cause, found.clock.grows, clock_document(found)) == ("none", False, None)
@@ -219,7 +267,7 @@ def test_a_clock_that_is_not_told_apart_needs_more_time() -> None:
     for number in range(1, 301):  # even traffic: invocations and minutes run alike
         resources = {"descriptors": {"open": 10 + number // 3, "limit": 1024}}
         tally.line(line(number, float(number), CurrentRSS=40.0, durationMs=5.0, resources=resources), "a")
-    found = judge(tally.environments, COMMANDS)
+    found = judge(tally, COMMANDS)
     assert (found.finding.cause, found.clock.name, found.clock.grows) == ("descriptors", "", True)
 
 
@@ -235,12 +283,12 @@ def test_memory_by_a_clock_that_is_not_told_apart() -> None:
     tally.change(started())
     for number in range(1, 101):  # too few for a verdict by invocation, and both clocks run alike
         tally.line(line(number, 2.0 * number, CurrentRSS=40.0 + number / 10, PeakRSS=60.0, durationMs=5.0), "a")
-    found = judge(tally.environments, COMMANDS)
+    found = judge(tally, COMMANDS)
     assert (found.clock.name, found.finding.grows, found.finding.settled) == ("", True, False)
     assert found.finding.title.startswith("Leak by a clock, of RSS: memory grows, but whether by ")
     assert "(--rate mixed)" in found.finding.title and found.finding.next == COMMANDS.mixed
 
-    already = judge(tally.environments, replace(COMMANDS, mixed=COMMANDS.longer))
+    already = judge(tally, replace(COMMANDS, mixed=COMMANDS.longer))
     assert already.finding.title.endswith(" cannot be told. A longer run would tell.")
     assert already.finding.next == COMMANDS.longer
 
@@ -260,7 +308,7 @@ def test_of_several_with_too_few_the_busiest_speaks() -> None:
         tally.change(started(name))
         for number in range(1, served):
             tally.line(line(number, 2.0 * number, name, CurrentRSS=40.0, PeakRSS=41.0, durationMs=5.0), name)
-    assert judge(tally.environments, COMMANDS).finding.title.startswith("Undecided: 89 invocations can be judged")
+    assert judge(tally, COMMANDS).finding.title.startswith("Undecided: 89 invocations can be judged")
 
 
 def test_growth_by_invocation_is_as_certain_as_the_finding() -> None:
@@ -270,7 +318,7 @@ def test_growth_by_invocation_is_as_certain_as_the_finding() -> None:
     for number, moment in enumerate(schedule("mixed", 120.0, 1), 1):
         held = 20.0 + 0.1 * number + random.gauss(0, 0.05)  # a cache of so many keys would do so until it is full
         tally.line(line(number, moment, CurrentRSS=held, PeakRSS=held, durationMs=5.0), "a")
-    found = judge(tally.environments, COMMANDS)
+    found = judge(tally, COMMANDS)
     assert (found.clock.name, found.finding.cause, found.finding.settled) == ("invocation", "undecided", False)
     assert "It is a leak, or a cache that fills" in found.finding.title
     assert found.finding.evidence[-1].startswith("Growth follows invocations")
@@ -283,6 +331,6 @@ def test_a_constant_rate_at_random_wants_other_traffic() -> None:
     for number, moment in enumerate(schedule("5/s", 60.0, 2), 1):
         held = 40.0 + 0.05 * moment + random.gauss(0, 0.05)
         tally.line(line(number, moment, CurrentRSS=held, PeakRSS=held, durationMs=5.0), "a")
-    found = judge(tally.environments, COMMANDS)
+    found = judge(tally, COMMANDS)
     assert set(found.clock.candidates) >= {"invocation", "minute"}
     assert found.finding.next == COMMANDS.mixed

@@ -41,7 +41,7 @@ def soaked(
 
 def result(tally: Tally, **limits: Any) -> Result:
     wanted = Limits(**limits)
-    judged = judge(tally.environments, COMMANDS, wanted.allowed)
+    judged = judge(tally, COMMANDS, wanted.allowed)
     return Result("app.py:handler", tally, judged, find(tally, judged, wanted))
 
 
@@ -64,7 +64,7 @@ def test_a_level_function_passes() -> None:
             {},
             "max-errors",
             "broken",
-            "3 of 150 (2 %) invocations failed, and 0 % are allowed. 3 of them with: ValueError: no.",
+            "3 of 150 (2 %) invocations failed, and 0 % are allowed. 3 of them said: ValueError: no.",
         ),
         ({"failed": 1}, {"errors_percent": 0.7}, "max-errors", "kept", "1 of 150 (0.67 %) invocations failed"),
         ({}, {"p99_ms": 9.0}, "max-p99", "broken", "p99 of 150 invocations is"),
@@ -106,36 +106,55 @@ def test_nothing_served_decides_nothing() -> None:
     assert (made.exit_code, outcomes(made)) == (2, {"growth": "unknown", "max-errors": "unknown"})
 
 
-def clocked(name: Any, rate: float, *, found: Judged, pause_ms: float | None = None) -> Judged:
+def clocked(name: Any, rate: float, *, found: Judged, per_minute: float = 1.0) -> Judged:
+    """Growth by this clock, so many units of which came in a minute."""
     clock = Clock(
-        name=name, grows=True, rate_kib=rate, low_kib=rate - 1, high_kib=rate + 1, pause_ms=pause_ms, evidence="So."
+        name=name, grows=True, rate_kib=rate, low_kib=rate - 1, high_kib=rate + 1, per_minute=per_minute, evidence="So."
     )
     return replace(found, clock=clock)
 
 
 @pytest.mark.parametrize(
-    ("clock", "unit", "rate"),
+    ("clock", "units", "unit", "rate"),
     [
-        ("minute", "minute", 90),
-        ("minute", "invocation", 1.5),
-        ("invocation", "minute", 5400),
-        ("pause", "minute", None),
+        ("minute", 1.0, "minute", 90),
+        ("minute", 1.0, "invocation", 1.5),
+        ("minute", 0.5, "minute", 45),  # in use
+        ("invocation", 58.0, "invocation", 90),
+        ("invocation", 58.0, "minute", 5400),
+        ("pause", 10.0, "minute", 900),
+        ("pause", 10.0, "invocation", 15),
+        ("overlap", 30.0, "minute", 2700),
     ],
 )
-def test_a_rate_is_of_the_clock_that_was_found(clock: str, unit: Any, rate: float | None) -> None:
-    found = judge(soaked().environments, COMMANDS)
+def test_a_limit_is_on_growth_by_any_clock(clock: str, units: float, unit: Any, rate: float) -> None:
+    found = judge(soaked(), COMMANDS)
     assert found.per_minute == pytest.approx(60 * 150 / 149)
     bare = replace(found, per_minute=60.0, finding=replace(found.finding, per_invocation_kib=None))
-    seen = clocked(clock, 90.0, found=bare).rate(unit)
-    assert (seen and seen.value) == (rate and pytest.approx(rate))
+    seen = clocked(clock, 90.0, found=bare, per_minute=units).rate(unit)
+    assert seen and seen.value == pytest.approx(rate)
 
 
 @pytest.mark.parametrize(("limit", "outcome"), [(88.0, "broken"), (90.0, "unknown"), (92.0, "kept")])
 def test_drift_by_the_minute_has_a_limit(limit: float, outcome: str) -> None:
     tally = soaked()
-    judged = clocked("minute", 90.5, found=judge(tally.environments, COMMANDS))
+    judged = clocked("minute", 90.5, found=judge(tally, COMMANDS))
     (check, _) = find(tally, judged, Limits(drift_per_minute_kib=limit))
     assert (check.name, check.outcome) == ("max-drift-per-minute", outcome)
+    assert check.sentence.startswith("It grows by 90.5 KiB (89.5 to 91.5) a minute of this traffic, and ")
+
+
+def test_growth_not_known_yet_has_the_answers_own_command() -> None:
+    made = result(soaked((40.0,) * 20), drift_kib=4.0)
+    (check,) = (each for each in made.limits if each.name == "max-drift")
+    assert check.sentence == f"max-drift: growth is not known yet. Next: {made.judged.finding.next}"
+
+
+def test_failures_that_are_the_answer_are_said_once() -> None:
+    made = result(soaked(failed=100))
+    assert (made.exit_code, outcomes(made)["max-errors"]) == (1, "broken")
+    (said,) = made.sentences()
+    assert said.startswith("Failing: 100 of 150 invocations failed.")
 
 
 @pytest.mark.parametrize(
@@ -171,6 +190,14 @@ def test_latency_that_follows_memory_is_said() -> None:
     assert latency_follows_memory(soaked([40.0 + n for n in range(120)])) == ""
 
 
+def test_a_machine_too_slow_for_the_traffic_is_said() -> None:
+    tally = soaked()
+    for _ in range(10):
+        tally.late_ms.add(1500.0)
+    (said,) = result(tally).notices()
+    assert said.endswith("latency counts from when they were due. This machine is too slow for them: try a lower rate")
+
+
 def test_what_weakens_a_soak_is_noted() -> None:
     tally = soaked(refused=2)
     tally.interruptions.append((30.0, 7200.0))
@@ -200,7 +227,7 @@ def test_the_document_has_the_figures_and_one_finding() -> None:
 def test_a_baseline_shows_what_changed_since() -> None:
     was = baseline_of(soaked())
     tally = soaked((50.0,) * 150, latency_ms=30.0)
-    judged = judge(tally.environments, COMMANDS)
+    judged = judge(tally, COMMANDS)
     made = Result("app.py:handler", tally, judged, find(tally, judged, Limits(), was), was=was)
     assert {name: outcome for name, outcome in outcomes(made).items() if name.startswith("max-growth")} == {
         "max-growth (peak)": "broken",

@@ -88,7 +88,11 @@ class Row:
 def find(curves: Curves, commands: Commands, *, is_patient: bool = True, allowed: Collection[str] = ()) -> Finding:
     """The answer on one environment. `is_patient`: see LeakVerdict; a gate is not. `allowed`: causes that may grow; one
     of them is the answer only if no other is."""
-    witnesses = Witnesses(curves, is_patient=is_patient)
+    return find_by(Witnesses(curves, is_patient=is_patient), commands, allowed)
+
+
+def find_by(witnesses: Witnesses, commands: Commands, allowed: Collection[str] = ()) -> Finding:
+    """The answer by these witnesses, which go on knowing what they were asked."""
     one_allowed = None
     for row in TABLE:
         found = row.look(witnesses)
@@ -106,13 +110,7 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
     evidence = list(found.evidence)
     if found.grows and (moves := witnesses.rss.explained):
         evidence.append(f"seen when what moves with {moves} is taken away")
-    killed = witnesses.curves.out_of_memory
-    if killed and found.cause != "failing":
-        where = f"invocation {killed[0]}" + (f" and {len(killed) - 1} more" if len(killed) > 1 else "")
-        evidence.append(f"out of memory in {where}")
-    ended = witnesses.curves.killed
-    if ended and found.cause != "extension":
-        evidence.append(f"the environment ended in invocation {ended[0]}, for something beside the function")
+    evidence += [witnesses.curves.ended] if witnesses.curves.ended else _ends(found, witnesses.curves)
     failed = witnesses.curves.failed
     if failed.count and found.cause != "failing":
         evidence.append(f"{failed.count:,} of {counted(witnesses.curves.invocations, 'invocation')} failed")
@@ -124,6 +122,17 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
         pattern=found.pattern or row.pattern,
     )
     return named(completed, merged(witnesses.curves.profiles), commands)
+
+
+def _ends(found: Finding, curves: Curves) -> list[str]:
+    """What ran out of memory in this environment, as short texts."""
+    killed, ended, ends = curves.out_of_memory, curves.killed, []
+    if killed and found.cause != "failing":
+        where = f"invocation {killed[0]}" + (f" and {len(killed) - 1} more" if len(killed) > 1 else "")
+        ends.append(f"out of memory in {where}")
+    if ended and found.cause != "extension":
+        ends.append(f"the environment ended in invocation {ended[0]}, for something beside the function")
+    return ends
 
 
 def _next(row: Row, commands: Commands, witnesses: Witnesses) -> str:
@@ -153,16 +162,17 @@ def _failing(witnesses: Witnesses) -> Finding | None:
         f"Failing: {failed.count:,} of {counted(curves.invocations, 'invocation')} failed. Nothing is said of memory"
         " until they succeed."
     )
-    evidence = [f"{failed.alike:,} of them said: {failed.said}"]
-    return Finding(cause="failing", title=title, holder="function", evidence=evidence)
+    return Finding(cause="failing", title=title, holder="function", evidence=failed.words())
 
 
 def _heap_ran_out(witnesses: Witnesses) -> Finding | None:
     """The runtime's own heap was full, and nothing is known of what filled it."""
     failed = witnesses.curves.failed
-    if not any(words in failed.said for words in HEAP_RAN_OUT) or failed.count >= ALIKE * witnesses.curves.invocations:
+    ran_out = [said for said in failed.said if any(words in said for words in HEAP_RAN_OUT)]
+    if not ran_out or failed.count >= ALIKE * witnesses.curves.invocations:
         return None
-    title = f"The runtime's heap ran out in {counted(failed.count, 'invocation')}: {failed.said}."
+    count = sum(failed.said[said] for said in ran_out)
+    title = f"The runtime's heap ran out in {counted(count, 'invocation')}: {ran_out[0]}."
     return Finding(cause="undecided", title=title, holder="heap", evidence=[rss_span(witnesses)], settled=False)
 
 

@@ -72,8 +72,9 @@ class Clock:
     """Pauses at least so long count. Only for `pause`."""
     in_use_ms: float | None = None
     """Of a pause at most so long counts. Only for `minute`; None if minutes count whether it is in use or not."""
+    per_minute: float | None = None
+    """So many of its units came in a minute. None without a name."""
     evidence: str
-    """A sentence."""
     candidates: tuple[Name, ...] = ()
     """Clocks that explain the growth about as well. Only if it grows, and none is named."""
     traffic: str = ""
@@ -548,8 +549,6 @@ def _judged(rows: _Rows) -> Clock:
         return _may_end(leader, (leader,))
     wide = 1.96 * WIDER * fewer * _deviation(rates)
     asked = fits.asked[column - 1]
-    pause_ms = PAUSES_MS[asked - PAUSE] if leader == "pause" else None
-    in_use_ms = IN_USE_MS[asked - IN_USE] if asked >= IN_USE else None
     others = _listed([WORDS[name] for name in beats])
     found = Clock(
         name=leader,
@@ -557,8 +556,9 @@ def _judged(rows: _Rows) -> Clock:
         rate_kib=rate,
         low_kib=max(rate - wide, 0.0),
         high_kib=rate + wide,
-        pause_ms=pause_ms,
-        in_use_ms=in_use_ms,
+        pause_ms=PAUSES_MS[asked - PAUSE] if leader == "pause" else None,
+        in_use_ms=IN_USE_MS[asked - IN_USE] if asked >= IN_USE else None,
+        per_minute=fits.ran(column) / float(rows.ran[:, MINUTE].sum()),
         evidence="",
     )
     said = f"Growth follows {WORDS[leader]}{found.counted}: they predict it better than {others} do"

@@ -30,28 +30,30 @@ ENVIRONMENT = "environment"
 EXTENSION = "extension "
 """Begin of the name of an extension's curve. Among them is `truemem`, the sidecar."""
 
+MOST = 3
+"""Errors that are told of those that failed."""
 CRASH = "Extension.Crash"
 HEAP_RAN_OUT = ("heap out of memory", "FatalProcessOutOfMemory", "OutOfMemoryError", "Reached heap limit")
 """Words of a runtime whose own heap has ended: Node.js, Java."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Failed:
     """Invocations that failed, but not for memory."""
 
-    count: int = 0
-    said: str = ""
-    """What most of them said."""
-    alike: int = 0
-    """How many said that."""
+    said: Mapping[str, int] = field(default_factory=dict)
+    """How many of them, by what they said."""
 
-    @classmethod
-    def of(cls, said: Mapping[str, int]) -> Failed:
-        """Of the number of invocations by what they said."""
-        if not said:
-            return cls()
-        most = max(said, key=said.__getitem__)
-        return cls(count=sum(said.values()), said=most, alike=said[most])
+    @property
+    def count(self) -> int:
+        return sum(self.said.values())
+
+    def words(self) -> list[str]:
+        """What most of them said, each as a short text."""
+        most = sorted(self.said.items(), key=lambda each: -each[1])
+        words = [f"{count:,} of them said: {said.rstrip('.')}" for said, count in most[:MOST]]
+        rest = sum(count for _, count in most[MOST:])
+        return words + ([f"{rest:,} of them said something else"] if rest else [])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +88,8 @@ class Curves:
     """The lines of code that keep memory, where the environment was profiled."""
     killed: Sequence[int] = ()
     """Numbers of those in which something beside the function was killed for memory, or an extension ended."""
+    ended: str = ""
+    """The same of all environments that are judged together, as a text; empty if this one is alone."""
 
     @cached_property
     def heap(self) -> CollectedHeap | None:
@@ -175,7 +179,7 @@ class CurveBuilder:
             runtime=self._runtime,
             reported=self._resources.found(self._latest),
             limit_mib=self._limit,
-            failed=Failed.of(self._failed),
+            failed=Failed(self._failed),
             out_of_memory=sorted(self._died),
             profiles=self.profiles,
             killed=sorted(self._killed),

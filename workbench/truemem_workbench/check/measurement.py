@@ -329,10 +329,10 @@ class Measurement:
         errors = [each.error for each in self.failures if each.number not in self.out_of_memory]
         counted = Counter(error.partition(":")[0] for error in errors)
         logs = (line for failure in self.failures for line in failure.log)
-        of_heap = next((line for line in logs if any(words in line for words in HEAP_RAN_OUT)), "")
-        failed = Failed.of(counted)
-        example = next((error for error in errors if error.startswith(failed.said)), "")
-        return replace(failed, said=of_heap or printable(example))
+        if of_heap := next((line for line in logs if any(words in line for words in HEAP_RAN_OUT)), ""):
+            return Failed({of_heap: len(errors)})
+        examples = {error.partition(":")[0]: error for error in reversed(errors)}
+        return Failed({printable(examples[kind]): count for kind, count in counted.items()})
 
     @cached_property
     def finding(self) -> Finding:

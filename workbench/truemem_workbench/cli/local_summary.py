@@ -194,9 +194,7 @@ def _findings(lines: Mapping[str, Sequence[Line]], rows: Sequence[Row], commands
             row.status.removeprefix("error, ") for row in rows if row.environment == name and row.status != "success"
         )
         curves = curves_of(own)
-        findings[name] = find(
-            replace(curves, failed=Failed.of(failed)) if failed else curves, commands, is_patient=False
-        )
+        findings[name] = find(replace(curves, failed=Failed(failed)) if failed else curves, commands, is_patient=False)
     return findings
 
 

@@ -335,7 +335,7 @@ class _Columns:
             reported=resources(texts.reported, 0 if np.isnan(latest) else int(latest)),
             runtime=texts.runtime,
             limit_mib=_value(size),
-            failed=Failed.of(failed),
+            failed=Failed(failed),
             out_of_memory=self._numbers(own, "out_of_memory"),
             killed=self._numbers(own, "ended"),
         )

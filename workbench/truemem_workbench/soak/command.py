@@ -28,6 +28,7 @@ from ..support.terminal import counted, steps
 
 if TYPE_CHECKING:
     from ..check.target import Target
+    from .judging import Judged
     from .load import LoadScript
     from .result import Result
     from .run import Plan
@@ -207,7 +208,7 @@ def _soak(
     with steps() as progress:  # on the terminal before the imports, which take a while
         progress("starting", 0, 1)
         from ..check.outputs import Outputs
-        from .judging import judge
+        from .judging import judge, longer_s
         from .limits import Limits, find
         from .live import live
         from .result import Result
@@ -227,25 +228,28 @@ def _soak(
         plan, notices = _plan(given, resolved)
     commands = commands_local(typed(context, "truemem check", only=ALIKE))
     again = typed(context, "truemem soak", but=ONCE)
-    twice = f"{typed(context, 'truemem soak', but=(*ONCE, '--for'))} --for {2 * given['for_s']:.0f}s"
-    mixed = f"{typed(context, 'truemem soak', but=(*ONCE, *TRAFFIC))} --for {2 * given['for_s']:.0f}s"
     commands = replace(
         commands,
         again=again,
-        longer=twice,
-        mixed=twice if is_mixed else mixed,
         profile=again if plan.names_lines else f"{again} --lines",
         smaller_heap=f"{again} --env",
         size=commands.sweep,
     )
     wanted = Limits(**limits)
+
+    def judged_so_far(tally: Tally) -> Judged:
+        for_s = f"--for {min(LONGEST_S, longer_s(tally, plan.for_s)):.0f}s"
+        longer = f"{typed(context, 'truemem soak', but=(*ONCE, '--for'))} {for_s}"
+        mixed = longer if is_mixed else f"{typed(context, 'truemem soak', but=(*ONCE, *TRAFFIC))} {for_s}"
+        return judge(tally, replace(commands, longer=longer, mixed=mixed), wanted.allowed)
+
     saved = Saved(given["state"], {"command": again, **_code(resolved)}) if given["state"] else None
     with closing(saved) if saved else nullcontext(), live(target, plan.for_s) as show:
         watch: Watch = ignore
         if show is not None:
-            watch = _Watch(show, lambda tally: judge(tally.environments, commands, wanted.allowed).finding.title)
+            watch = _Watch(show, lambda tally: judged_so_far(tally).finding.title)
         ran = run(resolved, traffic, payloads, plan, saved, watch)
-    judged = judge(ran.tally.environments, commands, wanted.allowed)
+    judged = judged_so_far(ran.tally)
     kept = [f"{given['state']} has the figures: the same command goes on from there"] if saved and ran.is_cut else []
     result = Result(
         spec=target,
@@ -258,6 +262,7 @@ def _soak(
         is_cut=ran.is_cut,
         source=resolved.source,
         line=resolved.line,
+        most=plan.most,
     )
     code = places.write(result, dict.fromkeys((".png", ".html"), partial(_draw, result)))
     if saved and not ran.is_cut:

@@ -6,22 +6,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from truemem.verdict import COUNTED_KIB
+from truemem.verdict import COUNTED_KIB, GROWING_FROM
 
-from ..analysis.causes import find
+from ..analysis.causes import find, find_by
 from ..analysis.clocks import LONGER, Clock, Step, clock_of
-from ..analysis.curves import DESCRIPTORS, IN_USE, PROCESSES, THREADS, Curves, curves_of
+from ..analysis.curves import DESCRIPTORS, IN_USE, PROCESSES, THREADS, Curves, Failed, curves_of
 from ..analysis.drift import INSUFFICIENT, MATTERS_KIB, MINUTE_MS, Point, Verdict
 from ..analysis.finding import COUNTED as COUNTS
-from ..analysis.finding import Cause, Commands, Finding, most_urgent, unmeasured
+from ..analysis.finding import TOO_FEW, Cause, Commands, Finding, most_urgent, unmeasured
 from ..analysis.growth_lines import merged, named
 from ..analysis.runtime_heap import kept_at_most
 from ..analysis.witnesses import Witnesses
 from ..check.limits import Rate
-from ..lines.line import Line
+from ..check.measurement import printable
 from ..support.terminal import counted
-from .tally import EnvironmentTally
+from .tally import Tally
 
+OUT_OF_MEMORY = "Runtime.OutOfMemory"
+Unit = Literal["invocation", "minute"]
 COUNTED: dict[Cause, str] = {"descriptors": DESCRIPTORS, "processes": PROCESSES, "threads": THREADS}
 """Causes whose clock is that of a count."""
 RSS, LIVE = "RSS", "live objects"
@@ -31,6 +33,8 @@ UNCLEAR = ("none", "cache", "undecided", "page-cache")
 """Causes that do not explain growth by a clock: what looks level by invocation may rise by the minute."""
 LEAST_KIB = 1024.0
 """Without a clock that is named, less is no growth: a warm-up may end after a short soak."""
+SPARE = 1.5
+"""A longer run has so many times the invocations that are needed."""
 UNKNOWN = "whether it follows invocations or a clock is not known yet"
 PER = {"invocation": "invocation", "minute": "minute", "pause": "pause", "overlap": "invocation beside another"}
 BY_A_CLOCK = "growth-by-a-clock"
@@ -53,64 +57,108 @@ class Judged:
     per_minute: float | None
     """Invocations a minute that an environment served while it lived. None: not known."""
     rss: Verdict = INSUFFICIENT
-    """On RSS in the environment that served most."""
+    """On RSS in the environment that the finding is from."""
+    longer: str = ""
+    """The command that runs for longer."""
     is_count: bool = False
     """True if the clock is that of a count: its rates are in COUNTED_KIB for one."""
 
-    def rate(self, unit: Literal["invocation", "minute"]) -> Rate | None:
-        """KiB per invocation or minute, with the 95 % interval: of what grows, else of RSS. None: not known."""
-        clock, finding, seen = self.clock, self.finding, "invocation"
-        values = finding.per_invocation_kib, finding.low_kib, finding.high_kib
-        is_open = finding.grows or clock.grows or finding.cause in ("undecided", "failing")
+    def rate(self, unit: Unit) -> Rate | None:
+        """KiB per invocation or minute of this traffic, with the 95 % interval: of what grows, else of RSS. None: not
+        known."""
+        clock, finding, in_a_minute = self.clock, self.finding, self.per_minute
+        value, low, high = finding.per_invocation_kib, finding.low_kib, finding.high_kib
+        is_open = finding.grows or finding.cause in ("undecided", "failing") or (clock.grows and not clock.may_end)
         if self.is_count or finding.cause in COUNTS or not is_open:
-            values = self.rss.per_invocation_kib, self.rss.low_kib, self.rss.high_kib
-        elif clock.name in ("invocation", "minute"):
-            seen, values = clock.name, (clock.rate_kib, clock.low_kib, clock.high_kib)
-        value, low, high = values
-        if value is None or low is None or high is None or (seen != unit and not self.per_minute):
+            value, low, high = self.rss.per_invocation_kib, self.rss.low_kib, self.rss.high_kib
+        elif clock.name:
+            value, low, high = clock.rate_kib, clock.low_kib, clock.high_kib
+            in_a_minute = in_a_minute if clock.name == "invocation" else clock.per_minute
+        of_unit = 1.0 if unit == "minute" else self.per_minute
+        if value is None or low is None or high is None or not in_a_minute or not of_unit:
             return None
-        per_minute = self.per_minute or 1.0
-        factor = 1.0 if seen == unit else per_minute if unit == "minute" else 1 / per_minute
+        factor = in_a_minute / of_unit
         return Rate(value * factor, low * factor, high * factor)
 
 
-def judge(environments: Sequence[EnvironmentTally], commands: Commands, allowed: Collection[str] = ()) -> Judged:
+def judge(tally: Tally, commands: Commands, allowed: Collection[str] = ()) -> Judged:
     """Judge each environment, and all of them together. `allowed`: causes that may grow."""
-    lines = {each.id: each.lines for each in environments}
-    known = [each for each in environments if lines[each.id]]
-    curves = {each.id: _curves(each, lines[each.id]) for each in known}
-    found = {name: find(each, commands, allowed=allowed) for name, each in curves.items()}
-    if not found:
-        nothing = unmeasured("No invocation has a record.", commands)
-        if failed := sum(each.failed for each in environments):
-            title = f"{counted(failed, 'invocation')} failed, and none has a record."
-            nothing = unmeasured(title, replace(commands, again=commands.log or commands.again))
-        return Judged(finding=nothing, clock=clock_of([]), by_environment={}, per_minute=None)
-    first = most_urgent([(finding, curves[name].invocations) for name, finding in found.items()])
+    curves = _curves(tally)
+    if not curves:
+        failed, nothing = _failed(tally), unmeasured("No invocation has a record.", commands)
+        if failed.count:
+            nothing = find(Curves(invocations=tally.invocations, failed=failed), commands)
+        return Judged(finding=nothing, clock=clock_of([]), by_environment={}, per_minute=None, longer=commands.longer)
+    known = [each for each in tally.environments if each.id in curves]
+    served = {each.id: each.served or len(each.kept_lines.kept) for each in known}
+    steps = {each.id: each.steps() for each in known}
+    found, first, rss = _found(curves, served, commands, allowed)
     first = named(first, merged([profile for each in curves.values() for profile in each.profiles]), commands)
-    grown = _grown(first, [(each.steps(), curves[each.id]) for each in known], allowed)
+    grown = _grown(first, [(steps[name], each) for name, each in curves.items()], allowed)
     if commands.mixed == commands.longer:
         grown = replace(grown, clock=_has_mixed(grown.clock))
-    clock = grown.clock
     finding = _with_clock(first, grown, commands, allowed)
-    busiest = max(known, key=lambda each: each.served)
+    if finding.pattern == TOO_FEW and 2 * tally.throttled > tally.made:
+        refused = f"{tally.throttled:,} of {counted(tally.made, 'request')} were throttled"
+        finding = replace(finding, evidence=[refused, *finding.evidence])
     return Judged(
         finding=finding,
-        clock=clock,
+        clock=grown.clock,
         by_environment=dict.fromkeys(found, finding) if finding.pattern == BY_A_CLOCK else found,
-        per_minute=_per_minute(known),
-        rss=Witnesses(curves[busiest.id], is_patient=True).rss,
+        per_minute=_per_minute(steps, served),
+        rss=rss,
+        longer=commands.longer,
         is_count=grown.cause in COUNTED,
     )
 
 
-def _curves(environment: EnvironmentTally, lines: Sequence[Line]) -> Curves:
-    """What failed is counted of all invocations: lines are kept of some, and the end of the soak cuts the last one."""
-    curves = curves_of(lines)
-    failed, count = curves.failed, max(0, environment.failed - environment.killed)
-    if failed.count:
-        failed = replace(failed, count=count, alike=round(failed.alike / failed.count * count))
-    return replace(curves, invocations=environment.served or curves.invocations, failed=failed)
+def longer_s(tally: Tally, for_s: float) -> float:
+    """How long a longer run takes: at least twice as long, and until one environment has served enough to judge."""
+    most = max((each.served for each in tally.environments), default=0)
+    return max(2 * for_s, SPARE * tally.seconds * GROWING_FROM / most if most else 0.0)
+
+
+def _curves(tally: Tally) -> dict[str, Curves]:
+    """Of each environment with a record. What failed and what ran out of memory is that of all."""
+    curves = {each.id: curves_of(lines) for each in tally.environments if (lines := each.lines)}
+    failed, ended = _failed(tally), _ended(tally, curves.values())
+    return {
+        name: replace(each, invocations=tally.invocations or each.invocations, failed=failed, ended=ended)
+        for name, each in curves.items()
+    }
+
+
+def _failed(tally: Tally) -> Failed:
+    """What failed for another reason than memory."""
+    said = failed_in(tally).said
+    return Failed({words: count for words, count in said.items() if not words.startswith(OUT_OF_MEMORY)})
+
+
+def failed_in(tally: Tally) -> Failed:
+    """What failed in all environments: errors of a type count together, and the first of them is said."""
+    counts = list(tally.errors.items())  # a soak that is watched goes on counting
+    return Failed({printable(tally.examples.get(kind, kind)): count for kind, count in counts})
+
+
+def _found(
+    curves: Mapping[str, Curves], served: Mapping[str, int], commands: Commands, allowed: Collection[str]
+) -> tuple[dict[str, Finding], Finding, Verdict]:
+    """The finding on each environment, the one to act on, and the verdict on RSS in its environment."""
+    witnesses = {name: Witnesses(each, is_patient=True) for name, each in curves.items()}
+    found = {name: find_by(each, commands, allowed) for name, each in witnesses.items()}
+    first = most_urgent([(finding, served[name]) for name, finding in found.items()])
+    speaks = next(name for name, finding in found.items() if finding is first)
+    return found, first, witnesses[speaks].rss
+
+
+def _ended(tally: Tally, curves: Collection[Curves]) -> str:
+    """What ran out of memory in all environments; empty if nothing did."""
+    killed = sum(each.killed > 0 for each in tally.environments)
+    beside = sum(bool(each.killed) for each in curves)
+    of = f"of {counted(len(tally.environments), 'environment')}"
+    said = [f"out of memory in {killed} {of}"] if killed else []
+    said += [f"something beside the function ended {beside} {of}"] if beside else []
+    return "; ".join(said)
 
 
 @dataclass(frozen=True)
@@ -154,8 +202,7 @@ def _grown(found: Finding, seen: Sequence[tuple[list[Step], Curves]], allowed: C
         if clock.grows or not is_open or found.holder == "heap":  # RSS may rise by garbage
             return _Grown(cause, holder, clock)
     if found.grows and found.hidden and any(IN_USE in curves.others for _, curves in seen):
-        clock = clock_of([_with(steps, _by_number(curves.others.get(IN_USE, ()))) for steps, curves in seen])
-        return _Grown(cause, "memory in use", clock)
+        return _Grown(cause, "memory in use", _clock_of_curve(seen, IN_USE))
     clock = clock_of([steps for steps, _ in seen])
     if not clock.name and max(_span(steps) for steps, _ in seen) < LEAST_KIB:
         clock = replace(clock, grows=False)
@@ -178,6 +225,10 @@ def _span(steps: Sequence[Step]) -> float:
 def _counting(steps: Sequence[Step], counts: Sequence[Point]) -> list[Step]:
     """The same steps with a count in place of RSS, as large as the verdict takes one for (COUNTED_KIB)."""
     return _with(steps, {number: count * COUNTED_KIB for number, count in _by_number(counts).items()})
+
+
+def _clock_of_curve(seen: Sequence[tuple[list[Step], Curves]], name: str) -> Clock:
+    return clock_of([_with(steps, _by_number(curves.others.get(name, ()))) for steps, curves in seen])
 
 
 def _by_number(points: Sequence[Point]) -> dict[int, float]:
@@ -203,9 +254,10 @@ def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Coll
         return replace(found, evidence=[*found.evidence, little])
     if found.grows and clock.name in ("", "invocation"):
         return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")])
-    if clock.may_end or (clock.name == "invocation" and found.cause == "undecided"):  # a leak, or what fills
-        longer = commands.longer if found.cause == "undecided" else found.next
-        return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")], next=longer)
+    if found.cause == "undecided" and (clock.may_end or clock.name == "invocation"):  # a leak, or what fills
+        return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")], next=commands.longer)
+    if clock.may_end:
+        return found
     is_told = clock.name != ""
     if is_told:
         title = f"Leak{'' if clock.name == 'invocation' else ' by the clock'}: {grown.sentence()}."
@@ -228,8 +280,6 @@ def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Coll
     )
 
 
-def _per_minute(environments: Sequence[EnvironmentTally]) -> float | None:
-    served = sum(each.served for each in environments)
-    times = [[step.time_ms for step in each.steps()] for each in environments]
-    minutes = sum(each[-1] - each[0] for each in times if each) / MINUTE_MS
-    return served / minutes if minutes > 0 else None
+def _per_minute(steps: Mapping[str, Sequence[Step]], served: Mapping[str, int]) -> float | None:
+    minutes = sum(each[-1].time_ms - each[0].time_ms for each in steps.values() if each) / MINUTE_MS
+    return sum(served.values()) / minutes if minutes > 0 else None

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from ..analysis.finding import COUNTED
 from ..check.baseline import AllowedGrowth, Baseline
 from ..check.latency import Latency, percentage
-from ..check.limits import LimitCheck, Rate, check_errors, check_growth, check_p99
-from ..check.measurement import Outcome, printable
+from ..check.limits import LimitCheck, check_errors, check_growth, check_p99
+from ..check.measurement import Outcome
 from ..support.terminal import counted, some
-from .judging import Judged
+from .judging import Judged, Unit, failed_in
 from .tally import Tally
 
 
@@ -86,22 +86,22 @@ def _growth(judged: Judged, limits: Limits) -> list[LimitCheck]:
             outcome = "unknown"
         found.append(LimitCheck("growth", "none", finding.cause, outcome, finding.paragraph()))
     if limits.drift_kib is not None:
-        found.append(_rate("max-drift", judged.rate("invocation"), limits.drift_kib, "in each invocation"))
+        found.append(_rate("max-drift", judged, "invocation", limits.drift_kib))
     if limits.drift_per_minute_kib is not None:
-        limit = limits.drift_per_minute_kib
-        found.append(_rate("max-drift-per-minute", judged.rate("minute"), limit, "a minute"))
+        found.append(_rate("max-drift-per-minute", judged, "minute", limits.drift_per_minute_kib))
     return found
 
 
-def _rate(name: str, rate: Rate | None, limit: float, per: str) -> LimitCheck:
-    allowed = f"{limit:g} KiB"
+def _rate(name: str, judged: Judged, unit: Unit, limit: float) -> LimitCheck:
+    allowed, rate = f"{limit:g} KiB", judged.rate(unit)
     if rate is None:
-        sentence = f"{name}: growth is not known yet. Try a longer --for."
+        sentence = f"{name}: growth is not known yet. Next: {judged.finding.next}"
         return LimitCheck(name, allowed, "unknown", "unknown", sentence)
+    per = f"{'in each invocation' if unit == 'invocation' else 'a minute'} of this traffic"
     sentence = f"It grows by {rate} {per}, and {allowed} are allowed."
     outcome: Outcome = "broken" if rate.low > limit else "kept" if rate.high <= limit or rate.low <= 0 else "unknown"
     if outcome == "unknown":
-        sentence += " The limit is in the interval: try a longer --for."
+        sentence += f" The limit is in the interval. Next: {judged.longer}"
     return LimitCheck(name, allowed, str(rate), outcome, sentence, rate.value)
 
 
@@ -116,9 +116,9 @@ def _out_of_memory(tally: Tally) -> list[LimitCheck]:
 def _errors(tally: Tally, limit: float) -> LimitCheck:
     if not tally.invocations:
         return LimitCheck("max-errors", f"{limit:g} %", "none served", "unknown", "No invocation was served.")
-    ((most, count),) = tally.errors.most_common(1) or [("", 0)]
-    said = f" {count:,} of them with: {printable(tally.examples.get(most, most)).rstrip('.')}." if count else ""
-    return check_errors(tally.errors.total(), tally.invocations, limit, said)
+    failed = failed_in(tally)
+    said = f" {'; '.join(failed.words())}." if failed.count else ""
+    return check_errors(failed.count, tally.invocations, limit, said)
 
 
 def _peak(tally: Tally, limit: float) -> LimitCheck:

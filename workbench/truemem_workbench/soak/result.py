@@ -26,6 +26,8 @@ from .tally import EnvironmentTally, Histogram, Tally
 Floats = NDArray[np.float64]
 LATE_MS = 5.0
 """The tool's own lateness (p99) from which on it is said."""
+TOO_LATE_MS = 1000.0
+"""From so much on this machine is too slow for the traffic."""
 FOLLOWS, MOVES, LEAST_BUCKETS = 0.8, 0.2, 10
 """Latency follows memory from this rank correlation on, if both move by so much, in so many spans of time."""
 FIGURES = ("served", "failed", "init ms", "first MiB", "last", "peak")
@@ -50,6 +52,8 @@ class Result:
     line: int | None = None
     was: Baseline | None = None
     """What it is compared with."""
+    most: str = "--environments or --reserved-concurrency"
+    """The option above which requests were throttled."""
 
     @property
     def seconds(self) -> float:
@@ -88,7 +92,8 @@ class Result:
 
     def sentences(self) -> list[str]:
         """The finding, latency beside memory, and a sentence for each other limit that was not kept."""
-        others = [each.sentence for each in self.limits if each.outcome != "kept" and each.name != "growth"]
+        told = ("growth", "max-errors") if self.judged.finding.cause == "failing" else ("growth",)
+        others = [each.sentence for each in self.limits if each.outcome != "kept" and each.name not in told]
         follows = latency_follows_memory(self.tally)
         return [self.judged.finding.paragraph(), *([follows] if follows else []), *others]
 
@@ -97,12 +102,14 @@ class Result:
         tally, said = self.tally, [*self.told]
         late = tally.late_ms.percentile(0.99)
         if late is not None and late > LATE_MS:
-            said.append(f"requests were sent up to {late:,.0f} ms late (p99): latency counts from when they were due")
+            slow = ". This machine is too slow for them: try a lower rate" if late > TOO_LATE_MS else ""
+            when = "latency counts from when they were due"
+            said.append(f"requests were sent up to {late:,.0f} ms late (p99): {when}{slow}")
         if tally.dropped:
             said.append(f"{counted(tally.dropped, 'request')} were not sent: too many were under way")
         if tally.throttled:
             refused = counted(tally.throttled, "request")
-            said.append(f"{refused} throttled (429): above --environments or --reserved-concurrency")
+            said.append(f"{refused} throttled (429): above {self.most}")
         for at_s, seconds in tally.interruptions:
             said.append(f"interrupted after {clock_time(at_s)}, for {clock_time(seconds)}: then all was new")
         if tally.left_out:

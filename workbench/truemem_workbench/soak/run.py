@@ -53,6 +53,13 @@ class Plan:
     names_lines: bool = False
     """True if the function is asked which lines of code keep what grows."""
 
+    @property
+    def most(self) -> str:
+        """The option above which requests are throttled."""
+        environments, reserved = self.scaling.environments, self.scaling.reserved_concurrency
+        is_reserved = reserved is not None and reserved < environments * (self.managed_instances or 1)
+        return f"--reserved-concurrency {reserved}" if is_reserved else f"--environments {environments}"
+
 
 @dataclass
 class Ran:
