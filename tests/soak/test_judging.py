@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from truemem_workbench.analysis.finding import Commands
@@ -63,6 +64,38 @@ def test_growth_by_the_minute_is_told_apart() -> None:
     assert found.finding.next.endswith("--lines")
     assert found.finding.grows
     assert {each.title for each in found.by_environment.values()} == {found.finding.title}
+
+
+def beside(level: Callable[[float], float], **given: Any) -> Judged:
+    """A function that is level, beside an extension. `level`: MiB that this has grown by, by minutes."""
+
+    def extension(_: int, held: float) -> dict[str, object]:
+        return {"CurrentRSS": 40.0, "PeakRSS": 41.0, "holders": {"extensions": {"agent": held}}}
+
+    return judged(lambda count, minutes, pauses: level(minutes), more=extension, **given)
+
+
+def test_an_extension_that_has_warmed_up_is_no_growth() -> None:
+    found = beside(lambda minutes: min(10, 4 * minutes), environments=4)
+    assert (found.finding.cause, found.finding.settled) == ("none", True)
+
+
+def test_an_extension_that_goes_on_growing_has_a_clock() -> None:
+    found = beside(lambda minutes: 2 * minutes)
+    assert (found.finding.cause, found.clock.name, found.finding.holder) == ("extension", "minute", "agent")
+    assert "KiB more in the extension agent with each minute." in found.finding.title
+    assert "tell its vendor" in found.finding.repair
+    assert found.finding.next == COMMANDS.again
+
+
+def test_an_extension_that_may_grow_decides_nothing() -> None:
+    assert beside(lambda minutes: 2 * minutes, allowed=("extension",)).finding.cause == "none"
+
+
+def test_an_extension_that_still_fills_is_undecided() -> None:
+    found = beside(lambda minutes: 5 * math.log1p(10 * minutes))
+    assert (found.finding.cause, found.finding.holder) == ("undecided", "agent")
+    assert found.finding.next == COMMANDS.longer
 
 
 def test_large_growth_is_said_in_plain_figures() -> None:

@@ -213,14 +213,19 @@ def _undecided(witnesses: Witnesses) -> Finding | None:
         else:
             title = f"Undecided: {counted(judged, 'invocation')} can be judged, {GROWING_FROM} are needed."
         return Finding(cause="undecided", title=title, settled=False, pattern=TOO_FEW)
-    rising, verdict = _rising(witnesses)
+    extension = _rising_extension(witnesses)
+    if extension:
+        verdict = witnesses.of(f"{EXTENSION}{extension}")
+        rising = _may_rise(f"the extension {extension}", verdict)
+    else:
+        rising, verdict = _rising(witnesses)
     if not rising:
         return None
-    if heap is not None and heap.kind in ("filling", "lazy"):
+    if not extension and heap is not None and heap.kind in ("filling", "lazy"):
         what, holder = "a leak, a cache that fills, or garbage", "heap"
         decides = "the next collections of the heap decide it"
     else:
-        what, holder, decides = "a leak, or a cache that fills", "", "more invocations decide it"
+        what, holder, decides = "a leak, or a cache that fills", extension, "more invocations decide it"
     title = f"Undecided after {counted(judged, 'invocation')}: {rising}. It is {what}; {decides}."
     return Finding(
         cause="undecided",
@@ -239,13 +244,18 @@ def _is_known(heap: CollectedHeap) -> bool:
     return heap.collections >= COLLECTIONS and heap.is_recent and heap.live.name in ("level", "filled")
 
 
-def _rising(witnesses: Witnesses) -> tuple[str, Verdict]:
-    """What may still grow, in words, with its verdict; empty if nothing does."""
-    heap, rss = witnesses.curves.heap, witnesses.rss
+def _rising_extension(witnesses: Witnesses) -> str:
+    """The name of an extension that may still grow; empty if none does."""
     for name in witnesses.curves.extensions:
         extension = witnesses.of(f"{EXTENSION}{name}")
         if extension.name in ("warming", "growing") and not _is_small(extension):
-            return _may_rise(f"the extension {name}", extension), extension
+            return name
+    return ""
+
+
+def _rising(witnesses: Witnesses) -> tuple[str, Verdict]:
+    """What of the function may still grow, in words, with its verdict; empty if nothing does."""
+    heap, rss = witnesses.curves.heap, witnesses.rss
     is_beside = (rss.low_kib or 0.0) > 0 and (rss.high_kib or 0.0) > MATTERS_KIB
     if heap is not None:
         if heap.kind == "filling" or (heap.kind == "lazy" and not _is_known(heap)):
@@ -352,6 +362,7 @@ def _is_settled(witnesses: Witnesses) -> bool:
     return (witnesses.of(IN_USE) if witnesses.knows(IN_USE) else witnesses.rss).settled
 
 
+OF_EXTENSION = "Take a newer version of that extension, or a smaller buffer in it, and tell its vendor."
 _OBJECTS = "Give what is kept a bound, or make it once, outside of the handler."
 TABLE: tuple[Row, ...] = (
     Row(
@@ -387,7 +398,7 @@ TABLE: tuple[Row, ...] = (
         cause="extension",
         look=extension_grows,
         needs="an extension's RSS grows, by more than the function's",
-        repair="Take a newer version of that extension, or a smaller buffer in it, and tell its vendor.",
+        repair=OF_EXTENSION,
         next=("extensions", "again"),
         pattern="an-extensions-own-leak",
     ),

@@ -8,8 +8,7 @@ explained by how far each clock ran in between, with one rate for all environmen
 - it explains the environments that served most, and the second half of lives;
 - what fills by the same clock, and so comes to an end, does not predict the growth as well.
 
-So growth is not told apart where two clocks run alike, as at a constant rate in one environment. A wrong clock costs a
-day's search; one that is not named costs another run.
+Where two clocks run alike, as at a constant rate in one environment, none is named: a wrong one costs a day's search.
 """
 
 from __future__ import annotations
@@ -74,6 +73,8 @@ class Clock:
     """Of a pause at most so long counts. Only for `minute`; None if minutes count whether it is in use or not."""
     per_minute: float | None = None
     """So many of its units came in a minute. None without a name."""
+    at_most_kib: float | None = None
+    """Growth per minute in the last third of lives is surely below this. None: not known."""
     evidence: str
     candidates: tuple[Name, ...] = ()
     """Clocks that explain the growth about as well. Only if it grows, and none is named."""
@@ -172,13 +173,14 @@ def clock_of(environments: Sequence[Sequence[Step]], is_heap: bool = False) -> C
     rows = _Rows.of(lives)
     if rows is None:
         return Clock(name="", grows=False, evidence="There are too few readings to say which clock growth follows.")
-    found = _judged(rows)
+    fits = _Fits(rows)
+    found, at_most_kib = _judged(rows, fits), fits.at_most_kib()
     busiest = max(lives, key=lambda life: life.clocks[-1, INVOCATION])
     names = found.candidates or (found.name,)
     if found.grows and not found.may_end and all(_has_stopped(busiest, _column(name, found)) for name in names):
-        said = f"Memory grows, but hardly any more in the environment that served most, as a cache that fills. {LONGER}"
-        return Clock(name="", grows=True, may_end=True, evidence=said, candidates=found.candidates, traffic=LONGER)
-    return found
+        said = "Memory grows, but hardly any more in the environment that served most, as a cache that fills"
+        found = _may_end(said, found.candidates)
+    return replace(found, at_most_kib=at_most_kib)
 
 
 def _column(name: Name, found: Clock) -> int:
@@ -268,8 +270,8 @@ class _Rows(NamedTuple):
     """How far each form of what is no clock went: of EARLY and SLOWLY by invocations and by minutes; last, activity."""
     starts: NDArray[np.bool_]
     """First of its life."""
-    late: NDArray[np.bool_]
-    """In the second half of its life."""
+    into: Floats
+    """Which part of its life was over: from 0 to 1."""
     used: NDArray[np.bool_]
     """In one of the lives that served most: they have half of all invocations."""
     group: Places
@@ -292,15 +294,15 @@ class _Rows(NamedTuple):
             at = np.arange(len(moved))
             is_used = served[served > life.clocks[-1, INVOCATION]].sum() < served.sum() / 2
             rise = np.diff([np.median(life.held[block]) for block in blocks])
-            parts.append((rise, moved, at == 0, at >= len(at) / 2, np.full(len(at), is_used), at))
+            parts.append((rise, moved, at == 0, at / len(at), np.full(len(at), is_used), at))
         if not parts:
             return None
-        rise, moved, starts, late, used, at = (np.concatenate(part) for part in zip(*parts, strict=True))
+        rise, moved, starts, into, used, at = (np.concatenate(part) for part in zip(*parts, strict=True))
         size = max(GROUP, -(-len(rise) // MOST_GROUPS))
         group = np.cumsum(np.diff(at // size, prepend=-1) != 0) - 1
         if group[-1] + 1 < LEAST_GROUPS:
             return None
-        return cls(rise, moved[:, :CLOCKS], moved[:, CLOCKS:], starts, late, used, group)
+        return cls(rise, moved[:, :CLOCKS], moved[:, CLOCKS:], starts, into, used, group)
 
 
 def _blocks(life: _Life) -> list[Places]:
@@ -365,6 +367,7 @@ class _Fits:
         self.beside = [1 + len(self.asked), 2 + len(self.asked)]
         """Columns of what warms up and of activity: in every fit."""
         self.groups = int(rows.group[-1]) + 1
+        self.fewer = 1 + 2 / self.groups
         self.products = self._by_group(np.ones(len(rows.rise)))
         self.drawn = np.random.default_rng(0).multinomial(self.groups, np.full(self.groups, 1 / self.groups), DRAWS)
         self.drawn[0] = 1
@@ -453,6 +456,11 @@ class _Fits:
         rates = _nonnegative(inside, [column, self.beside[-1]])[0][:, 0]
         return float(rates[0]), _deviation(rates)
 
+    def at_most_kib(self) -> float:
+        """Upper end of the growth per minute in the last third of lives."""
+        rate, deviation = self.part(1 + self.asked.index(MINUTE), self.rows.into >= 2 / 3)
+        return rate + 1.96 * WIDER * self.fewer * deviation
+
     def shares(self, name: Name) -> Floats:
         """The part of all growth that is this clock's where all are fitted together, in each draw."""
         fixed = [1 + at for at, each in enumerate(self.names) if each not in ("pause", "minute")]
@@ -527,28 +535,27 @@ def _deviation(rates: Floats) -> float:
 # ---- the answer ----
 
 
-def _judged(rows: _Rows) -> Clock:
-    fits = _Fits(rows)
+def _judged(rows: _Rows, fits: _Fits) -> Clock:
     alone = {name: fits.alone(fits.columns(name)) for name in dict.fromkeys(fits.names)}
     leader = max(alone, key=lambda name: float(alone[name][1][0]))
     rates, _, picked = alone[leader]
     rate, column = float(rates[0]), int(picked[0])
-    fewer = 1 + 2 / fits.groups
     grown = rates * np.array([fits.ran(each) for each in range(1, 1 + len(fits.asked))])[picked - 1]
-    lasts = _is_clear(rate, fits.part(column, rows.late))
-    if not lasts or grown[0] < max(LEAST_KIB, ABOVE_NOISE * fewer * _deviation(grown)):
+    asked = fits.asked[column - 1]
+    least = max(LEAST_KIB, ABOVE_NOISE * fits.fewer * _deviation(grown))
+    if grown[0] < least or not _is_clear(rate, fits.part(column, rows.into >= 1 / 2)):
         return Clock(name="", grows=False, evidence="Memory has no growth that lasts, by any clock.")
     beats, shares = fits.beats(leader), fits.shares(leader)
-    is_used = rows.ran[rows.used, fits.asked[column - 1]].sum() >= LEAST_EVENTS or leader == "minute"
+    is_used = rows.ran[rows.used, asked].sum() >= LEAST_EVENTS or leader == "minute"
     as_well = [name for name, often in beats.items() if often < OFTEN]
     is_own = shares[0] >= OWN and np.quantile(shares, 0.05) >= OWN_AT_LEAST
     if as_well or not is_own or not is_used or not _is_clear(rate, fits.part(column, rows.used)):
         told = _not_told(fits, leader, as_well)
-        return _may_end(leader, told.candidates) if fits.any_may_fill(leader) else told
+        said = "Memory grows, but that may end, as with a cache that fills"
+        return _may_end(said, told.candidates) if fits.any_may_fill(leader) else told
     if fits.may_fill(leader):
-        return _may_end(leader, (leader,))
-    wide = 1.96 * WIDER * fewer * _deviation(rates)
-    asked = fits.asked[column - 1]
+        return _may_end(f"Memory grows by {WORDS[leader]}, but ever less, as a cache that fills does", (leader,))
+    wide = 1.96 * WIDER * fits.fewer * _deviation(rates)
     others = _listed([WORDS[name] for name in beats])
     found = Clock(
         name=leader,
@@ -571,11 +578,8 @@ def _is_clear(whole: float, part: tuple[float, float]) -> bool:
     return rate >= GOES_ON * whole and rate > PART_ABOVE_NOISE * deviation
 
 
-def _may_end(leader: Name, candidates: tuple[Name, ...]) -> Clock:
-    said = f"Memory grows by {WORDS[leader]}, but ever less, as a cache that fills does. {LONGER}"
-    if len(candidates) > 1:
-        said = f"Memory grows, but that may end, as with a cache that fills. {LONGER}"
-    return Clock(name="", grows=True, may_end=True, evidence=said, candidates=candidates, traffic=LONGER)
+def _may_end(said: str, candidates: tuple[Name, ...]) -> Clock:
+    return Clock(name="", grows=True, may_end=True, evidence=f"{said}. {LONGER}", candidates=candidates, traffic=LONGER)
 
 
 def _not_told(fits: _Fits, leader: Name, as_well: Sequence[Name]) -> Clock:

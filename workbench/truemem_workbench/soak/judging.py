@@ -8,9 +8,9 @@ from typing import Literal
 
 from truemem.verdict import COUNTED_KIB, GROWING_FROM
 
-from ..analysis.causes import find, find_by
+from ..analysis.causes import OF_EXTENSION, find, find_by
 from ..analysis.clocks import LONGER, Clock, Step, clock_of
-from ..analysis.curves import DESCRIPTORS, IN_USE, PROCESSES, THREADS, Curves, Failed, curves_of
+from ..analysis.curves import DESCRIPTORS, EXTENSION, IN_USE, PROCESSES, THREADS, Curves, Failed, curves_of
 from ..analysis.drift import INSUFFICIENT, MATTERS_KIB, MINUTE_MS, Point, Verdict
 from ..analysis.finding import COUNTED as COUNTS
 from ..analysis.finding import TOO_FEW, Cause, Commands, Finding, most_urgent, unmeasured
@@ -92,7 +92,14 @@ def judge(tally: Tally, commands: Commands, allowed: Collection[str] = ()) -> Ju
     known = [each for each in tally.environments if each.id in curves]
     served = {each.id: each.served or len(each.kept_lines.kept) for each in known}
     steps = {each.id: each.steps() for each in known}
+    per_minute = _per_minute(steps, served)
     found, first, rss = _found(curves, served, commands, allowed)
+    while (name := _extension(first, curves.values())) and not first.grows:  # undecided
+        clock = _clock_of_curve([(steps[each], curves[each]) for each in curves], name)
+        if not _is_small(clock, per_minute) and "extension" not in allowed:
+            break
+        curves = {each: _without(of_it, name) for each, of_it in curves.items()}
+        found, first, rss = _found(curves, served, commands, allowed)
     first = named(first, merged([profile for each in curves.values() for profile in each.profiles]), commands)
     grown = _grown(first, [(steps[name], each) for name, each in curves.items()], allowed)
     if commands.mixed == commands.longer:
@@ -105,7 +112,7 @@ def judge(tally: Tally, commands: Commands, allowed: Collection[str] = ()) -> Ju
         finding=finding,
         clock=grown.clock,
         by_environment=dict.fromkeys(found, finding) if finding.pattern == BY_A_CLOCK else found,
-        per_minute=_per_minute(steps, served),
+        per_minute=per_minute,
         rss=rss,
         longer=commands.longer,
         is_count=grown.cause in COUNTED,
@@ -161,6 +168,24 @@ def _ended(tally: Tally, curves: Collection[Curves]) -> str:
     return "; ".join(said)
 
 
+def _extension(found: Finding, curves: Collection[Curves]) -> str:
+    """The name of the curve of the extension that the finding is about; empty if it is about none."""
+    name = f"{EXTENSION}{found.holder}"
+    return name if any(name in each.others for each in curves) else ""
+
+
+def _is_small(clock: Clock, per_minute: float | None = None) -> bool:
+    """True if growth that matters is ruled out: of what has warmed up, for the last third of lives. `per_minute`:
+    invocations of an environment."""
+    if clock.name:
+        return clock.name == "invocation" and (clock.high_kib or 0.0) < MATTERS_KIB
+    return clock.at_most_kib is not None and clock.at_most_kib < MATTERS_KIB * (per_minute or 0.0)
+
+
+def _without(curves: Curves, name: str) -> Curves:
+    return replace(curves, others={other: values for other, values in curves.others.items() if other != name})
+
+
 @dataclass(frozen=True)
 class _Grown:
     """What may grow by a clock."""
@@ -201,12 +226,14 @@ def _grown(found: Finding, seen: Sequence[tuple[list[Step], Curves]], allowed: C
         clock = clock_of(kept, is_heap=True)
         if clock.grows or not is_open or found.holder == "heap":  # RSS may rise by garbage
             return _Grown(cause, holder, clock)
+    extension = _extension(found, [curves for _, curves in seen])
+    of_extension = _Grown("extension", f"the extension {found.holder}", _clock_of_curve(seen, extension))
+    if extension and found.grows:
+        return of_extension
     if found.grows and found.hidden and any(IN_USE in curves.others for _, curves in seen):
         return _Grown(cause, "memory in use", _clock_of_curve(seen, IN_USE))
-    clock = clock_of([steps for steps, _ in seen])
-    if not clock.name and max(_span(steps) for steps, _ in seen) < LEAST_KIB:
-        clock = replace(clock, grows=False)
-    return _Grown(cause, RSS, clock)
+    clock = _clock_of([steps for steps, _ in seen])
+    return of_extension if extension and (not clock.grows or _is_small(clock)) else _Grown(cause, RSS, clock)
 
 
 def _has_mixed(clock: Clock) -> Clock:
@@ -227,8 +254,22 @@ def _counting(steps: Sequence[Step], counts: Sequence[Point]) -> list[Step]:
     return _with(steps, {number: count * COUNTED_KIB for number, count in _by_number(counts).items()})
 
 
+def _next(cause: Cause, found: Finding, commands: Commands) -> str:
+    if cause == "extension":
+        return commands.extensions or commands.again
+    return found.next if found.line else commands.profile or commands.again
+
+
+def _clock_of(environments: Sequence[list[Step]]) -> Clock:
+    """The clock of memory that is no collected heap's."""
+    clock = clock_of(environments)
+    if clock.grows and not clock.name and max(map(_span, environments)) < LEAST_KIB:
+        return replace(clock, grows=False, at_most_kib=0.0)
+    return clock
+
+
 def _clock_of_curve(seen: Sequence[tuple[list[Step], Curves]], name: str) -> Clock:
-    return clock_of([_with(steps, _by_number(curves.others.get(name, ()))) for steps, curves in seen])
+    return _clock_of([_with(steps, _by_number(curves.others.get(name, ()))) for steps, curves in seen])
 
 
 def _by_number(points: Sequence[Point]) -> dict[int, float]:
@@ -271,8 +312,8 @@ def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Coll
         title=title,
         holder=found.holder or "function",
         evidence=[*([clock.evidence.rstrip(".")] if is_told else []), *found.evidence],
-        repair=REPAIRS.get(clock.name, ""),
-        next=(found.next if found.line else commands.profile or commands.again) if is_told else telling,
+        repair=OF_EXTENSION if cause == "extension" else REPAIRS.get(clock.name, ""),
+        next=_next(cause, found, commands) if is_told else telling,
         invocations_left=None,
         grows=True,
         settled=is_told,
