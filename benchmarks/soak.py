@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from truemem_workbench.soak.command import Duration
 
-from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, shown
+from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring
 
 RESULTS = ROOT / "benchmarks" / "results" / "soak.md"
 FUNCTIONS = ROOT / "benchmarks" / "functions"
@@ -227,10 +226,9 @@ def main(runs: int, other_runs: int, length: str, at_once: int, names: tuple[str
         " of a leak, and that what does not leak passes. `check`: what `truemem check` says of the same handler."
         " Latency: of the run with the highest p99."
     )
-    Console().print(shown("Soaks", HEAD, rows))
-    click.echo(f"{note}\n{arrivals}")
+    table = markdown(HEAD, rows)
+    click.echo(f"{table}\n{note}\n{arrivals}")
     if not names:
-        table = markdown(HEAD, rows)
         RESULTS.write_text(f"# Soaks of planted leaks\n\n{machine()}\n\n{table}\n\n{note}\n\n{arrivals}\n")
     wrong = [name for name, each in found.items() if each.right(HANDLERS[name]) < PROMISE * len(each.documents)]
     seen = [name for name, each in found.items() if each.check == "FAILED"]
