@@ -121,8 +121,12 @@ def judge(tally: Tally, commands: Commands, allowed: Collection[str] = ()) -> Ju
 
 def longer_s(tally: Tally, for_s: float) -> float:
     """How long a longer run takes: at least twice as long, and until one environment has served enough to judge."""
-    most = max((each.served for each in tally.environments), default=0)
-    return max(2 * for_s, SPARE * tally.seconds * GROWING_FROM / most if most else 0.0)
+    most = max(tally.environments, key=lambda each: each.served, default=None)
+    if most is None or not most.served:
+        return 2 * for_s
+    until_s = tally.seconds if most.ended_s is None else most.ended_s
+    served_s = max(1.0, until_s - most.began_s - (most.init_ms or 0.0) / 1000)
+    return max(2 * for_s, SPARE * served_s * GROWING_FROM / most.served)
 
 
 def _curves(tally: Tally) -> dict[str, Curves]:
