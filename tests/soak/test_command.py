@@ -77,7 +77,7 @@ def test_a_quick_function_passes_with_its_figures(invoke_soak: Soak, tmp_path: P
 def test_failures_break_the_soak_and_show_the_log(invoke_soak: Soak) -> None:
     done = invoke_soak(FAILING, "--rate", "20/s", "--for", "3s", "--environments", 1)
     assert done.exit_code == 1, done.output
-    assert re.search(r"\d+ of \d+ \(\d+ %\) invocations failed, and 0 % are allowed", done.stdout)
+    assert re.search(r"max-errors +0 % +\d+ of \d+ \(\d+ %\) +BROKEN", done.stdout)
     assert "ValueError: one of four" in done.stdout
     assert "one of four" in done.stdout
 

@@ -13,8 +13,8 @@ def handler(event: Any, context: Any) -> Any:
 
 def failing(event: Any, context: Any) -> Any:
     seen["count"] += 1
-    if seen["count"] % 4 == 0:
-        print("the fourth one")
+    if seen["count"] % 4 == 1:
+        print("one of four")
         raise ValueError("one of four")
     return {}
 
