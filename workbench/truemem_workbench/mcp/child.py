@@ -33,9 +33,10 @@ class Ran(NamedTuple):
 
 async def run(words: Sequence[str], tell: Callable[[float], Awaitable[None]]) -> Ran:
     """Run `truemem` with these words, and call `tell` with the seconds so far. If it is cancelled, the command gets
-    SIGTERM and ends what it has begun. Raises ValueError or OSError for words that no process can have."""
+    SIGTERM and ends what it has begun; on Linux also if this process is killed. Raises ValueError or OSError for words
+    that no process can have."""
     # -P: a module in the project's folder must not replace one of ours
-    command = [sys.executable, "-P", "-m", "truemem_workbench.cli", *words]
+    command = [sys.executable, "-P", "-m", f"{__package__}.beside", str(os.getpid()), *words]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = await anyio.open_process(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         _running.add(process)
