@@ -84,5 +84,5 @@ def test_two_versions_are_compared(tmp_path: Path) -> None:
     before = life("a", grows=1.0, functionVersion="41")
     path = log(tmp_path, [*before, *life("b", functionVersion="42")])
     answer = asked("report", {"files": [str(path)], "compare": "41:42"})
-    assert answer.text.startswith("orders:41: Leak")
-    assert "42" in answer.text
+    assert answer.text.startswith("Version 42 ended the growth of 41.\norders:42: No leak")
+    assert answer.next.startswith("truemem report orders ")

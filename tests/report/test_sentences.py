@@ -141,7 +141,16 @@ def test_no_size_is_called_safe_while_memory_rises(told: Told) -> None:
         (life("a", 5), life("b", 200, 1.0), "Version 42 grows; 41 has too few invocations to judge."),
         (life("a", 200, 1.0), life("b", 6), "Version 41 grew; 42 has too few invocations to judge."),
         (life("a", 200, 1.0), life("b", 200), "Version 42 ended the growth of 41."),
-        (life("a", 200, 1.5), life("b", 200, 1.0), "Both versions grow."),
+        (
+            life("a", 200, 1.5),
+            life("b", 200, 1.0),
+            "Version 42 still grows with each invocation: 1,024.0 KiB, not 1,536.0.",
+        ),
+        (
+            life("a", 200, 1.0),
+            life("b", 200, status="error", errorType="Boom"),
+            "Version 42 fails, so nothing is said of its memory.",
+        ),
     ],
 )
 def test_a_release_is_blamed_for_what_is_known_of_both(
@@ -149,7 +158,16 @@ def test_a_release_is_blamed_for_what_is_known_of_both(
 ) -> None:
     lines = [each.replace('"$LATEST"', '"41"') for each in before]
     lines += [each.replace('"$LATEST"', '"42"') for each in after]
-    assert f"- {sentence}" in told(lines, "--compare", "41:42")
+    assert told(lines, "--compare", "41:42").startswith(f"{sentence} 1 function, ")
+
+
+def test_after_a_repair_only_the_new_version_is_told(told: Told) -> None:
+    lines = [*life("a", 200, 1.0, functionVersion="41"), *life("b", 200, functionVersion="42")]
+    out = told(lines, "--compare", "41:42")
+
+    assert out.startswith("Version 42 ended the growth of 41. 1 function, 400 invocations: 1 to measure ")
+    assert "- orders:42: No leak" in out
+    assert "orders:41: " not in out
 
 
 UNKNOWN = "No memory size is suggested: in 1 invocation the peak may have reached the memory size: its need"

@@ -92,7 +92,7 @@ def of_report(document: Document) -> Told:
     more = [f"{each['function']}:{each['version']}: {each['text']}" for each in actions[1:SHOWN]]
     rest = [f"and {len(actions) - SHOWN:,} more"] if len(actions) > SHOWN else []
     own_lines = [f"{name}: {lines[0]}", *lines[1:]]
-    return Told([*own_lines, compared, first["text"], *more, *rest, document["summary"]], finding.get("next", ""))
+    return Told([compared, *own_lines, first["text"], *more, *rest, document["summary"]], finding.get("next", ""))
 
 
 def _without_next(finding: Document) -> str:

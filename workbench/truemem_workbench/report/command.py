@@ -113,12 +113,17 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
         from .collect import report_here as report_of
     made = report_of(where, options, prices)
     _check_by(made)
+    comparison = None if options["compared"] is None else compare_versions(made, options["compared"])
     view = View(
         report=made,
-        actions=actions(made, options["order"]),
+        actions=[
+            each
+            for each in actions(made, options["order"])
+            if comparison is None or each.function.version == comparison.after
+        ],
         top=None if options["everything"] else options["top"],
         headroom=options["headroom"] / 100,
-        comparison=None if options["compared"] is None else compare_versions(made, options["compared"]),
+        comparison=comparison,
         changes=None
         if options["baseline"] is None
         else changes(made, options["baseline"], options["max_growth"] / 100, where.function),

@@ -60,7 +60,7 @@ class View:
 
     report: Report
     actions: Sequence[Action]
-    """In the order that was asked for."""
+    """In the order that was asked for. Of two versions that are compared: those of the later one."""
     top: int | None
     """Most functions and environments; None for all."""
     headroom: float
@@ -81,6 +81,8 @@ class View:
 def show(view: View, console: Console) -> None:
     """Print the report. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
     report, narrow = view.report, console.width < WIDE
+    if view.comparison is not None:
+        say(console, view.comparison.sentence())
     say(console, in_one_line(report, view.actions, named=0) + _notes(report))
     if view.several:
         console.print(*_list(view.actions[: view.top]), sep="\n", soft_wrap=True)
@@ -97,8 +99,7 @@ def show(view: View, console: Console) -> None:
     if report.by is not None:
         console.print(fitted(_parts(report.by, report, view.top), console))
     console.print(fitted(_environments(report.environments, narrow, view), console))
-    compared = [view.comparison.sentence()] if view.comparison is not None else []
-    for sentence in (*compared, *(sentences(report, view.headroom) if view.full else ())):
+    for sentence in sentences(view) if view.full else ():
         say(console, sentence, begin="- ")
     if not view.full:
         console.print()
@@ -325,7 +326,7 @@ def to_json(view: View, file: TextIO) -> None:
             for each in view.actions
         ],
         **msgspec.to_builtins(report, enc_hook=_plain_number),
-        "sentences": list(sentences(report, view.headroom)),
+        "sentences": list(sentences(view)),
     }
     for kind in ("functions", "environments"):
         for made, each in zip(document[kind], getattr(report, kind), strict=True):
@@ -356,12 +357,14 @@ NAMED = 3
 """Most request ids in a sentence."""
 
 
-def sentences(report: Report, headroom: float) -> Iterator[str]:
-    """The sentences, the most urgent first."""
-    several = len(report.functions) > 1
+def sentences(view: View) -> Iterator[str]:
+    """The sentences, the most urgent first. Of two versions that are compared: those of the later one."""
+    report, several = view.report, len(view.report.functions) > 1
     for function in report.functions:
+        if view.comparison is not None and function.version != view.comparison.after:
+            continue
         name = f"{function.function}:{function.version}: " if several else ""
-        for sentence in _of_function(function, report.environments, headroom):
+        for sentence in _of_function(function, report.environments, view.headroom):
             yield name + sentence
 
 

@@ -12,6 +12,7 @@ from ..support.bad_input import BadInput
 from ..support.untrusted_text import loads
 from .summary import Function, Report
 
+GROWTH = "growth, KiB per invocation"
 WORTH_SAYING_MIB = 1.0
 WORTH_SAYING_SHARE = 0.05
 
@@ -42,9 +43,13 @@ class Comparison:
     settled_before: int
     settled_after: int
     """Environments whose memory has settled. Without one it is not known that nothing grows."""
+    after_fails: bool = False
+    """True if most invocations of the version after fail."""
 
     def sentence(self) -> str:
         """The result as a sentence."""
+        if self.after_fails:
+            return f"Version {self.after} fails, so nothing is said of its memory."
         if self.grow_after and not self.grew_before:
             if not self.settled_before:
                 return f"Version {self.after} grows; {self.before} has too few invocations to judge."
@@ -54,7 +59,9 @@ class Comparison:
                 return f"Version {self.before} grew; {self.after} has too few invocations to judge."
             return f"Version {self.after} ended the growth of {self.before}."
         if self.grew_before:
-            return "Both versions grow."
+            growth = next(row for row in self.rows if row.name == GROWTH)
+            rates = f": {growth.after:,.1f} KiB, not {growth.before:,.1f}" if growth.before and growth.after else ""
+            return f"Version {self.after} still grows with each invocation{rates}."
         peak = next(row for row in self.rows if row.name == "peak p50")
         if peak.change is None or not peak.before:
             return "There are too few figures to compare."
@@ -83,6 +90,7 @@ def compare_versions(report: Report, wanted: str) -> Comparison:
         grow_after=after.growing,
         settled_before=before.settled,
         settled_after=after.settled,
+        after_fails=after.finding.cause == "failing",
     )
 
 
@@ -103,7 +111,7 @@ _COMPARED_FIGURES = (
     ("mark", lambda each: each.mark),
     ("duration p50, ms", lambda each: each.durations.p50),
     ("duration p99, ms", lambda each: each.durations.p99),
-    ("growth, KiB per invocation", lambda each: each.growth_kib),
+    (GROWTH, lambda each: each.growth_kib),
     ("environments growing, %", lambda each: 100 * each.growing / each.environments),
     ("out of memory, per million", lambda each: 1e6 * each.peaks.out_of_memory / each.peaks.invocations),
 )
