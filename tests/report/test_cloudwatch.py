@@ -180,7 +180,10 @@ def test_more_in_one_second_than_a_query_gives(aws: Callable[[str], Any]) -> Non
 
 def test_missing_log_group_and_one_without_our_lines(truemem: Command, aws: Callable[[str], Any]) -> None:
     told = truemem("report", "--function", "unknown").refusal
-    assert "there is no log group /aws/lambda/unknown in this region and account" in told
+    assert (
+        "there is no log group /aws/lambda/unknown in this region and account (us-east-1). Try truemem doctor unknown"
+        in told
+    )
 
     aws("logs").create_log_group(logGroupName="/aws/lambda/bare")
     told = truemem("report", "--function", "bare").refusal

@@ -42,8 +42,16 @@ LOGS = {
         1,
         "Max Memory Used, the highest that an environment ever held (30 of 128 MB)",
     ),
-    "nothing at all": (["START"], 1, "No invocation and no line of the sidecar"),
-    "one invocation only": ([STATE, START, *reports(1)], 0, "has not printed a line yet"),
+    "nothing at all": (
+        ["START"],
+        1,
+        "✗ No invocation and no line of the sidecar is in this log.\n  → truemem doctor NAME\n",
+    ),
+    "one invocation only": (
+        [STATE, START, *reports(1)],
+        0,
+        "next invocation begins.\n  → truemem doctor NAME --follow --invoke\n",
+    ),
     "switched off": ([STATE, *reports(9)], 1, "9 invocations ended, and none has a line"),
     "other architecture": (["fork/exec /opt/extensions/truemem: exec format error"], 1, "for another architecture"),
     "misspelt setting": ([*HEALTHY, "truemem WARN TRUEMEM_JURNAL is no setting"], 0, "TRUEMEM_JURNAL is no setting"),
@@ -91,7 +99,7 @@ LOGS = {
         " wins)."
         f"\n  first: request {request('a', 1)}\n  → truemem docs patterns#a-heap-limit-above-the-memory-size",
     ),
-    "nothing in a file": ([], 1, "→ Invoke the function twice, and take its whole log."),
+    "nothing in a file": ([], 1, "✗ This log is empty.\n  → truemem doctor NAME\n"),
 }
 
 

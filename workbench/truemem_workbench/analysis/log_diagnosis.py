@@ -108,6 +108,8 @@ def ran_out(text: str) -> str:
 class Log:
     """What was read from a log."""
 
+    is_empty: bool = True
+    """True if it has no event at all."""
     lines: int = 0
     invocations: int = 0
     """Invocations in these lines: a line can have many."""
@@ -166,6 +168,7 @@ def read_log(
 
     log = Log()
     for event in events:
+        log.is_empty = False
         for found in inside(event):
             if isinstance(found, str):
                 _look(log, found)
@@ -358,21 +361,23 @@ def before_attached(log: Log) -> str:
 
 def _silent(log: Log, fix: str, function: str) -> Diagnosis:
     """The finding on a log without any line of the sidecar."""
+    name = shlex.quote(function)
     if len(log.reports) >= ENOUGH_REPORTS and (log.attached or log.start):
         return Diagnosis(
             "problem",
             f"The extension is there, {len(log.reports):,} invocations ended, and none has a line.",
-            "See that TRUEMEM_ENABLED is not false; invoke one environment twice.",
+            f"truemem doctor {name} --follow --invoke",
         )
     if log.attached or log.start:
         return Diagnosis(
             "note",
             "The extension is there, and has not printed a line yet: one comes when the next invocation begins.",
-            "Invoke the function twice.",
+            f"truemem doctor {name} --follow --invoke",
         )
     if said := before_attached(log):
-        return Diagnosis("problem", f"The function runs without the sidecar. {said}.", f"truemem attach {function}")
-    return Diagnosis("problem", "No invocation and no line of the sidecar is in this log.", fix)
+        return Diagnosis("problem", f"The function runs without the sidecar. {said}.", f"truemem attach {name}")
+    nothing = "This log is empty." if log.is_empty else "No invocation and no line of the sidecar is in this log."
+    return Diagnosis("problem", nothing, fix)
 
 
 def _of_method(method: str, count: int, of: int, evidence: str) -> Diagnosis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -133,13 +134,23 @@ def refused(what: str, permissions: str, region: str | None = None) -> Iterator[
     except (KeyError, ResponseParserError) as error:
         raise BadInput(f"{what}: {_FIX_PROXY}") from error
     except (ConnectionError, HTTPClientError) as error:
-        fix = f"Check the network, and the region {region or _session().region_name}. Try AWS_REGION, HTTPS_PROXY"
+        where = region or _session().region_name
+        if where not in _known_regions() and "AWS_ENDPOINT_URL" not in os.environ:
+            raise BadInput(f"{what}: no region is called {where}. {_FIX_REGION}") from error
+        fix = f"Check the network, and the region {where}. Try AWS_REGION, HTTPS_PROXY"
         raise BadInput(f"{what}: {_sentence(error)} {fix}") from error
     except BotoCoreError as error:
         missing = type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError")
         expired = "SSO" in type(error).__name__ or "Token" in type(error).__name__
         text = "there are no AWS credentials" if missing else f"{what}: {_sentence(error).rstrip('.')}"
         raise BadInput(f"{text}. {_FIX_CREDENTIALS}" if missing or expired else text) from error
+
+
+def _known_regions() -> set[str]:
+    session = _session()
+    return {
+        name for part in session.get_available_partitions() for name in session.get_available_regions("lambda", part)
+    }
 
 
 def throttled(code: str) -> bool:
@@ -197,6 +208,12 @@ def log_group_of(function: str) -> str:
             return log_group_in({}, function)
 
 
+def list_functions(region: str | None = None) -> str:
+    """The command that shows which functions there are, in the caller's region if none is named."""
+    where = region or _session().region_name
+    return f"aws lambda list-functions --region {where} --query 'Functions[].FunctionName'"
+
+
 def _refusal_text(what: str, permissions: str, region: str | None, error: Any) -> str:
     code, message = error.get("Code", ""), _sentence(error.get("Message", ""))
     if code in _EXPIRED and region is not None:  # AWS answers the same where the account has not enabled the region
@@ -206,8 +223,12 @@ def _refusal_text(what: str, permissions: str, region: str | None, error: Any) -
     if code in _DENIED:
         return f"{what}: access denied. The caller needs {permissions}"
     if code == "ResourceNotFoundException":
-        text = f"there is no {what} in this region and account. Check its name, AWS_REGION and AWS_PROFILE"
-        return f"{text}; {_NO_EXTENSION}" if what.startswith("function ") else text
+        region = region or _session().region_name
+        text = f"there is no {what} in this region and account ({region})"
+        if what.startswith("function "):
+            return f"{text}; {_NO_EXTENSION}. Try {list_functions(region)}"
+        name = what.removeprefix("log group /aws/lambda/")
+        return f"{text}. Try {f'truemem doctor {shlex.quote(name)}' if name != what else list_functions(region)}"
     if throttled(code):
         return (
             f"{what}: throttled {ATTEMPTS} times ({code}). Try again later, or less at a time (--since, --concurrency)"

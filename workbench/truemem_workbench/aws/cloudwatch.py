@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -61,6 +62,10 @@ way_option = click.option(
 )
 
 
+LAMBDA_GROUP = "/aws/lambda/"
+"""Begin of the name of a function's usual log group."""
+
+
 class Source(NamedTuple):
     """What the options of `source_options` say."""
 
@@ -76,6 +81,15 @@ class Source(NamedTuple):
     def place(self) -> str:
         """The place in a message."""
         return f"log group {self.log_group}" if self.log_group else ", ".join(map(str, self.files))
+
+    @property
+    def doctor(self) -> str:
+        """The command that says why there is no line of the sidecar."""
+        if self.log_group is None:
+            return f"truemem doctor {shlex.join(map(str, self.files[:1]))}"
+        if self.log_group.startswith(LAMBDA_GROUP):
+            return f"truemem doctor {shlex.quote(self.log_group.removeprefix(LAMBDA_GROUP))}"
+        return f"truemem doctor --log-group {shlex.quote(self.log_group)}"
 
     def wants(self, function: str | None, time_ms: float | None) -> bool:
         """True for a line of the function and the time that were asked for. A line without a time is wanted."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import botocore.exceptions
 
-from ..aws.clients import client, log_group_of
+from ..aws.clients import client, list_functions, log_group_of
 from ..lines.line import Line, parse_event
 from ..local.lifecycle.events import Report, parse_report
 from ..support.bad_input import BadInput
@@ -221,7 +221,7 @@ def _fix(code: str, function: str) -> str:
     if "AccessDenied" in code:
         return "The caller needs lambda:InvokeFunction and logs:FilterLogEvents"
     if "NotFound" in code:
-        return "Try another name, or AWS_REGION"
+        return f"Try {list_functions()}"
     if "Token" in code or "Credential" in code:
         return "Sign in again: aws sso login"
     if "InvalidParameter" in code:  # it takes a tenant's id, or is durable and needs a version

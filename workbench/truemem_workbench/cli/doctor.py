@@ -159,7 +159,7 @@ def _of_log(where: Source) -> Iterator[Diagnosis]:
             size_of(path)  # refuses what is no file
         gathered = Gathered()
         log = read_log((event for path in paths for event in events(path)), wants=where.wants, also=gathered.add)
-    yield from diagnose_log(log, "Invoke the function twice, and take its whole log.")
+    yield from diagnose_log(log, "truemem doctor NAME")
     yield from of_memory(gathered)
 
 

@@ -201,6 +201,8 @@ def size_of(path: Path) -> int:
         if path.is_dir():
             raise BadInput(f"{path} is a folder. Try {path}/*")
         return path.stat().st_size
+    except FileNotFoundError:
+        raise BadInput(f"there is no file {path}. For a function in AWS try its NAME alone") from None
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from error
 

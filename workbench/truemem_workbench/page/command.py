@@ -69,7 +69,7 @@ def page(
     if not environments:
         which = f" of {' or '.join(only)}" if only else ""
         why = f" ({note})" if note else ""
-        raise BadInput(f"no line of the sidecar{which} in {where.place}{why}. Try the function's whole log")
+        raise BadInput(f"no line of the sidecar{which} in {where.place}{why}. Try {where.doctor}")
     for path in outputs or (DEFAULT,):
         _made(path, draw if path.suffix.lower() == ".png" else partial(write, note=note), environments)
     if note:

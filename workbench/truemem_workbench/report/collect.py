@@ -300,7 +300,7 @@ def check_loaded(loaded: Loaded, where: Source, files: Sequence[Path] = ()) -> N
     if said := before_attached(read_log(event for path in files for event in events(path))):
         raise BadInput(f"no line of the sidecar. {said}. Try truemem attach {name or 'NAME'}")
     place = where.place if where.log_group else "these files"
-    hint = f"Try an earlier --since, or truemem doctor {name}" if where.log_group else "Try truemem doctor FILE"
+    hint = f"Try an earlier --since, or {where.doctor}" if where.log_group else f"Try {where.doctor}"
     unread = f" ({not_read(loaded.unread)})" if loaded.unread else ""
     raise BadInput(f"no line of the sidecar in {place}{unread}. {hint}")
 

@@ -151,6 +151,8 @@ def _read(where: Source, way: Any) -> Found:
                 if profile is not None and where.wants(line.function, line.time_ms):
                     key = (line.function or "", line.function_version or "")
                     found.setdefault(key, []).append((line.time_ms or 0.0, profile))
+        if not found and where.log_group is None and next(iter(read(paths)), None) is None:
+            raise BadInput(f"no line of the sidecar in {where.place}. Try {where.doctor}")
     return found
 
 
