@@ -136,7 +136,7 @@ def test_one_that_always_fails_is_not_measured(invoke_check: Check) -> None:
     assert done.exit_code == 2, done.output
     said = " ".join(done.output.split())
     assert "Failing: 5 of 5 invocations failed." in said
-    assert "5 of them said: ValueError: as told." in said
+    assert "5 of them said: ValueError: as told (steady.py:16). Fix that first. Next: truemem local run " in said
     assert "--allow-errors" in said
     log = done.output.partition("The log of invocation 5 ends:\n")[2]
     assert 'raise ValueError("as told")' in log

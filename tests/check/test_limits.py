@@ -294,7 +294,7 @@ def test_an_error_is_shown_safely_and_shortened(failures: list[FailedInvocation]
 def test_without_a_record_nothing_is_known() -> None:
     (finding,) = find(run_of([], last_words="truemem ERROR register refused"), Limits(peak_mib=60))
     assert finding.outcome == "unknown"
-    assert finding.sentence.endswith("The sidecar's last line: truemem ERROR register refused")
+    assert "The sidecar's last line: `truemem ERROR register refused`. Next: truemem " in finding.sentence
 
 
 def test_drift_is_that_of_the_environment_that_served_most() -> None:

@@ -73,7 +73,7 @@ def test_the_command_explains_nothing_where_nothing_grows(invoke_check: Check, t
     done = invoke_check(STEADY_HANDLER, "--invocations", 130, "--output", path)
     assert done.exit_code == 0, done.output
     assert "tracer" not in done.output
-    assert "Nothing grew, so nothing was traced." in path.read_text()
+    assert "Nothing was traced: no growth was found." in path.read_text()
 
 
 def test_what_cannot_be_explained_is_refused(refused: Refused, tmp_path: Path) -> None:

@@ -259,7 +259,7 @@ def test_a_few_lines_are_too_few() -> None:
 
 
 def test_too_few_invocations_want_more_of_them_next() -> None:
-    commands = Commands(again="again", longer="longer", smaller_heap="longer --env")
+    commands = Commands(again="again", longer="longer", with_variable="longer --env")
     lines = life(lambda _: 20.0, invocations=100, runtime="nodejs")
     assert causes.find(curves_of(lines), commands).next == "longer"
 

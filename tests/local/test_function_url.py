@@ -113,7 +113,8 @@ def test_each_request_over_http_is_measured() -> None:
         local.post(data="{")
         call(local, "GET", "/2015-03-31/functions/url")
         environment = local.environment_id
-    assert [answer.error for answer in answers] == ["", "ValueError: boom", "HTTP 404", "HTTP 502", "ValueError: boom"]
+    raised = "ValueError: boom (url.py:12)"
+    assert [answer.error for answer in answers] == ["", raised, "HTTP 404", "HTTP 502", raised]
     assert {answer.environment for answer in answers} == {environment}
     assert answers[0].payload == b'"hello"'
     assert all(answer.begun_s < answer.ended_s for answer in answers)

@@ -43,7 +43,9 @@ def test_a_run_ends_with_a_table_a_verdict_and_the_files(tmp_path: Path, local_r
 def test_a_file_that_cannot_be_drawn_does_not_hide_the_summary(tmp_path: Path, local_run: LocalRun) -> None:
     (tmp_path / "app.py").write_text("def handler(event, context): ...\nraise OSError('no init')")
     done = local_run("app.py:handler", "--event", "{}", "--output", "memory.png", cwd=tmp_path)
-    assert "Undecided: the sidecar printed no record. Try --raw" in done.stdout
+    assert (
+        "1 of them said: OSError: no init (app.py:2). Fix that first. Next: truemem check app.py:handler" in done.stdout
+    )
     assert "memory.png was not written: the sidecar printed no record" in done.stderr
     assert (done.returncode, [path.name for path in tmp_path.glob("*.png")]) == (2, [])
 

@@ -145,7 +145,7 @@ def test_one_more_request_is_throttled(fleet: StartFleet) -> None:
 
 
 def test_an_answer_has_the_functions_error(fleet: StartFleet) -> None:
-    assert fleet(environments=1).one({"raise": "boom"}).error == "ValueError: boom"
+    assert fleet(environments=1).one({"raise": "boom"}).error == "ValueError: boom (app.py:40)"
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,10 @@ def test_failures_of_all_environments_count_together() -> None:
     ]
 
 
+def test_failures_that_may_be_are_no_finding() -> None:
+    assert judge(failing(KeyError=20), COMMANDS, errors_percent=100.0).finding.cause == "undecided"
+
+
 def test_a_few_failures_in_one_environment_do_not_lead() -> None:
     found = judge(failing(KeyError=20, b=0, c=0), COMMANDS).finding
     assert (found.cause, found.evidence) == ("undecided", ["20 of 60 invocations failed"])

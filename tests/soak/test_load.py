@@ -115,7 +115,7 @@ class Counting(HttpUser):
 def judge(environment, **_):
     environment.process_exit_code = 3
 """
-WORLD = "ValueError: the world is not there"
+WORLD = "ValueError: the world is not there (app.py:11)"
 
 
 def written(folder: Path, text: str, name: str = "locustfile.py") -> Path:

@@ -63,7 +63,7 @@ def test_all_that_was_due_is_seen() -> None:
     assert tally.invocations + tally.throttled == 120
     assert tally.cold >= len(tally.environments) > 0
     assert list(tally.errors) == ["ValueError"]
-    assert tally.examples["ValueError"] == "ValueError: no such order"
+    assert tally.examples["ValueError"].startswith("ValueError: no such order (")
     assert sum(each.count for each in tally.buckets) == tally.invocations
     assert sum(each.served for each in tally.environments) == tally.invocations
     for each in tally.environments:

@@ -7,11 +7,13 @@ allocator holds is hoarding also where RSS rises; RSS alone decides only where n
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from truemem.verdict import GATE_KIB, GROWING_FROM, MINIMUM
 
+from ..support.failed_answer import MISSING_MEMBER, MISSING_MODULE, UNSET_VARIABLE
 from ..support.terminal import counted, mib
 from .curves import (
     BLOCKS,
@@ -114,11 +116,15 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
     failed = witnesses.curves.failed
     if failed.count and found.cause != "failing":
         evidence.append(f"{failed.count:,} of {counted(witnesses.curves.invocations, 'invocation')} failed")
+    following = (commands.longer or commands.again) if found.pattern == TOO_FEW else _next(row, commands, witnesses)
+    repair = found.repair or row.repair
+    if found.cause == "failing":
+        repair, following = _known_repair(witnesses.curves, commands) or (repair, following)
     completed = replace(
         found,
         evidence=evidence,
-        repair=found.repair or row.repair,
-        next=(commands.longer or commands.again) if found.pattern == TOO_FEW else _next(row, commands, witnesses),
+        repair=repair,
+        next=following,
         pattern=found.pattern or row.pattern,
     )
     return named(completed, merged(witnesses.curves.profiles), commands)
@@ -146,7 +152,7 @@ def _next(row: Row, commands: Commands, witnesses: Witnesses) -> str:
             or (name in ("profile", "explain") and runtime in ("java", "go", "dotnet"))
         ):
             continue
-        if name == "smaller_heap":
+        if name == "with_variable":
             if runtime in SMALLER_HEAP:
                 return f"{command} {SMALLER_HEAP[runtime]}"
             continue
@@ -163,6 +169,24 @@ def _failing(witnesses: Witnesses) -> Finding | None:
         " until they succeed."
     )
     return Finding(cause="failing", title=title, holder="function", evidence=failed.words())
+
+
+def _known_repair(curves: Curves, commands: Commands) -> tuple[str, str] | None:
+    """What repairs the usual errors of a first run, and its command. None for other errors."""
+    said = curves.failed.first
+    if commands.install and (module := MISSING_MODULE.search(said)):
+        name = module[1].partition(".")[0]
+        if (folder := commands.above.get(name)) is not None:
+            path = shlex.quote(str(folder))
+            return f"It is in {folder}, above the handler's folder.", f"{commands.with_variable} PYTHONPATH={path}"
+        return f"Its interpreter has no module {module[1]!r}.", f"{commands.install} {name}"
+    if commands.with_variable and (variable := UNSET_VARIABLE.search(said)):
+        return f"Give it {variable[1]}.", f"{commands.with_variable} {variable[1]}=VALUE"
+    if commands.sweep and curves.failed.in_init and "Runtime.OutOfMemory" in said:
+        return "It needs more memory to begin.", commands.sweep
+    if commands.with_event and not curves.failed.in_init and MISSING_MEMBER.match(said):
+        return "Its event was {}: give it one of its own.", commands.with_event
+    return None
 
 
 def _heap_ran_out(witnesses: Witnesses) -> Finding | None:
@@ -461,7 +485,7 @@ TABLE: tuple[Row, ...] = (
         cause="undecided",
         look=_undecided,
         needs="memory rises, and no witness decides",
-        next=("heap", "smaller_heap", "longer", "again"),
+        next=("heap", "with_variable", "longer", "again"),
         pattern="a-cache-that-fills",
     ),
     Row(

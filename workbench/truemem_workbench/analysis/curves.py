@@ -43,10 +43,17 @@ class Failed:
 
     said: Mapping[str, int] = field(default_factory=dict)
     """How many of them, by what they said."""
+    in_init: bool = False
+    """True if no invocation has a record: the init phase has failed."""
 
     @property
     def count(self) -> int:
         return sum(self.said.values())
+
+    @property
+    def first(self) -> str:
+        """What most of them said."""
+        return max(self.said, key=self.said.__getitem__, default="")
 
     def words(self) -> list[str]:
         """What most of them said, each as a short text."""
@@ -54,6 +61,13 @@ class Failed:
         words = [f"{count:,} of them said: {said.rstrip('.')}" for said, count in most[:MOST]]
         rest = sum(count for _, count in most[MOST:])
         return words + ([f"{rest:,} of them said something else"] if rest else [])
+
+    @classmethod
+    def with_errors(cls, errors: Sequence[str]) -> Failed:
+        """Of the error of each, counted by type: a message may be another one each time, and the first is said."""
+        kinds = [error.partition(":")[0] for error in errors]
+        examples = dict(zip(reversed(kinds), reversed(errors), strict=True))
+        return cls({examples[kind]: count for kind, count in Counter(kinds).items()})
 
 
 @dataclass(frozen=True, kw_only=True)

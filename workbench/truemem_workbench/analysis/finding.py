@@ -9,12 +9,16 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from ..support.document import known_members, rounded
 from ..support.environment_ids import is_local
 from ..support.platform_facts import MOST_MANAGED_MIB
 from ..support.terminal import counted
+
+if TYPE_CHECKING:
+    from ..local.configuration.function import Function
 
 _EVENTS = re.compile(r" --events (?:'[^']*'|\S+)")
 """An option that `truemem local run` does not have."""
@@ -39,10 +43,18 @@ class Commands:
     """Turns the heap's witness on."""
     repair: str = ""
     """Tries a repair that is a setting."""
-    smaller_heap: str = ""
+    with_variable: str = ""
     """Ends with `--env`: a variable follows."""
+    with_event: str = ""
+    """Sends an event of the user's own, where none was given."""
+    install: str = ""
+    """Installs a package of Python for the function: its name follows."""
+    above: Mapping[str, Path] = field(default_factory=dict)
+    """The project's own modules in the folders above the function, by name, with their folder."""
     log: str = ""
     """Shows what a function says."""
+    silent: str = ""
+    """Shows why there is no record."""
     extensions: str = ""
     """Shows which extensions there are."""
     size: str = ""
@@ -61,6 +73,7 @@ def commands_deployed(function: str) -> Commands:
         explain=f"truemem events {name} --since 1h --output events.jsonl",
         heap=f"truemem attach {name} --heap",
         log=f"aws logs tail /aws/lambda/{name} --since 1h",
+        silent=f"truemem doctor {name}",
         extensions=f"aws lambda get-function-configuration --function-name {name} --query Layers",
         size=f"truemem report {name} --since 7d --invocations-per-month 1000000",
         sweep=f"truemem size {name}",
@@ -73,19 +86,37 @@ def commands_of(function: str, environment: str) -> Commands:
     return commands_local("truemem check app.py:handler") if is_local(environment) else commands_deployed(function)
 
 
-def commands_local(command: str, *, is_probed: bool = True, can_explain: bool = True) -> Commands:
+def commands_local(
+    command: str,
+    *,
+    is_probed: bool = True,
+    can_explain: bool = True,
+    function: Function | None = None,
+    shows_log: bool = True,
+) -> Commands:
     """The commands for a function here. `command`: the one that measured it, with its options. `is_probed`: without
-    the probe the next run loads it. `can_explain`: it can be traced."""
+    the probe the next run loads it. `can_explain`: it can be traced. `function`: what it runs.
+    `shows_log`: false where its log is on the screen already."""
     spec = command.replace("truemem local run", "truemem check", 1)
+    python, above = None, {}
+    if function is not None and function.python:
+        from ..local.configuration.function import modules_above  # for a report of many lines it would take 0.2 s
+
+        python, above = function.python, modules_above(function.task_root)
+    once = _EVENTS.sub("", spec).replace("truemem check", "truemem local run", 1)
+    once += "" if " --event " in spec else " --event '{}'"
     return Commands(
         again=spec,
         longer=f"{spec} --invocations 2000",
         explain=spec.replace("truemem check", "truemem explain", 1) if can_explain else "",
         heap="" if is_probed else spec,
         repair=f"{spec} --try-repair",
-        smaller_heap=f"{spec} --env",
-        log=_EVENTS.sub("", spec).replace("truemem check", "truemem local run", 1)
-        + ("" if " --event " in spec else " --event '{}'"),
+        with_variable=f"{spec} --env",
+        with_event="" if " --event" in spec else f"{spec} --event @event.json",
+        install=f"{shlex.quote(str(python))} -m pip install" if python else "",
+        above=above,
+        log=once if shows_log else "",
+        silent=f"{once} --raw",
         size=f"{spec} --write-baseline memory.json",
         sweep=spec.partition(" --")[0].replace("truemem check", "truemem size", 1),
     )
@@ -189,7 +220,9 @@ class Finding:
 
 def unmeasured(title: str, commands: Commands) -> Finding:
     """The answer where nothing was measured: `title` says why."""
-    return Finding(cause="undecided", title=title, next=commands.again, settled=False, pattern=TOO_FEW)
+    return Finding(
+        cause="undecided", title=title, next=commands.silent or commands.again, settled=False, pattern=TOO_FEW
+    )
 
 
 def most_urgent(found: Sequence[tuple[Finding, int]]) -> Finding:

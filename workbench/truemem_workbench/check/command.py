@@ -229,7 +229,7 @@ def _check(
         raise BadInput("--try-repair sets a variable of the function. Try it here: truemem check app.py:handler")
     measurement, target, payloads = _measured(plan, limits, explain=bool(explain), **given)
     can_explain = target is not None and is_explicable(target)
-    commands = _commands(command, spec, deployed=target is None, probe=not given["no_probe"])
+    commands = _commands(command, spec, target, probe=not given["no_probe"])
     if explain is False and can_explain:
         commands = replace(commands, explain=f"{command} --explain")
     measurement = replace(measurement, commands=commands)
@@ -257,13 +257,13 @@ def _explain_in(result: Result, path: Path) -> None:
     path.write_text(page(result.explanation, result.headline), encoding="utf-8")
 
 
-def _commands(command: str, spec: str, *, deployed: bool, probe: bool) -> Commands:
-    """What can be typed next."""
-    if deployed:
+def _commands(command: str, spec: str, target: Target | None, *, probe: bool) -> Commands:
+    """What can be typed next. `target`: the function, if it is here."""
+    if target is None:
         return replace(
             commands_deployed(spec.removeprefix("remote:")), again=command, longer=f"{command} --invocations 2000"
         )
-    return commands_local(command, is_probed=probe, can_explain=False)
+    return commands_local(command, is_probed=probe, can_explain=False, function=target.function)
 
 
 def _tried(
@@ -314,7 +314,7 @@ def read_payloads(event: str | None, events: Path | None) -> list[object]:
     """The events that --event and --events name. Raises BadInput."""
     if event is not None and events is not None:
         raise BadInput("--event with --events: leave one out")
-    return read_events(events) if events else [read_event(event or "{}")]
+    return read_events(events) if events else [read_event("{}" if event is None else event)]
 
 
 def _measured(

@@ -25,7 +25,7 @@ Examples:
 \b
 Exit codes:
   0  the lines are named, or none holds what grows
-  2  it is not known: the input cannot be used, or the tracer saw too little
+  2  it is not known: the input cannot be used, invocations failed, or the tracer saw too little
   130, 143  Ctrl-C or SIGTERM
 """
 
@@ -70,18 +70,25 @@ def _explain(
     payloads = read_payloads(event, events)
     plan = Plan(invocations=invocations, most=invocations)
     function, measurement = measured_here(target, payloads, plan, Limits(), explain=True, **given)
-    found = explanation(function, payloads, measurement)
-    measurement = replace(measurement, commands=commands_local(again, can_explain=False))
-    finding = measurement.finding
-    document = {"checked": target, "finding": finding.document(), "explanation": found.document()}
+    commands = commands_local(again, can_explain=False, function=function.function)
+    finding = replace(measurement, commands=commands).finding
+    # a function that fails does so under a tracer too, and what it holds then tells nothing
+    found = None if finding.cause == "failing" else explanation(function, payloads, measurement)
+    document = {"checked": target, "finding": finding.document()}
+    if found is not None:
+        document["explanation"] = found.document()
     for path in outputs:
-        text = page(found, target) if path.suffix.lower() == ".html" else f"{json.dumps(document, indent=2)}\n"
+        text = (
+            page(found, f"{target}: {finding.title}")
+            if path.suffix.lower() == ".html"
+            else f"{json.dumps(document, indent=2)}\n"
+        )
         path.write_text(text, encoding="utf-8")
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:
         out = output()
-        for line in (*found.lines(), ""):
+        for line in (*found.lines(), "") if found else ():
             say(out, line)
         say(out, finding.paragraph(), begin="- ")
-    return 0 if found.is_known else 2
+    return 0 if found is not None and found.is_known else 2

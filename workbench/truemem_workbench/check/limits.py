@@ -30,6 +30,8 @@ UNTOLD = (
 ERRORS = ("errors", "max-errors")
 """Names of the check of errors: without a limit, and with one."""
 P99 = "max-p99"
+RECORDS = "records"
+"""Name of the check that there are any."""
 
 
 @dataclass(frozen=True)
@@ -300,13 +302,14 @@ def _failures(measurement: Measurement) -> LimitCheck:
     sentence += f" the first of them number {first.number}," if first is not last else ""
     sentence += f" the last of them number {last.number}: {printable(last.error)}."
     sentence += " Fix that, or try --allow-errors if it is meant to fail."
+    if measurement.finding.cause == "failing":
+        sentence = measurement.finding.paragraph()
     measured = failed_share(len(measurement.failures), measurement.invocations)
     return LimitCheck(ERRORS[0], "none", measured, "unknown", sentence)
 
 
 def _nothing(measurement: Measurement) -> LimitCheck:
-    sentence = f"None of {measurement.invocations} invocations has a record. The sidecar's last line: "
-    return LimitCheck("records", "", "none", "unknown", sentence + printable(measurement.last_words))
+    return LimitCheck(RECORDS, "", "none", "unknown", measurement.finding.paragraph())
 
 
 def _out_of_memory(measurement: Measurement) -> LimitCheck:

@@ -22,9 +22,9 @@ from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Report, Settings
 from ..local.configuration.function import missing_module
 from ..local.configuration.layer import SIDECAR, beside
+from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
-from ..support.untrusted_text import error_of
 from .events import text_of
 from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
 from .limits import Decision, Limits, may_be_garbage
@@ -213,9 +213,11 @@ class Run:
         return made
 
     def _missing_modules(self) -> list[str]:
-        """What to install, a sentence for each missing module."""
+        """What to install, a sentence for each missing module. None if all failed: then the finding says it."""
+        if self.failing:
+            return []
         answers = (error_of(each.payload, each.function_error) for each in self._invocations if each.function_error)
-        said = (missing_module(answer, self._target.function.python) for answer in answers)
+        said = (missing_module(answer, self._target.function) for answer in answers)
         return list(dict.fromkeys(filter(None, said)))
 
     def _log(self, number: int) -> list[str]:

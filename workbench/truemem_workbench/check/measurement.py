@@ -32,7 +32,7 @@ from ..analysis.curves import (
     was_killed,
 )
 from ..analysis.drift import Point, Verdict, judge, lives, per_minute, points, trusted_of
-from ..analysis.finding import Commands, Finding
+from ..analysis.finding import Commands, Finding, unmeasured
 from ..analysis.resources import Resource
 from ..analysis.witnesses import Witnesses
 from ..lines.line import Line
@@ -309,7 +309,7 @@ class Measurement:
                 if number > self.warm_up
             ]
             resources = [each for each in resources if each.name != TMP] + [_disk(others[TMP])]
-        is_failing = 100 * len(self.failures) > self.errors_percent * self.invocations
+        is_allowed = self.seen and 100 * len(self.failures) <= self.errors_percent * self.invocations
         return replace(
             made,
             invocations=self.invocations,
@@ -318,7 +318,7 @@ class Measurement:
             readings=readings,
             reported=resources,
             limit_mib=self.memory_mib,
-            failed=self._failed if is_failing else Failed() if self.errors_percent else made.failed,
+            failed=made.failed if not self.errors_percent and is_allowed else Failed() if is_allowed else self._failed,
             freed=self.freed,
             children=self.children,
             is_collected=self.is_collected,
@@ -326,17 +326,18 @@ class Measurement:
 
     @property
     def _failed(self) -> Failed:
-        errors = [each.error for each in self.failures if each.number not in self.out_of_memory]
-        counted = Counter(error.partition(":")[0] for error in errors)
+        errors = [printable(each.error) for each in self.failures if each.number not in self.out_of_memory]
         logs = (line for failure in self.failures for line in failure.log)
-        if of_heap := next((line for line in logs if any(words in line for words in HEAP_RAN_OUT)), ""):
-            return Failed({of_heap: len(errors)})
-        examples = {error.partition(":")[0]: error for error in reversed(errors)}
-        return Failed({printable(examples[kind]): count for kind, count in counted.items()})
+        of_heap = next((line for line in logs if any(words in line for words in HEAP_RAN_OUT)), "")
+        failed = Failed({of_heap: len(errors)}) if of_heap else Failed.with_errors(errors)
+        return replace(failed, in_init=not self.seen)
 
     @cached_property
     def finding(self) -> Finding:
         """The one answer. Events are chosen, and it ends soon: a gate is not patient."""
+        if not self.seen and not self.failures:
+            said = f"None of {self.invocations} invocations has a record. The sidecar's last line:"
+            return unmeasured(f"{said} `{printable(self.last_words)}`.", self.commands)
         return find(self.curves, self.commands, is_patient=False, allowed=self.allowed)
 
     @cached_property

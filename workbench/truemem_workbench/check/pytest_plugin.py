@@ -160,7 +160,9 @@ def _result(measurement: Measurement, marker: MemoryMarker, was: Baseline | None
     from .limits import find
     from .result import Result
 
-    measurement = replace(measurement, commands=commands_local(f"truemem check {marker.handler}"))
+    measurement = replace(
+        measurement, commands=replace(commands_local(f"truemem check {marker.handler}"), with_event="")
+    )
     if was is not None:
         measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
     checks = find(measurement, marker.limits, was)

@@ -15,9 +15,10 @@ from ..aws.clients import client, list_functions, log_group_of
 from ..lines.line import Line, parse_event
 from ..local.lifecycle.events import Report, parse_report
 from ..support.bad_input import BadInput
+from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S
 from ..support.terminal import Progress
-from ..support.untrusted_text import error_of, parsed
+from ..support.untrusted_text import parsed
 from .events import text_of
 from .invocations import Plan, invoke_until_decided
 from .limits import Decision, Limits

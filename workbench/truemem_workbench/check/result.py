@@ -12,7 +12,7 @@ from ..explain.explanation import Explanation
 from ..support.document import known_members
 from .baseline import Baseline
 from .latency import Figure, errors_figure
-from .limits import ERRORS, P99, LimitCheck
+from .limits import ERRORS, P99, RECORDS, LimitCheck
 from .measurement import Measurement, curve
 
 KEPT, BROKEN, UNKNOWN = 0, 1, 2  # exit codes
@@ -133,10 +133,10 @@ class Result:
     def sentences(self) -> list[str]:
         """The finding, and a sentence for each other limit that was not kept."""
         finding = self.measurement.finding
-        covered = ("growth", "errors") if finding.cause == "failing" else ("growth",)
+        covered = ("growth", RECORDS, *(ERRORS if finding.cause == "failing" else ()))
         others = [each.sentence for each in self.limits if each.outcome != "kept" and each.name not in covered]
         tried = [self.tried.sentence()] if self.tried else []
-        return [*([finding.paragraph()] if self.measurement.seen else []), *tried, *others]
+        return [finding.paragraph(), *tried, *others]
 
     def log(self) -> list[str]:
         """The end of the log of the last failed invocation, if failures are a finding."""
@@ -153,7 +153,7 @@ class Result:
                 f"{', '.join(slower)}: slower than in the baseline, by more than chance in both runs. On another"
                 " machine, or a busy one, that says little; --max-p99 MS is a limit"
             )
-        if self.measurement.finding.cause == "failing":
+        if self.measurement.finding.cause == "failing" and self.measurement.seen:
             notices.append("--allow-errors measures invocations that are meant to fail")
         if self.measurement.collected:
             notices.append(
@@ -197,7 +197,7 @@ class Result:
                 "count": len(measured.failures),
                 "share": round(len(measured.failures) / max(1, measured.invocations), 4),
             },
-            "finding": measured.finding.document() if measured.seen else None,
+            "finding": measured.finding.document(),
             "tried": self.tried.document() if self.tried else None,
             "limits": [known_members({**vars(each), "why": None}) for each in self.limits],
             "notices": self.notices(),

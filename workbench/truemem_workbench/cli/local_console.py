@@ -60,12 +60,14 @@ SOURCES = {"function": "green", "platform": "cyan"}
 class Console:
     """Prints text, or with `as_json` one JSON object per line: `notice`, `log`, `response`, `serving`, `summary`."""
 
-    def __init__(self, *, as_json: bool, quiet: bool = False, python: Path | None = None, scaled: bool = False) -> None:
-        """`quiet` leaves out the ordinary lines of the platform and the sidecar; not from JSON. `python`: the handler's
-        interpreter. `scaled`: each line has the name of its environment."""
+    def __init__(
+        self, *, as_json: bool, quiet: bool = False, function: Function | None = None, scaled: bool = False
+    ) -> None:
+        """`quiet` leaves out the ordinary lines of the platform and the sidecar; not from JSON. `function`: what is
+        run. `scaled`: each line has the name of its environment."""
         self._as_json = as_json
         self._quiet = quiet and not as_json
-        self._python = python
+        self._target = function
         self._scaled = scaled
         self._notices: set[str] = set()
         self._missing: set[str] = set()
@@ -91,7 +93,8 @@ class Console:
         shown = click.style(f"{name}{visible(source):>9} | ", fg=SOURCES.get(line.source, "magenta"))
         with contextlib.suppress(OSError):  # the environment must not depend on whether its output is read
             self._print({"log": dataclasses.asdict(line)}, shown + _indented(line.text))
-            missing = missing_module(line.text, self._python) if line.source == "function" else None
+            of_function = self._target if line.source == "function" else None
+            missing = missing_module(line.text, of_function) if of_function else None
             if missing is not None and missing not in self._missing:
                 self._missing.add(missing)
                 self.notice(f"{missing}, or --python PATH of an interpreter that has it")

@@ -218,13 +218,19 @@ def run(
         raise BadInput("--raw with --json: JSON has all lines anyway. Leave one out")
     finite = event is not None and scenario is None
     can_explain = target.python is not None or is_node(target)
-    commands = commands_local(in_check(click.get_current_context()), is_probed=not no_probe, can_explain=can_explain)
+    commands = commands_local(
+        in_check(click.get_current_context()),
+        is_probed=not no_probe,
+        can_explain=can_explain,
+        function=target,
+        shows_log=False,
+    )
     _check_outputs(outputs, finite=finite, measured=SIDECAR in launched)
     parsed = None if event is None and scenario is None else read_event(event or "{}")
     times = _times(invocations, with_event=event is not None)
     scaling = _scaling(environments, reserved_concurrency, with_event=event is not None)
     printer = local_console.Console(
-        as_json=as_json, quiet=finite and not raw, python=target.python, scaled=scaling is not None
+        as_json=as_json, quiet=finite and not raw, function=target, scaled=scaling is not None
     )
     for notice in notices:
         printer.notice(notice)
@@ -358,7 +364,7 @@ def _write_outputs(paths: Sequence[Path], printed: Sequence[str]) -> None:
 
     environments = page.gather(line for text in printed for line in parse_event(text))
     if not environments:
-        raise BadInput(f"{paths[0]} was not written: the sidecar printed no record. Try --raw, which shows its log")
+        raise BadInput(f"{paths[0]} was not written: the sidecar printed no record. The summary says why")
     for path in paths:
         try:
             DRAWS[path.suffix.lower()](environments, path)

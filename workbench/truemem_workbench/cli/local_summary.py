@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..analysis.causes import find
-from ..analysis.curves import Failed, curves_of
+from ..analysis.curves import Curves, Failed, curves_of
 from ..analysis.finding import Commands, Finding, unmeasured
+from ..check.measurement import printable
 from ..lines.line import Line, parse_event
 from ..local import Invocation, Report
+from ..support.failed_answer import error_of
 from ..support.terminal import counted, mib, whole
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ LONGEST = 80
 """Most characters of the name of an error."""
 
 _UNMEASURED = {
-    True: "Undecided: the sidecar printed no record. Try --raw, which shows all that it said.",
-    False: "Undecided: without the sidecar only the mark is known. Leave --no-sidecar out.",
+    True: "Undecided: the sidecar printed no record.",
+    False: "Undecided: without the sidecar only the mark is known.",
 }
 """The answer where nothing was measured, with the sidecar and without."""
 
@@ -45,6 +47,8 @@ class Row:
     mark: int
     duration_ms: float
     status: str
+    error: str = ""
+    """Why it failed, if it did, and not for memory."""
     environment: str = ""
     """Id of the environment, where there may be several."""
 
@@ -135,7 +139,13 @@ def summarise(
     # Of several the growing one, else the one that was looked at for longest.
     longest = sorted(findings, key=Counter(row.environment for row in rows).__getitem__, reverse=True)
     names = sorted(longest, key=lambda name: not findings[name].grows)
-    finding = findings[names[0]] if names else unmeasured(_UNMEASURED[measured], commands)
+    if names:
+        finding = findings[names[0]]
+    elif any(row.error for row in rows):
+        failed = replace(_failed(rows), in_init=True)
+        finding = find(Curves(invocations=len(rows), failed=failed), commands, is_patient=False)
+    else:
+        finding = unmeasured(_UNMEASURED[measured], commands if measured else replace(commands, silent=""))
     return Summary(
         invocations=len(rows),
         failed=sum(row.status != "success" for row in rows),
@@ -155,6 +165,7 @@ def _row(number: int, report: Report, line: Line | None, answer: Invocation | No
         mark=report.max_memory_used_mib,
         duration_ms=report.duration_ms,
         status=_status(report, answer),
+        error=_error(report, answer) if line is None or not line.out_of_memory else "",
         environment=answer.environment if answer and scaled else "",
     )
 
@@ -168,6 +179,13 @@ def _status(report: Report, answer: Invocation | None) -> str:
     payload = answer.payload
     named = payload.get("errorType") if isinstance(payload, Mapping) else None
     return f"error, {str(named or answer.function_error)[:LONGEST]}"
+
+
+def _error(report: Report, answer: Invocation | None) -> str:
+    """What a failed invocation said; empty for one that did not fail."""
+    if answer is not None and answer.function_error is not None:
+        return error_of(answer.payload, answer.function_error)
+    return "" if report.status == "success" else report.error_type or report.status
 
 
 def _by_environment(printed: Sequence[str], answered: Mapping[str, Invocation] | None) -> dict[str, list[Line]]:
@@ -190,12 +208,14 @@ def _findings(lines: Mapping[str, Sequence[Line]], rows: Sequence[Row], commands
     """The finding of each environment."""
     findings = {}
     for name, own in lines.items():
-        failed = Counter(
-            row.status.removeprefix("error, ") for row in rows if row.environment == name and row.status != "success"
-        )
+        failed = _failed([row for row in rows if row.environment == name])
         curves = curves_of(own)
-        findings[name] = find(replace(curves, failed=Failed(failed)) if failed else curves, commands, is_patient=False)
+        findings[name] = find(replace(curves, failed=failed) if failed.count else curves, commands, is_patient=False)
     return findings
+
+
+def _failed(rows: Sequence[Row]) -> Failed:
+    return Failed.with_errors([printable(row.error) for row in rows if row.error])
 
 
 def _on_size(printed: Sequence[str], finding: Finding, commands: Commands) -> list[str]:

@@ -23,7 +23,7 @@ def page(explanation: Explanation | None, headline: str) -> str:
 
     Without an explanation nothing grew.
     """
-    sentences = explanation.sentences() if explanation else ["Nothing grew, so nothing was traced."]
+    sentences = explanation.sentences() if explanation else ["Nothing was traced: no growth was found."]
     body = ""
     if explanation and explanation.holders:
         body = f"{_table(explanation)}{_graph(tree(explanation.holders), place, source)}"

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..support.bad_input import BadInput
-from ..support.untrusted_text import error_of, parsed
+from ..support.failed_answer import error_of
+from ..support.untrusted_text import parsed
 from .configuration.settings import Settings
 from .errors import STOPPED, Failure, Throttled
 from .lifecycle.invocation import Pending

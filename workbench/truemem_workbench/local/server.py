@@ -10,7 +10,8 @@ from contextvars import ContextVar
 import aiohttp
 from aiohttp import web
 
-from ..support.untrusted_text import error_of, parsed
+from ..support.failed_answer import error_of
+from ..support.untrusted_text import parsed
 from .apis.function_url import FunctionUrl
 from .apis.http import Handler, bind, serve
 from .apis.invoke_api import InvokeApi

@@ -141,9 +141,9 @@ def of_lines(document: Document) -> Told:
 
 def of_check(document: Document) -> Told:
     """The finding, the outcome, limits that were not kept, and the lines that hold what grew."""
-    finding = document.get("finding")
+    finding = document["finding"]
     lines = [
-        _without_next(finding) if finding else "",
+        _without_next(finding),
         f"{document['checked']}: {document['outcome']}, {document['invocations']:,} invocations",
         *(f"{each['outcome']}: {_limit(each, finding)}" for each in document["limits"] if each["outcome"] != "kept"),
         *_holding(document.get("explanation")),
@@ -151,19 +151,21 @@ def of_check(document: Document) -> Told:
         *document["notices"],
         *document.get("log", ())[-SHOWN:],
     ]
-    return Told(list(dict.fromkeys(lines)), finding.get("next", "") if finding else "")
+    return Told(list(dict.fromkeys(lines)), finding.get("next", ""))
 
 
-def _limit(limit: Document, finding: Document | None) -> str:
+def _limit(limit: Document, finding: Document) -> str:
     """Its sentence; its name alone, where the finding was its sentence."""
-    sentence: str = limit["name"] if finding and limit["sentence"] == finding["sentence"] else limit["sentence"]
+    sentence: str = limit["name"] if limit["sentence"] == finding["sentence"] else limit["sentence"]
     return sentence
 
 
 def of_explain(document: Document) -> Told:
     """The lines that hold what grew, after the finding."""
-    finding, found = document["finding"], list(_holding(document["explanation"]))
-    return Told([_without_next(finding), *(found or ["no line of code holds what grows"])], finding.get("next", ""))
+    finding, found = document["finding"], list(_holding(document.get("explanation")))
+    if "explanation" in document and not found:
+        found = ["no line of code holds what grows"]
+    return Told([_without_next(finding), *found], finding.get("next", ""))
 
 
 def _holding(explanation: Document | None) -> Iterator[str]:

@@ -223,7 +223,7 @@ def _here(
         from .local_sweep import LocalSweep, Plan
 
         function = resolved_here(target, **given)
-        commands = commands_local(typed(context, "truemem check", only=ALIKE))
+        commands = commands_local(typed(context, "truemem check", only=ALIKE), function=function.function)
         return LocalSweep(function, payloads, Plan(**plan), commands, progress).run(sizes)
 
 

@@ -26,9 +26,9 @@ from ..check.target import TEMPLATES, Target
 from ..local import Invocation, LocalLambda, Settings
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
+from ..support.failed_answer import error_of
 from ..support.platform_facts import LEAST_MIB, LONGEST_ANSWER_S, MOST_MIB, NEW_ACCOUNT_MIB
 from ..support.terminal import Progress, counted
-from ..support.untrusted_text import error_of
 from .choice import Trial
 from .tally import Tally
 

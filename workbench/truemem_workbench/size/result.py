@@ -75,10 +75,11 @@ class Result:
         """The suggestion, what must be done first, and why a size is out."""
         first = [replace(self.finding, next="").paragraph()] if self.finding else []
         against, untried = self.choice.against, self.choice.untried
+        is_broken = self.finding is not None and self.finding.cause == "failing"  # that says it of all sizes
         out = [
             f"{memory:,} MB is out: {'; '.join(why.values())}."
             for memory, why in against.items()
-            if why and memory not in untried
+            if why and memory not in untried and not (is_broken and why.keys() == {"failed"})
         ]
         return [*self._cut(), self.choice.sentence(), *first, *out]
 

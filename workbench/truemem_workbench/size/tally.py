@@ -58,6 +58,11 @@ class Tally:
         if report.init_duration_ms is None or not self.warm_up:
             self.durations.append(report.duration_ms)
 
+    @property
+    def is_broken(self) -> bool:
+        """True if all invocations failed, and none for memory or time, of which another size may have more."""
+        return self.failures == self.invocations and not self.killed and not self.timeouts
+
     def trial(self, measurement: Measurement) -> Trial:
         """What was seen, with what the sidecar's lines say."""
         lines = [each.line for each in measurement.seen]
@@ -77,7 +82,7 @@ class Tally:
             rise=self._rise(),
             is_rising=_is_rising(self.marks[self.warm_up :]),
             others=max(((line.sidecar_holds or 0.0) + sum(line.extensions_hold.values()) for line in lines), default=0),
-            finding=measurement.finding if lines else None,
+            finding=measurement.finding if lines or (self.is_broken and measurement.failures) else None,
         )
 
     def _rise(self) -> float:

@@ -226,13 +226,14 @@ def _soak(
         places.try_them()
         resolved = _resolved(target, given)
         plan, notices = _plan(given, resolved)
-    commands = commands_local(typed(context, "truemem check", only=ALIKE))
+    commands = commands_local(typed(context, "truemem check", only=ALIKE), function=resolved.function)
     again = typed(context, "truemem soak", but=ONCE)
     commands = replace(
         commands,
         again=again,
         profile=again if plan.names_lines else f"{again} --lines",
-        smaller_heap=f"{again} --env",
+        with_variable=f"{again} --env",
+        with_event="" if " --event" in again else f"{again} --event @event.json",
         size=commands.sweep,
     )
     wanted = Limits(**limits)
@@ -241,7 +242,8 @@ def _soak(
         for_s = f"--for {min(LONGEST_S, longer_s(tally, plan.for_s)):.0f}s"
         longer = f"{typed(context, 'truemem soak', but=(*ONCE, '--for'))} {for_s}"
         mixed = longer if is_mixed else f"{typed(context, 'truemem soak', but=(*ONCE, *TRAFFIC))} {for_s}"
-        return judge(tally, replace(commands, longer=longer, mixed=mixed), wanted.allowed)
+        commands_now = replace(commands, longer=longer, mixed=mixed)
+        return judge(tally, commands_now, wanted.allowed, wanted.errors_percent)
 
     saved = Saved(given["state"], {"command": again, **_code(resolved)}) if given["state"] else None
     with closing(saved) if saved else nullcontext(), live(target, plan.for_s) as show:

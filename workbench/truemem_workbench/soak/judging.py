@@ -81,13 +81,15 @@ class Judged:
         return Rate(value * factor, low * factor, high * factor)
 
 
-def judge(tally: Tally, commands: Commands, allowed: Collection[str] = ()) -> Judged:
-    """Judge each environment, and all of them together. `allowed`: causes that may grow."""
-    curves = _curves(tally)
+def judge(tally: Tally, commands: Commands, allowed: Collection[str] = (), errors_percent: float = 0.0) -> Judged:
+    """Judge each environment, and all of them together. `allowed`: causes that may grow. `errors_percent`: so many may
+    fail."""
+    failed = _failed(tally, errors_percent)
+    curves = _curves(tally, failed)
     if not curves:
-        failed, nothing = _failed(tally), unmeasured("No invocation has a record.", commands)
+        nothing = unmeasured("No invocation has a record.", commands)
         if failed.count:
-            nothing = find(Curves(invocations=tally.invocations, failed=failed), commands)
+            nothing = find(Curves(invocations=tally.invocations, failed=replace(failed, in_init=True)), commands)
         return Judged(finding=nothing, clock=clock_of([]), by_environment={}, per_minute=None, longer=commands.longer)
     known = [each for each in tally.environments if each.id in curves]
     served = {each.id: each.served or len(each.kept_lines.kept) for each in known}
@@ -129,19 +131,20 @@ def longer_s(tally: Tally, for_s: float) -> float:
     return max(2 * for_s, SPARE * served_s * GROWING_FROM / most.served)
 
 
-def _curves(tally: Tally) -> dict[str, Curves]:
+def _curves(tally: Tally, failed: Failed) -> dict[str, Curves]:
     """Of each environment with a record. What failed and what ran out of memory is that of all."""
     curves = {each.id: curves_of(lines) for each in tally.environments if (lines := each.lines)}
-    failed, ended = _failed(tally), _ended(tally, curves.values())
+    ended = _ended(tally, curves.values())
     return {
         name: replace(each, invocations=tally.invocations or each.invocations, failed=failed, ended=ended)
         for name, each in curves.items()
     }
 
 
-def _failed(tally: Tally) -> Failed:
-    """What failed for another reason than memory."""
-    said = failed_in(tally).said
+def _failed(tally: Tally, errors_percent: float) -> Failed:
+    """What failed for another reason than memory; nothing if no more failed than may."""
+    found = failed_in(tally)
+    said = found.said if 100 * found.count > errors_percent * tally.invocations else {}
     return Failed({words: count for words, count in said.items() if not words.startswith(OUT_OF_MEMORY)})
 
 

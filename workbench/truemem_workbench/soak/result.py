@@ -92,8 +92,8 @@ class Result:
 
     def sentences(self) -> list[str]:
         """The finding, latency beside memory, and a sentence for each other limit that was not kept."""
-        told = ("growth", "max-errors") if self.judged.finding.cause == "failing" else ("growth",)
-        others = [each.sentence for each in self.limits if each.outcome != "kept" and each.name not in told]
+        covered = ("growth", "max-errors") if self.judged.finding.cause == "failing" else ("growth",)
+        others = [each.sentence for each in self.limits if each.outcome != "kept" and each.name not in covered]
         follows = latency_follows_memory(self.tally)
         return [self.judged.finding.paragraph(), *([follows] if follows else []), *others]
 

@@ -92,13 +92,6 @@ def parsed(text: str | bytes) -> Any:
         return None
 
 
-def error_of(payload: object, function_error: str | None) -> str:
-    """The message of an answer with a function error, in one line. `payload` is the parsed answer."""
-    members = payload if isinstance(payload, dict) else {}
-    said = [str(members[name]) for name in ("errorType", "errorMessage") if members.get(name)]
-    return ": ".join(said) or function_error or "unknown error"
-
-
 def first_document(text: str, begin: int) -> tuple[Any, int]:
     """Parse the JSON document that begins there, as `loads` with `lenient`. Returns it, and where it ends.
 

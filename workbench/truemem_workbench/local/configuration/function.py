@@ -16,12 +16,14 @@ import subprocess
 import symtable
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...support import client_start
 from ...support.bad_input import BadInput
+from ...support.failed_answer import MISSING_MODULE
 from ...support.platform_facts import Language, version
 
 OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
@@ -152,6 +154,10 @@ class Function:
     def from_bootstrap(cls, spec: str | Path) -> Function:
         """Make a Function from an executable that speaks the Runtime API, as in `provided.*`. Raises BadInput."""
         path = Path(spec)
+        if path.is_dir():
+            raise BadInput(f"{spec} is a folder. Try {path / 'app.py'}:handler")
+        if path.is_file() and path.suffix in (".js", ".mjs", ".cjs"):
+            raise BadInput(f"{spec} names no handler. Try {spec}:handler")
         if not path.is_file():
             raise BadInput(f"no file {spec}. Try PATH/app.py:handler, or the path of a bootstrap executable")
         if not os.access(path, os.X_OK):
@@ -226,7 +232,6 @@ def _module(path: Path, shown: str) -> _Module:
 _STAR = re.compile(rb"^\s*from\s.*\simport\s*\*", re.MULTILINE)
 START = Path(client_start.__file__)
 TRIAL_S = 60  # longest wait in seconds for the interpreter to load the runtime client
-_MISSING = re.compile(r"(?:ImportModuleError|ModuleNotFoundError)\b.*?No module named '([\w.]+)'")
 
 
 def with_project_python(function: Function, asked: str | None = None) -> tuple[Function, tuple[str, ...]]:
@@ -246,12 +251,26 @@ def with_project_python(function: Function, asked: str | None = None) -> tuple[F
     return chosen.checked(), notices
 
 
-def missing_module(text: str, python: Path | None) -> str | None:
-    """Say which interpreter lacks which module, and what to type, if this error message is about that."""
-    found = _MISSING.search(text)
-    if found is None or python is None:
+def missing_module(text: str, function: Function) -> str | None:
+    """Say which interpreter lacks which module, and what to type, if this error message is about that, and not about a
+    module of the project itself."""
+    found, python = MISSING_MODULE.search(text), function.python
+    name = found[1].partition(".")[0] if found else ""
+    if found is None or python is None or name in modules_above(function.task_root):
         return None
-    return f"{python} has no module {found[1]!r}. Try {python} -m pip install {found[1].partition('.')[0]}"
+    return f"{python} has no module {found[1]!r}. Try {python} -m pip install {name}"
+
+
+def modules_above(task_root: Path) -> dict[str, Path]:
+    """Python's modules and packages in the two folders above a function's, each with its folder. They are the project's
+    own, and no package of their names is to be installed."""
+    found: dict[str, Path] = {}
+    for folder in task_root.resolve().parents[:2]:
+        with suppress(OSError):
+            for each in folder.iterdir():
+                if each.suffix == ".py" or (each / "__init__.py").is_file():
+                    found.setdefault(each.stem, folder)
+    return found
 
 
 def _located(asked: str) -> Path:
