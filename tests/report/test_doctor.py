@@ -86,6 +86,17 @@ LOGS = {
     "a leak": (life(grows=1.0), 1, "as far as RSS can tell: 1.0 MiB more in each invocation"),
     "a killed environment": (extended(300, environmentKills=1), 1, "✗ The extension agent keeps memory"),
     "failing invocations": (life(status="error", errorType="Boom"), 0, "! Failing: 200 of 200 invocations failed"),
+    "a handler that raises": (
+        life(invocations=60, handlerError=True),
+        0,
+        "! Failing: 60 of 60 invocations answered with an error. RSS 90.0 to 90.0 MiB. Fix that first. Next: aws logs"
+        " tail /aws/lambda/orders --since 1h\n",
+    ),
+    "a leak in a handler that raises": (
+        life(grows=1.0, handlerError=True),
+        1,
+        "1.0 MiB more in each invocation",
+    ),
     "nothing measured": ([line("a", n, method=None, PeakRSS=None) for n in (1, 2)], 1, "2 invocations have no peak"),
     "one not measured": ([*HEALTHY, line("b", 1, method=None, PeakRSS=None)], 0, "1 invocation has no peak"),
     "a heap above the memory size": (

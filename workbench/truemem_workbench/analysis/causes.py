@@ -113,9 +113,8 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
     if found.grows and (moves := witnesses.rss.explained):
         evidence.append(f"seen when what moves with {moves} is taken away")
     evidence += [witnesses.curves.ended] if witnesses.curves.ended else _ends(found, witnesses.curves)
-    failed = witnesses.curves.failed
-    if failed.count and found.cause != "failing":
-        evidence.append(f"{failed.count:,} of {counted(witnesses.curves.invocations, 'invocation')} failed")
+    if (failed := witnesses.curves.failed.in_all) and found.cause != "failing":
+        evidence.append(f"{failed:,} of {counted(witnesses.curves.invocations, 'invocation')} failed")
     following = (commands.longer or commands.again) if found.pattern == TOO_FEW else _next(row, commands, witnesses)
     repair = found.repair or row.repair
     if found.cause == "failing":
@@ -169,6 +168,15 @@ def _failing(witnesses: Witnesses) -> Finding | None:
         " until they succeed."
     )
     return Finding(cause="failing", title=title, holder="function", evidence=failed.words())
+
+
+def _answers_with_errors(witnesses: Witnesses) -> Finding | None:
+    """The handler raises in most invocations. Growth would be known all the same, so it is asked for before."""
+    curves = witnesses.curves
+    if not curves.failed.answered or curves.failed.in_all < ALIKE * curves.invocations or curves.out_of_memory:
+        return None
+    title = f"Failing: {curves.failed.in_all:,} of {counted(curves.invocations, 'invocation')} answered with an error."
+    return Finding(cause="failing", title=title, holder="function", evidence=[rss_span(witnesses)])
 
 
 def _known_repair(curves: Curves, commands: Commands) -> tuple[str, str] | None:
@@ -472,6 +480,13 @@ TABLE: tuple[Row, ...] = (
         needs="RSS grows, and nothing else is known",
         next=("profile", "heap", "explain", "again"),
         pattern="a-cache-without-bound",
+    ),
+    Row(
+        cause="failing",
+        look=_answers_with_errors,
+        needs="nothing grows, and half of all invocations answered with an error (exact mode)",
+        repair="Fix that first.",
+        next=("log", "again"),
     ),
     Row(
         cause="undecided",

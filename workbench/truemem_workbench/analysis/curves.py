@@ -43,12 +43,18 @@ class Failed:
 
     said: Mapping[str, int] = field(default_factory=dict)
     """How many of them, by what they said."""
+    answered: int = 0
+    """How many more answered with an error, which the platform calls a success: their memory is well known."""
     in_init: bool = False
     """True if no invocation has a record: the init phase has failed."""
 
     @property
     def count(self) -> int:
         return sum(self.said.values())
+
+    @property
+    def in_all(self) -> int:
+        return self.count + self.answered
 
     @property
     def first(self) -> str:
@@ -143,6 +149,7 @@ class CurveBuilder:
         self._others, self._resources = Others(), ResourceHistory()
         self._readings: list[Reading] = []
         self._failed: Counter[str] = Counter()
+        self._answered = 0
         self._died: list[int] = []
         self._killed: list[int] = []
         self.profiles: list[GrowthProfile] = []
@@ -156,6 +163,8 @@ class CurveBuilder:
             self._died.append(number)
         elif line.status not in (None, "success") and line.error_type != CRASH:
             self._failed[line.error_type or line.status or ""] += 1
+        elif line.members.get("handlerError") is True:
+            self._answered += 1
         if was_killed(line):
             self._killed.append(number)
         if (found := reading(line.members, self._count)) is not None:
@@ -193,7 +202,7 @@ class CurveBuilder:
             runtime=self._runtime,
             reported=self._resources.found(self._latest),
             limit_mib=self._limit,
-            failed=Failed(self._failed),
+            failed=Failed(self._failed, self._answered),
             out_of_memory=sorted(self._died),
             profiles=self.profiles,
             killed=sorted(self._killed),

@@ -107,7 +107,7 @@ def _growing(function: Function) -> _Found | None:
 
 def _failing(function: Function) -> _Found | None:
     failing = function.finding.cause == "failing"
-    return (Need.FAILING, 0.0, "most invocations; nothing is said of their memory") if failing else None
+    return (Need.FAILING, 0.0, "most invocations; repair that first") if failing else None
 
 
 def _undecided(function: Function) -> _Found | None:

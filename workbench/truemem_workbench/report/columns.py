@@ -49,7 +49,7 @@ _INNER = {
     "held_truemem": ("holders", "truemem"),
     "environment_used": ("environment", "used"),
 }
-_FLAGS = {"raced": "raced", "recovered": "recovered", "may_repeat": "mayRepeat"}
+_FLAGS = {"answered": "handlerError", "raced": "raced", "recovered": "recovered", "may_repeat": "mayRepeat"}
 _DEFAULTS = defaults(Members)
 
 

@@ -325,6 +325,7 @@ class _Columns:
         if (said := rows["failed"][own]).any():
             hashes, counts = np.unique(said[said > 0], return_counts=True)
             failed = dict(sorted(zip(map(self._words.__getitem__, hashes.tolist()), counts.tolist(), strict=True)))
+        answered = rows["answered"][own] & (said == 0) & ~rows["out_of_memory"][own]
         size, latest = (np.fmax.reduce(rows[name][own]) for name in ("size", "invocation"))
         return Curves(
             invocations=len(rss),
@@ -335,7 +336,7 @@ class _Columns:
             reported=resources(texts.reported, 0 if np.isnan(latest) else int(latest)),
             runtime=texts.runtime,
             limit_mib=_value(size),
-            failed=Failed(failed),
+            failed=Failed(failed, int(answered.sum())),
             out_of_memory=self._numbers(own, "out_of_memory"),
             killed=self._numbers(own, "ended"),
         )

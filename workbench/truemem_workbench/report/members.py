@@ -77,6 +77,7 @@ class Members(Struct, gc=False, kw_only=True):
     environment: Environment = Environment()
     heap: Raw = ABSENT
     resources: Raw = ABSENT
+    handlerError: bool = False
     environmentKills: float = NAN
     reportMissing: bool = False
     dropped: Raw = ABSENT
