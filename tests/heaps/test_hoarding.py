@@ -75,3 +75,24 @@ def test_hoarding_is_told_and_hides_no_leak(scenario: str) -> None:
 @pytest.mark.parametrize("held", [None, "61", True, -1, [61], float("nan"), 10**400])
 def test_a_figure_that_is_none_makes_no_reading(held: object) -> None:
     assert malloc_heap({"heap": {"inUse": 1, "held": held, "mapped": 1}}) is None
+
+
+def with_children(count: Curve) -> Finding:
+    """Each child process has 2 MiB of its own; malloc's figures are the runtime's alone."""
+    heap = {"inUse": 20, "held": 3, "mapped": 1, "blocks": 1000}
+    texts = []
+    for n in range(400):
+        processes = round(count(n))
+        rss = 30 + 2 * processes + n % 7 / 50
+        texts.append(line(n, CurrentRSS=rss, PeakRSS=rss + 5, processes=processes, heap=heap))
+    return find(curves_of(parsed(texts)), Commands(again="again"), is_patient=False)
+
+
+def test_a_child_in_fifty_invocations_that_stays_is_named() -> None:
+    found = with_children(lambda n: 1 + n // 50)
+    assert (found.cause, found.grows) == ("processes", True)
+    assert found.title == "Child processes stay: 0.018 more in each invocation."
+
+
+def test_children_of_a_pool_that_is_full_are_no_growth() -> None:
+    assert with_children(lambda n: 1 + min(4, n // 10)).cause in ("cache", "none")

@@ -22,6 +22,7 @@ from .curves import (
     HEAP_RAN_OUT,
     HELD,
     IN_USE,
+    PROCESSES,
     Curves,
 )
 from .drift import MATTERS_KIB, Curve, Verdict, lives, median_of, trusted_of
@@ -303,7 +304,8 @@ def _rising(witnesses: Witnesses) -> tuple[str, Verdict]:
     blocks = witnesses.of(BLOCKS)
     if (blocks.low_kib or 0.0) > 0 and blocks.name in ("warming", "growing") and not _is_small(blocks):
         return f"Python has {witnesses.rate(BLOCKS):,.0f} more blocks after each invocation", blocks
-    is_open = known.name == "insufficient" or (is_beside and not _is_held(witnesses))
+    before, after = witnesses.span(PROCESSES)  # what is in use is that of the runtime's own process
+    is_open = known.name == "insufficient" or after > before or (is_beside and not _is_held(witnesses))
     if rss.name in ("warming", "growing") and is_open and not _is_small(rss):
         return _may_rise("RSS", rss), rss
     return "", rss

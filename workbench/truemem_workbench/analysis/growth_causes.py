@@ -69,6 +69,7 @@ class _Counted:
     def __call__(self, witnesses: Witnesses) -> Finding | None:
         reported = next((each for each in witnesses.curves.reported if each.name == self.name), None)
         is_known = witnesses.grows(self.name) or witnesses.rose_to_the_end(self.name)
+        is_known |= self.name == PROCESSES and witnesses.rises_with_rss(self.name)
         if not is_known and (reported is None or not reported.runs_out):
             return None
         if is_known or reported is None:

@@ -21,6 +21,8 @@ PER_INVOCATION = 0.5
 """A count that rises to the end rises in so many of all invocations,"""
 EVEN = 0.7
 """and as much late as early, by this part."""
+LEAST_STEPS = 2
+"""In each half of all invocations."""
 FLAT_KIB = 64
 """Memory that moves by less over all invocations is level."""
 MOVERS = ("event", "requestBytes", "threads")
@@ -53,7 +55,7 @@ class Witnesses:
 
     def rate(self, name: str) -> float:
         """Growth per invocation in the curve's own unit; 0 where it has not grown."""
-        if not self.grows(name) and self.rose_to_the_end(name):
+        if not self.grows(name) and (self.rose_to_the_end(name) or self.rises_with_rss(name)):
             life = self._longest_life(name)
             return (life[-1].current_kib - life[0].current_kib) / (life[-1].invocation - life[0].invocation)
         return (self.of(name).per_invocation_kib or 0.0) / _unit(name)
@@ -67,6 +69,17 @@ class Witnesses:
         early, late = counts[len(counts) // 2] - counts[0], counts[-1] - counts[len(counts) // 2]
         rises = np.count_nonzero(np.diff(counts) > 0)
         return bool(early >= SHORT_LIFE / 4 and late >= EVEN * early and rises >= EVEN * PER_INVOCATION * len(counts))
+
+    def rises_with_rss(self, name: str) -> bool:
+        """True if a count rises evenly and never falls while RSS grows and memory in use does not, too slowly for a
+        verdict of its own: a process in fifty invocations holds more than what a leak of one KiB keeps in each."""
+        if self.rss.name != "growing" or self.grows(IN_USE):
+            return False
+        counts = self._longest_life(name).current_kib
+        if len(counts) < MINIMUM:
+            return False
+        early, late = counts[len(counts) // 2] - counts[0], counts[-1] - counts[len(counts) // 2]
+        return bool(early >= LEAST_STEPS and late >= EVEN * early and np.diff(counts).min() >= 0)
 
     def _longest_life(self, name: str) -> Curve:
         """The longest life of a curve."""
