@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..analysis.finding import Commands, commands_deployed, commands_local
+from ..analysis.finding import COUNTED, Commands, commands_deployed, commands_local
 from ..aws.cloudwatch import target_or_function
 from ..support import docs_link
 from ..support.bad_input import BadInput
@@ -232,6 +232,8 @@ def _check(
     commands = _commands(command, spec, target, probe=not given["no_probe"])
     if explain is False and can_explain:
         commands = replace(commands, explain=f"{command} --explain")
+    if target is not None and (was is not None or write_baseline is not None):
+        commands = replace(commands, size=commands.sweep)
     measurement = replace(measurement, commands=commands)
     if was is not None:
         measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
@@ -239,7 +241,10 @@ def _check(
     if target is not None:
         result = replace(result, source=target.source, line=target.line)
         if explain or (explain is None and can_explain and result.grows):
-            result = replace(result, explanation=explanation(target, payloads, measurement))
+            made = explanation(target, payloads, measurement)
+            # of descriptors and the like, memory that no line holds says nothing
+            if explain or made.holders or measurement.finding.cause not in COUNTED:
+                result = replace(result, explanation=made)
         if try_repair and (setting := measurement.finding.setting):
             result = _tried(result, command, target, payloads, plan, limits, setting, probe=not given["no_probe"])
     return places.write(result, {".png": partial(_draw, result, limits), ".html": partial(_explain_in, result)})

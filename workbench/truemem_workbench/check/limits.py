@@ -241,13 +241,21 @@ def _too_few(name: str, count: int) -> LimitCheck:
 
 
 def against_interval(
-    check: LimitCheck, low: float, high: float, limit: float, *, count: int, near: str, doubt: str | None = None
+    check: LimitCheck,
+    low: float,
+    high: float,
+    limit: float,
+    *,
+    count: int,
+    near: str,
+    doubt: str | None = None,
+    more: str = "more --invocations",
 ) -> LimitCheck:
     """The check with its outcome: broken if even the lower end of the interval is above the limit. `check.value` is in
     the interval.
 
     `why` asks for more invocations: `doubt` if a broken limit may be one, `near` if the limit is in the interval. The
-    outcome is that of a run that may not make any more.
+    outcome is that of a run that may not make any more, and the sentence has what to try then: `more`.
     """
     within = f"after {count} invocations the interval still has the limit in it"
     value = check.value or 0.0
@@ -256,7 +264,7 @@ def against_interval(
     if high <= limit or (low <= 0 and value <= limit):
         return check
     if value > limit:
-        said = f"{check.sentence} Undecided: {within}. Try more --invocations."
+        said = f"{check.sentence} Undecided: {within}. Try {more}."
         return replace(check, outcome="unknown", sentence=said, why=near)
     return replace(check, note=f"{check.name}: {within}", why=near)
 
@@ -279,9 +287,11 @@ def check_errors(failed: int, of: int, percent: float, said: str) -> LimitCheck:
     return LimitCheck(ERRORS[1], f"{percent:g} %", measured, _over(share, percent), sentence, share)
 
 
-def check_p99(latency: Latency | None, limit: float, *, unknown: int = 0) -> LimitCheck:
+def check_p99(
+    latency: Latency | None, limit: float, *, unknown: int = 0, more: str = "more --invocations"
+) -> LimitCheck:
     """Check p99 of the durations, by its interval. `unknown`: invocations whose duration is not known. If they are
-    more than 1 %, so is p99."""
+    more than 1 %, so is p99. `more`: what to try if it is undecided."""
     name, allowed = P99, f"{limit:g} ms"
     if latency is None or 99 * unknown > latency.invocations:
         known = latency.invocations if latency else 0
@@ -292,7 +302,7 @@ def check_p99(latency: Latency | None, limit: float, *, unknown: int = 0) -> Lim
     which = f"{count} invocations, the highest," if rank(99, count) == count else f"{count} invocations"
     sentence = f"p99 of {which} is {measured}, and {allowed} are allowed."
     check = LimitCheck(name, allowed, measured, "kept", sentence, p99.value)
-    return against_interval(check, p99.low, p99.high, limit, count=count, near="p99 near the limit")
+    return against_interval(check, p99.low, p99.high, limit, count=count, near="p99 near the limit", more=more)
 
 
 def _failures(measurement: Measurement) -> LimitCheck:

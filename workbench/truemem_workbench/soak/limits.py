@@ -41,7 +41,7 @@ def find(tally: Tally, judged: Judged, limits: Limits, was: Baseline | None = No
     if limits.peak_mib is not None:
         made.append(_peak(tally, limits.peak_mib))
     if limits.p99_ms is not None:
-        made.append(check_p99(latency_of(tally), limits.p99_ms))
+        made.append(check_p99(latency_of(tally), limits.p99_ms, more="a longer --for"))
     if limits.throttles_percent is not None:
         made.append(_throttles(tally, limits.throttles_percent))
     if was is not None:
