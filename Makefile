@@ -57,7 +57,9 @@ types: $(READY)
 	@$(BIN)/mypy
 
 pytest: $(READY)
-	@$(PYTEST) $(ON_BOTH_CORES) -m "not nightly" tests $(ARGS)
+	@$(PYTEST) $(ON_BOTH_CORES) -m "not nightly" tests $(ARGS) || { \
+	echo "once more, alone: what failed beside others"; \
+	$(PYTEST) --last-failed --last-failed-no-failures none --maxfail 1 -m "not nightly" tests $(ARGS); }
 
 layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, then seconds
 	@$(BIN)/python -m layer $(if $(WITHOUT),--without $(WITHOUT)) $(ARGS)

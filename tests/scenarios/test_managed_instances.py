@@ -177,8 +177,8 @@ def test_on_managed_instances_it_registers_for_shutdown_only(tmp_path: Path) -> 
     unaware = executable(tmp_path / SIDECAR.name, text)
     tmp_path.chmod(0o755)
     with managed(sidecar=unaware) as environment:
-        ((request_id, _),) = invoke_all(environment, [{"mib": 5}])
+        ((request_id, _),) = invoke_all(environment, [{"mib": 5, "ms": HELD_MS}])
         wait_for_lines(environment, 1)
-        assert records_by_id(environment)[request_id].method == "vmhwm-segments"
+        assert records_by_id(environment)[request_id].sharedBy == 1  # which only Managed Instances say
     extension = next(event for event in environment.local.events if event["type"] == "platform.extension")
     assert extension["record"]["events"] == ["SHUTDOWN"]
