@@ -21,7 +21,7 @@ def test_the_example_of_a_new_member_is_complete(tmp_path: Path) -> None:
     assert patch(example, tmp_path) == 2
     run(tmp_path, "-m", "deploy.line_tables", "docs")
     assert "`largestRSS`" in (tmp_path / "docs" / "metrics.md").read_text()
-    run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *CHECKS)
+    run(tmp_path, "-m", "pytest", "-q", *CHECKS)
 
 
 def patch(diff: str, folder: Path) -> int:
