@@ -234,13 +234,18 @@ def _grown(found: Finding, seen: Sequence[tuple[list[Step], Curves]], allowed: C
         if clock.grows or not is_open or found.holder == "heap":  # RSS may rise by garbage
             return _Grown(cause, holder, clock)
     extension = _extension(found, [curves for _, curves in seen])
-    of_extension = _Grown("extension", f"the extension {found.holder}", _clock_of_curve(seen, extension))
     if extension and found.grows:
-        return of_extension
+        return _of_extension(found, seen, extension)
     if found.grows and found.hidden and any(IN_USE in curves.others for _, curves in seen):
         return _Grown(cause, "memory in use", _clock_of_curve(seen, IN_USE))
     clock = _clock_of([steps for steps, _ in seen])
-    return of_extension if extension and (not clock.grows or _is_small(clock)) else _Grown(cause, RSS, clock)
+    if extension and (not clock.grows or _is_small(clock)):
+        return _of_extension(found, seen, extension)
+    return _Grown(cause, RSS, clock)
+
+
+def _of_extension(found: Finding, seen: Sequence[tuple[list[Step], Curves]], name: str) -> _Grown:
+    return _Grown("extension", f"the extension {found.holder}", _clock_of_curve(seen, name))
 
 
 def _has_mixed(clock: Clock) -> Clock:
