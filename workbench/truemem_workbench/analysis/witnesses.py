@@ -11,7 +11,7 @@ import numpy as np
 from truemem.verdict import COUNTED_KIB, LEAST_KIB, MINIMUM
 
 from .curves import BLOCKS, DESCRIPTORS, ENVIRONMENT, EXTENSION, HELD, IN_USE, PROCESSES, THREADS, TMP, Curves
-from .drift import INSUFFICIENT, SHORT_LIFE, Curve, Point, Verdict, judge, lives, median_of
+from .drift import INSUFFICIENT, SHORT_LIFE, Curve, Floats, Point, Verdict, judge, lives, median_of
 from .resources import Resource
 
 BLOCK_KIB = 1 / 16
@@ -66,7 +66,7 @@ class Witnesses:
         if life is None or len(life) < SHORT_LIFE:
             return False
         counts = life.current_kib
-        early, late = counts[len(counts) // 2] - counts[0], counts[-1] - counts[len(counts) // 2]
+        early, late = _halves(counts)
         rises = np.count_nonzero(np.diff(counts) > 0)
         return bool(early >= SHORT_LIFE / 4 and late >= EVEN * early and rises >= EVEN * PER_INVOCATION * len(counts))
 
@@ -78,7 +78,7 @@ class Witnesses:
         counts = self._longest_life(name).current_kib
         if len(counts) < MINIMUM:
             return False
-        early, late = counts[len(counts) // 2] - counts[0], counts[-1] - counts[len(counts) // 2]
+        early, late = _halves(counts)
         return bool(early >= LEAST_STEPS and late >= EVEN * early and np.diff(counts).min() >= 0)
 
     def _longest_life(self, name: str) -> Curve:
@@ -150,6 +150,12 @@ class Witnesses:
             return False
         memory = self.memory_left(of_memory.per_invocation_kib or 0.0)
         return memory is not None and left is not None and memory < left
+
+
+def _halves(counts: Floats) -> tuple[float, float]:
+    """How much a count has risen in the first half of all invocations, and in the second."""
+    middle = counts[len(counts) // 2]
+    return middle - counts[0], counts[-1] - middle
 
 
 def span_of(points: Sequence[Point]) -> tuple[float, float]:

@@ -318,7 +318,7 @@ class Measurement:
             readings=readings,
             reported=resources,
             limit_mib=self.memory_mib,
-            failed=made.failed if not self.errors_percent and is_allowed else Failed() if is_allowed else self._failed,
+            failed=self._failed if not is_allowed else Failed() if self.errors_percent else made.failed,
             freed=self.freed,
             children=self.children,
             is_collected=self.is_collected,
