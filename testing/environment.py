@@ -61,12 +61,16 @@ class Environment:
         extensions: Sequence[Path] = (),
         environment: Mapping[str, str] | None = None,
         exact: bool = False,
+        runtime: str | None = None,
         **settings: Any,
     ) -> None:
         """`exact` starts the function through the program of exact mode. Its lines are full, unless `environment` has
-        TRUEMEM_DETAIL."""
+        TRUEMEM_DETAIL. `runtime`, such as python3.11, decides how AWS's client in Python asks for events: up to
+        python3.11 from the main thread, later (the default, see USUAL_PYTHON) from another one."""
         if not isinstance(function, Function):
             function = Function.from_handler(f"{function or FUNCTIONS / 'touch.py'}:handler")
+        if runtime is not None:
+            function = function.standing_for(runtime)
         variables: Mapping[str, str] = {"TRUEMEM_DETAIL": "always", **(environment or {})}
         if exact:
             made = in_exact_mode(function, variables, sidecar) or in_exact_mode(function, variables, SIDECAR)

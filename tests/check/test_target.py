@@ -42,6 +42,7 @@ def test_a_handler_below_the_code_folder_runs() -> None:
     with Run(resolve(f"{TEMPLATE}:Inner")) as run:
         variables: Any = run.invoke({}).payload
     assert (variables["SHARED"], variables["OWN"]) == ("1", "true")
+    assert variables["AWS_EXECUTION_ENV"] == "AWS_Lambda_python3.8"  # the template's
     assert variables["AWS_LAMBDA_FUNCTION_NAME"] == "Inner"
     assert variables["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "320"
     assert "TABLE" not in variables

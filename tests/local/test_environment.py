@@ -62,7 +62,7 @@ def test_the_function_runs_as_in_lambda(start: Start) -> None:
     environment = local.invoke({"environment": True}).payload
     assert environment["_HANDLER"] == "app.handler"
     assert environment["LAMBDA_TASK_ROOT"] == str(APP.parent)
-    assert environment["AWS_EXECUTION_ENV"].startswith("AWS_Lambda_python3.")
+    assert environment["AWS_EXECUTION_ENV"] == "AWS_Lambda_python3.13"
     assert environment["AWS_LAMBDA_LOG_STREAM_NAME"].endswith(local.environment_id)
     assert is_local(environment["AWS_LAMBDA_LOG_STREAM_NAME"])
     assert environment["MINE"] == "yes"

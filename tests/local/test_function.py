@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from truemem_workbench.check.target import line_of
 from truemem_workbench.local import BadInput, Function, Settings
-from truemem_workbench.local.configuration.function import with_project_python
+from truemem_workbench.local.configuration.function import OUR_VERSION, with_project_python
 from truemem_workbench.local.configuration.settings import Place, extension_variables, function_variables
 from truemem_workbench.local.processes.process import ordinary
 from truemem_workbench.support import runtime_client
 
-from tests.local.conftest import APP, BOOTSTRAP, HANDLER, HERE, RECORDER, RUN, LocalRun, run
+from tests.local.conftest import APP, BOOTSTRAP, FUNCTIONS, HANDLER, HERE, RECORDER, RUN, Local, LocalRun, run
 
 SOURCE = """
 import os
@@ -297,6 +297,64 @@ def test_syntax_of_a_newer_python_is_left_to_that_python(tmp_path: Path) -> None
     function = Function.from_handler(f"{path}:handler")
     with pytest.raises(BadInput, match=r"code\.py line \d"):
         function.checked()
-    newer = dataclasses.replace(function, runtime=f"python3.{sys.version_info.minor + 1}")
+    with pytest.raises(BadInput):
+        function.standing_for("python3.15").checked()
+    newer = dataclasses.replace(function, python_version=f"3.{sys.version_info.minor + 1}")
     assert newer.checked() is newer
     assert line_of(path, "handler") is None
+
+
+# --- the runtime that it stands for: AWS's client in Python goes by AWS_EXECUTION_ENV ------------------------------
+
+POLLING = FUNCTIONS / "polling.py"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "says", "by_thread"),
+    [
+        (None, "AWS_Lambda_python3.13", True),
+        ("python3.11", "AWS_Lambda_python3.11", False),
+        ("python3.12", "AWS_Lambda_python3.12", True),
+    ],
+)
+def test_the_client_polls_as_on_lambda(runtime: str | None, says: str, by_thread: bool) -> None:
+    function = Function.from_handler(f"{POLLING}:handler")
+    if runtime is not None:
+        function = function.standing_for(runtime)
+    with Local(function, Settings()) as local:
+        answers = [local.invoke({}).payload for _ in range(2)]
+        started = local.of_type("initStart")[0]["runtimeVersion"]
+    polled = {"runtime": says, "python": OUR_VERSION, "byThread": by_thread, "threadsNow": 1}
+    assert answers == [polled] * 2
+    assert started == f"python:{OUR_VERSION}"  # what really ran
+
+
+def test_a_chosen_interpreter_names_its_own_version(app: Path) -> None:
+    ours, _ = with_project_python(Function.from_spec(f"{app}:handler"))
+    asked, _ = with_project_python(ours, sys.executable)
+    environment(app.parent / ".venv")
+    found, _ = with_project_python(ours)
+    assert (ours.runtime, ours.runs_on) == ("python3.13", f"python{OUR_VERSION}")
+    assert {asked.runtime, asked.runs_on, found.runtime, found.runs_on} == {f"python{OUR_VERSION}"}
+
+
+def test_runtime_names_a_version_of_python(local_run: LocalRun) -> None:
+    handler = f"{POLLING}:handler"
+    done = local_run(handler, "--event", "{}", "--no-sidecar", "--runtime", "python3.10", "--python", sys.executable)
+    assert f'{{"runtime": "AWS_Lambda_python3.10", "python": "{OUR_VERSION}", "byThread": false' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("spec", "runtime", "says"),
+    [
+        (HANDLER, "python3.9", "'python3.9' is not one of 'python3.10', 'python3.11'"),
+        (HANDLER, "nodejs24.x", f"{HANDLER} is no Node.js handler"),
+        (str(BOOTSTRAP), "python3.13", f"--runtime python3.13: {BOOTSTRAP} is no Python handler. Leave --runtime out"),
+        ("index.mjs:handler", "python3.13", "--runtime python3.13: index.mjs:handler is no Python handler."),
+    ],
+)
+def test_a_runtime_of_another_language_is_refused(local_run: LocalRun, spec: str, runtime: str, says: str) -> None:
+    done = local_run(spec, "--event", "{}", "--runtime", runtime)
+    assert done.returncode == 2
+    assert done.stderr.startswith("truemem local run: ")
+    assert says in done.stderr

@@ -38,9 +38,9 @@ def function(*command: str | Path, root: Path, handler: str) -> Function:
 
 
 def python(version: str) -> Function:
-    """AWS's own client, on that Python."""
+    """AWS's own client, on that Python, which polls as on Lambda."""
     command = (installed.python(version), "-m", "awslambdaric", "touch.handler")
-    return function(*command, root=FUNCTIONS, handler="touch.handler")
+    return function(*command, root=FUNCTIONS, handler="touch.handler").standing_for(f"python{version}")
 
 
 def node() -> Function:

@@ -191,7 +191,7 @@ class Run:
             notices=(*self._target.notices, *self._local.notices, *self._missing_modules()),
             last_words=said[-1] if said else "nothing",
             about={
-                "runtime": self._target.function.runtime or "bootstrap",
+                "runtime": self._target.function.runs_on or "bootstrap",
                 "memorySize": self._target.memory_mib,
                 "events": self.given or digest(self._events),
                 "sent": len({*self._events}),

@@ -148,6 +148,9 @@ def from_template(
     memory, timeout = (properties.get(name, least) for name, least in LEAST.items())
     code, source, line = _function(path.parent, properties, where, notify)
     function, notices = choose(code)
+    runtime = properties.get("Runtime")
+    if function.python and isinstance(runtime, str):
+        function = function.standing_for(runtime)
     managed = MANAGED in properties
     size = LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where, managed=managed)
     seconds = LEAST["Timeout"] if timeout is UNKNOWN else _whole(timeout, "Timeout", where, managed=managed)
@@ -172,7 +175,7 @@ def from_template(
             *([f"only a stack knows Timeout of {where}: 3 s. Try --timeout SECONDS"] if timeout is UNKNOWN else []),
             *_without_layers([*_list(shared.get("Layers")), *_list(own.get("Layers"))], where),
             *(f"{name} of {where} is not here: {value}" for name, value in absent.items() if value != EXACT),
-            *_other_runtime(properties.get("Runtime"), function),
+            *_other_runtime(runtime, function),
         ),
     )
 
@@ -269,9 +272,9 @@ def _short(layer: Any) -> str:
 
 
 def _other_runtime(runtime: object, function: Function) -> list[str]:
-    if runtime is UNKNOWN or runtime is None or function.runtime in (None, runtime):
+    if runtime is UNKNOWN or runtime is None or function.runs_on in (None, runtime):
         return []
-    return [f"{runtime} is asked for, and this is {function.runtime}: its memory may differ. Run it with {runtime}"]
+    return [f"{runtime} is asked for, and this is {function.runs_on}: its memory may differ. Run it with {runtime}"]
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

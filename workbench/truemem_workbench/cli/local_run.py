@@ -13,7 +13,7 @@ from ..analysis.finding import commands_local
 from ..check.command import variables
 from ..check.events import read_event
 from ..check.target import name_from
-from ..local.configuration.function import Function, with_project_python
+from ..local.configuration.function import PYTHON_RUNTIMES, USUAL_PYTHON, Function, with_project_python
 from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
 from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler, is_node
 from ..local.configuration.settings import Settings
@@ -114,8 +114,10 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
 )
 @click.option(
     "--runtime",
-    type=click.Choice(RUNTIMES),
-    help="Of FILE.mjs:HANDLER; AWS's client for it is installed once [default: that of the node on the PATH].",
+    type=click.Choice([*PYTHON_RUNTIMES, *RUNTIMES]),
+    metavar="pythonX.Y|nodejsX.x",
+    help="What AWS_EXECUTION_ENV names. Python: the interpreter is --python's [default: that one's, or "
+    f"{USUAL_PYTHON}]. Node.js: AWS's client is installed once [default: that of the node on the PATH].",
 )
 @click.option("--port", default=0, show_default=True, help="Port of the Invoke API; 0 takes a free one.")
 @click.option("--event", metavar="JSON|@FILE|-", help="Invoke with this event, print what happens, and exit.")
@@ -289,8 +291,15 @@ def in_check(context: click.Context) -> str:
 
 def _function(spec: str, python: str | None, runtime: str | None) -> tuple[Function, tuple[str, ...]]:
     """The function with its interpreter, and notices. Raises BadInput."""
-    if runtime is None and Path(spec.rpartition(":")[0]).suffix not in SUFFIXES:
+    is_script = Path(spec.rpartition(":")[0]).suffix in SUFFIXES
+    if runtime is None and not is_script:
         return with_project_python(Function.from_spec(spec), python)
+    if runtime in PYTHON_RUNTIMES:
+        function = None if is_script else Function.from_spec(spec)
+        if function is None or function.python is None:
+            raise BadInput(f"--runtime {runtime}: {spec} is no Python handler. Leave --runtime out")
+        function, notices = with_project_python(function, python)
+        return function.standing_for(runtime), notices
     if python is not None:
         raise BadInput(f"--python {python}: {spec} is to run in Node.js. Leave --python out")
     return from_node_handler(spec, runtime, lambda text: notify("truemem local run", text)), ()

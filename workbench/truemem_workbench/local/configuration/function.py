@@ -24,12 +24,21 @@ from typing import Any
 from ...support import client_start
 from ...support.bad_input import BadInput
 from ...support.failed_answer import MISSING_MODULE
-from ...support.platform_facts import Language, version
+from ...support.platform_facts import Language, runtimes, version
 
 OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
 """Handler of the scenario `out-of-memory`. Only the function's process imports it, and pays for its packages."""
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"  # variable with the program through which Lambda starts a managed runtime
 
+PYTHON_RUNTIMES = tuple(runtimes("python", (3, 10)))
+"""Those that AWS's client here can run on."""
+USUAL_PYTHON = "python3.13"
+"""The runtime that a Python handler stands for if nothing says a version.
+
+AWS's client goes by AWS_EXECUTION_ENV, not by its interpreter: from python3.12 on, where most functions are, it makes a
+thread that asks for the next event.
+"""
+OUR_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 STARTED = "truemem starts handlers in Python and Node.js, and executables that speak the Runtime API"
 OTHER_LANGUAGES: Mapping[str, Language] = {
@@ -59,15 +68,27 @@ class Function:
     handler: str
     """Value of `_HANDLER`. Extensions get it when they register."""
     runtime: str | None
-    """`python3.11`, `nodejs20.x`, or None for a bootstrap executable."""
+    """The runtime that AWS_EXECUTION_ENV names: `python3.13`, `nodejs24.x`. None for a bootstrap executable. In Python
+    the interpreter may be of another version, see `runs_on`."""
     needs: tuple[Path, ...]
     """Files that the user of the processes must be able to read."""
     python: Path | None = None
     """The interpreter of a handler in Python. None for any other function."""
+    python_version: str = ""
+    """The version of that interpreter, such as `3.11`."""
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
     """Variables that the function's process gets beside those of the settings, and no extension does."""
     unparsed: str = ""
     """Why our own Python cannot parse the code. A newer one may know its syntax."""
+
+    @property
+    def runs_on(self) -> str | None:
+        """What really runs the code, such as `python3.11`. None for a bootstrap executable."""
+        return f"python{self.python_version}" if self.python_version else self.runtime
+
+    def standing_for(self, runtime: str) -> Function:
+        """A copy that AWS's client takes for a function of this runtime. Its interpreter stays."""
+        return dataclasses.replace(self, runtime=runtime)
 
     def started_with(self, variables: Mapping[str, str]) -> list[str]:
         """The command to execute with these variables. A managed runtime is started through its wrapper."""
@@ -103,7 +124,7 @@ class Function:
     @classmethod
     def from_handler(cls, spec: str) -> Function:
         """Make a Function from `path/app.py:handler`. It runs as `python -m awslambdaric app.handler` in the file's
-        folder.
+        folder, for USUAL_PYTHON.
 
         The file is parsed, not imported: its code runs only in the function's process. Raises BadInput. What our own
         Python cannot parse is `unparsed`: run it by `with_project_python`, or call `checked`.
@@ -138,15 +159,16 @@ class Function:
             command=(sys.executable, "-m", "awslambdaric", f"{path.stem}.{handler}"),
             task_root=path.parent,
             handler=f"{path.stem}.{handler}",
-            runtime=f"python{sys.version_info.major}.{sys.version_info.minor}",
+            runtime=USUAL_PYTHON,
             needs=(path.parent, path, Path(sys.executable), Path(client.origin)),
             python=Path(sys.executable),
+            python_version=OUR_VERSION,
             unparsed=unparsed,
         )
 
     def checked(self) -> Function:
         """Itself. Raises BadInput for code that its Python cannot parse, as far as ours can tell: it is as new."""
-        if self.unparsed and version(self.runtime or "") <= sys.version_info[:2]:
+        if self.unparsed and version(self.python_version) <= sys.version_info[:2]:
             raise BadInput(self.unparsed)
         return self
 
@@ -215,9 +237,9 @@ def _module(path: Path, shown: str) -> _Module:
         symbols = symtable.symtable(text, shown, "exec").get_symbols()  # type: ignore[arg-type]  # bytes have an encoding
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f" line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        ours = f"{sys.version_info.major}.{sys.version_info.minor}"
         raise _Unparsed(
-            f"{shown}{line}: {error.args[0]}. Python {ours} cannot parse it: fix that, or try --python with a newer one"
+            f"{shown}{line}: {error.args[0]}. Python {OUR_VERSION} cannot parse it: fix that, or try --python with a"
+            " newer one"
         ) from None
     except OSError as error:
         raise BadInput(f"cannot read {shown}: {error.strerror}. Try chmod +r {shown}") from None
@@ -238,7 +260,8 @@ def with_project_python(function: Function, asked: str | None = None) -> tuple[F
     """The function as its project's interpreter runs it, and notices for the user. Raises BadInput.
 
     That interpreter is `asked` (a path, a command, or the folder of a virtual environment), else that of `.venv` in the
-    handler's folder or above it, else that of the environment that is active (VIRTUAL_ENV), else our own.
+    handler's folder or above it, else that of the environment that is active (VIRTUAL_ENV), else our own. The function
+    stands for the runtime of an interpreter that was asked for, or is not ours.
     """
     if function.python is None:
         if asked is not None:
@@ -246,7 +269,8 @@ def with_project_python(function: Function, asked: str | None = None) -> tuple[F
         return function, ()
     python = _located(asked) if asked is not None else _of_project(function.task_root)
     if python is None or _is_ours(python):
-        return function.checked(), ()
+        ours = function.checked()
+        return (ours if asked is None else ours.standing_for(f"python{OUR_VERSION}")), ()
     chosen, notices = _run_by(python, function)
     return chosen.checked(), notices
 
@@ -311,12 +335,11 @@ def _run_by(python: Path, function: Function) -> tuple[Function, tuple[str, ...]
     folders = os.pathsep.join(dict.fromkeys(map(_folder_of, sorted(client_start.NAMES))))
     facts = _tried(python, folders)
     python, release = Path(facts["python"]), facts["version"]
-    own = f"{sys.version_info.major}.{sys.version_info.minor}"
     notices = [f"the handler runs with {python} (Python {release}), not with truemem's own. --python chooses another"]
     if facts["standIn"]:
         notices.append(
-            f"AWS's runtime client here is for Python {own}; for {release} a part of it is replaced, and the function"
-            f" holds some MiB more. Try {python} -m pip install awslambdaric"
+            f"AWS's runtime client here is for Python {OUR_VERSION}; for {release} a part of it is replaced, and the"
+            f" function holds some MiB more. Try {python} -m pip install awslambdaric"
         )
     chosen = dataclasses.replace(
         function,
@@ -324,6 +347,7 @@ def _run_by(python: Path, function: Function) -> tuple[Function, tuple[str, ...]
         runtime=f"python{release}",
         needs=(*function.needs, python, *map(Path, facts["needs"]), START),
         python=python,
+        python_version=release,
     )
     return chosen, tuple(notices)
 

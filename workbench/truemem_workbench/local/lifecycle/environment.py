@@ -248,7 +248,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
             self.cpu.unthrottle()
         self.journal.relay = generation.relay
         begun = time.perf_counter()
-        self.journal.init_started(phase, self.function.runtime)
+        self.journal.init_started(phase, self.function.runs_on)
         failure: Failure | None = None
         try:
             await self._launcher.start_all(generation)
@@ -301,7 +301,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
         self._snapshot = False
         self._renew()
         generation.relay.resend_init()
-        self.journal.restore_started(self.function.runtime)
+        self.journal.restore_started(self.function.runs_on)
         begun = time.perf_counter()
         self.freezer.thaw()
         generation.relay.resume()

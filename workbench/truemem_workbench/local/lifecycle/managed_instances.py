@@ -286,7 +286,7 @@ class ManagedEnvironment(ExecutionEnvironment):
         """Run the init phase. Raises Failed; then the requests that wait get that failure as their answer."""
         self.journal.relay = generation.relay
         begun = time.perf_counter()
-        self.journal.init_started("init", self.function.runtime)
+        self.journal.init_started("init", self.function.runs_on)
         failure: Failure | None = None
         try:
             async with asyncio.timeout(self.settings.init_limit_s):
