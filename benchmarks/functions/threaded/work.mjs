@@ -13,9 +13,13 @@ const WORK = {
   objects: () => {
     for (let n = 0; n < 10; n += 1) Array.from({ length: 100_000 }, (_, m) => ({ m, name: `object ${m}` }));
   },
+  touch: () => void Buffer.alloc(50 << 20, 1),
+  twice: () => [30, 40].forEach((mib) => Buffer.alloc(mib << 20, 1)),
+  answer: () => "x".repeat(1_000_000),
   compress: () => Promise.all([1, 2, 3, 4].map(() => promisify(gzip)(Buffer.alloc(4 << 20, "abc")))),
 };
 
 export const handler = async (event) => {
-  await WORK[event.work]();
+  const answer = await WORK[event.work]();
+  return typeof answer === "string" ? answer : null;
 };

@@ -1,6 +1,6 @@
-"""Handlers as functions have them: ten of one thread, and some whose library has threads of its own.
+"""Handlers as functions have them: fourteen of one thread, and some whose library has threads of its own.
 
-Event: {"work": NAME}. Each takes some ms to some tenths of a second, and returns nothing of use.
+Event: {"work": NAME}. Each takes some ms to some tenths of a second.
 """
 
 from __future__ import annotations
@@ -79,6 +79,31 @@ def spooled() -> None:
         for _ in range(200):
             file.write(bytes(50_000))
     statistics.median(range(50_000))
+
+
+def _touched(mib: int) -> None:
+    block = bytearray(mib << 20)
+    block[::4096] = b"x" * (mib << 8)
+
+
+def touch() -> None:
+    """A block that goes back to the kernel at once."""
+    _touched(50)
+
+
+def twice() -> None:
+    _touched(30)
+    _touched(40)
+
+
+def buffers() -> None:
+    """Made and freed in less than a millisecond each."""
+    for _ in range(4):
+        _touched(5)
+
+
+def answer() -> str:
+    return "x" * 1_000_000
 
 
 def pool() -> None:
@@ -186,16 +211,17 @@ def torch_convolution() -> None:
         _convolution()(torch.rand(2, 3, 224, 224))
 
 
-WORK: dict[str, Callable[[], None]] = {
+WORK: dict[str, Callable[[], str | None]] = {
     made.__name__: made
     for made in (
         *(plain_json, hashing, regex, sqlite, zipped, rows, decimals, sorting, caching, spooled),
+        *(touch, twice, buffers, answer),
         *(pool, numpy_small, numpy_large, onnx_run, onnx_open, pandas_group, duckdb_query, pillow_pool),
         torch_convolution,
     )
 }
 
 
-def handler(event: dict[str, str], context: object) -> None:
+def handler(event: dict[str, str], context: object) -> str | None:
     """See the module."""
-    WORK[event["work"]]()
+    return WORK[event["work"]]()
