@@ -11,7 +11,7 @@ from truemem.support.files import PAGE
 from truemem.wings import Site
 
 from tests.heaps.test_page import text
-from tests.unit.stand_ins import MIB, PROC, START_KIB
+from tests.unit.stand_ins import MIB, PROC
 from tests.unit.test_window_closer import Scene
 
 
@@ -21,31 +21,60 @@ def heaps_of(table: Any, folder: Path) -> Heaps:
     return Heaps(Site(Config(environ), environ, "truemem", managed=False, table=table, proc=PROC, clock=Clock()))
 
 
-def notes(folder: Path, request_id: str, children_mib: int) -> None:
-    """The probe in the function's process, when its handler has returned: its largest child so far."""
+def notes(folder: Path, request_id: str, children_mib: int, threads: int = 1) -> None:
+    """The probe in the function's process, when its handler has returned: its largest child so far, its threads."""
     page = folder / ".truemem-heap-12"
-    page.write_bytes(text(request_id, children=children_mib * MIB).ljust(PAGE, b"\0"))
+    page.write_bytes(text(request_id, children=children_mib * MIB, threads=threads).ljust(PAGE, b"\0"))
     page.chmod(0o600)
 
 
+ONE_CHILD: dict[str, Any] = {"unread": 900 * MIB, "born": 1, "births": 1, "multi_process": True}
+"""Of a window: a child came and went, and was not read."""
+
+
+def above(scene: Scene, name: str) -> list[float]:
+    """A member of each line, above the level at which all began and the 10 MiB that the function touched."""
+    return [round(mib - 10) for mib in scene.mib_above(name)]
+
+
+def test_a_larger_child_than_all_before_may_be_an_earlier_ones(tmp_path: Path) -> None:
+    """It may have ended before it was waited for; and what a child has before exec() is its parent's peak."""
+    scene = Scene(wing=lambda table: heaps_of(table, tmp_path))
+    scene.event()
+    for number, mib in enumerate((20, 200), 1):
+        notes(tmp_path, str(number), mib)
+        scene.process.touch(10)
+        scene.event()
+    assert above(scene, "PeakRSS") == above(scene, "peakLower") == above(scene, "peakUpper") == [0, 0]
+
+
 @pytest.mark.parametrize(
-    ("children_mib", "peaks"),
+    ("known", "threads", "most"),
     [
-        ([None, None], [10, 10]),  # without the probe
-        ([200, 200], [10, 10]),  # the first says nothing of when; the second is no other than the first
-        ([20, 200], [10, 200]),
-        ([20, 40], [10, 10]),  # less than the parent held: what a child has before exec()
+        ({}, 1, 200),
+        ({"deaths": 3}, 1, 4 * 200),  # they were small when they were read: all may have grown since
+        ({}, 2, 900),  # the other thread may have waited for a larger one since
+        ({"deaths": -1}, 1, 900),  # one was not waited for
+        ({"births": -1}, 1, 900),
+        ({"orphans": True}, 1, 900),
     ],
 )
-def test_a_child_larger_than_all_before_is_this_invocations(
-    tmp_path: Path, children_mib: list[int | None], peaks: list[float]
+def test_each_child_that_was_waited_for_has_a_bound(
+    tmp_path: Path, known: dict[str, Any], threads: int, most: int
 ) -> None:
     scene = Scene(wing=lambda table: heaps_of(table, tmp_path))
     scene.event()
-    for number, mib in enumerate(children_mib, 1):
-        if mib is not None:
-            notes(tmp_path, str(number), mib)
-        scene.process.touch(10)
-        scene.event()
-    above = [peak - START_KIB / MIB * (peak == 200) for peak in peaks]  # the child's own, or above the level
-    assert scene.mib_above("PeakRSS") == pytest.approx(above, abs=0.1)
+    notes(tmp_path, "1", 200, threads)
+    scene.process.touch(10)
+    scene.event(**{**ONE_CHILD, **known})
+    assert above(scene, "peakUpper") == pytest.approx([most], abs=1)
+
+
+def test_another_process_may_have_children_too(tmp_path: Path) -> None:
+    scene = Scene(wing=lambda table: heaps_of(table, tmp_path))
+    scene.event()
+    notes(tmp_path, "1", 200)
+    scene.process.touch(10)
+    (status,) = scene.recorder.close(scene.recorder.read_and_reset()).closing
+    scene.event(**ONE_CHILD, closing=[status, status._replace(hwm=0, rss=0)])
+    assert above(scene, "peakUpper")[0] > 800

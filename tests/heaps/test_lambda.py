@@ -94,6 +94,18 @@ def test_under_another_client_the_decorator_does_it() -> None:
     assert failed.heap["inUse"] > 20
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_child_counts_only_where_it_has_lived(exact: bool) -> None:
+    """The kernel adds its peak to the parent's figures when the parent waits for it: an invocation later."""
+    with environment(exact=exact) as running:
+        for step in ("nothing", "work", "reap", "nothing"):
+            running.invoke(step, mib=61)
+        _, work, reap, nothing = finished(running)
+    assert work.peakUpper is None or work.peakUpper > 61
+    for record in (reap, nothing):
+        assert record.peakLower < 40
+
+
 def test_it_survives_a_change_of_folder() -> None:
     with environment() as running:
         listed = [running.invoke(step)["answer"] for step in ("nothing", "leave", "nothing")][1]

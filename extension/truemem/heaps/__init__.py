@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..linux.process_table import KEPT_PROCESSES
-from ..measure.window import KERNEL_SLACK_KIB
 from ..wings import IN_USE, InUse, Wing
 from .java import HsperfFiles, Shown
 from .page import Heap, HeapLimitNotice, HeapPages, RuntimeHeap
@@ -29,8 +28,6 @@ class Heaps(Wing):
         self._pages = HeapPages(site.environ)
         self._java = HsperfFiles()
         self._limit = HeapLimitNotice(site.config.memory_mib)
-        self._children_kib: int | None = None
-        """RSS of the largest child that was ever waited for, as the probe last said; None if it never has."""
 
     def readings_taken(self, readings: Readings) -> None:
         readings.shown = self._java.take()  # the next invocation moves a JVM's counters
@@ -44,7 +41,7 @@ class Heaps(Wing):
             # The page of a process whose allocator says nothing is worth less than a JVM's counters.
             heap = shown if noted is None or (isinstance(noted, Heap) and noted.source == "none") else noted
             if isinstance(noted, Heap):
-                self._compare_children(record, window, noted.children_kib)
+                self._bound_children(record, window, noted)
             if shown is not None and heap is shown:
                 record.note(IN_USE, InUse(self._java.pid, shown.live, is_jvm=True))
             elif noted is not None and (isinstance(noted, Heap) or noted.runtime == "nodejs"):
@@ -57,14 +54,14 @@ class Heaps(Wing):
         heap = record.notes.get(HEAP)
         return {HEAP: heap.document()} if isinstance(heap, (Heap, RuntimeHeap)) else {}
 
-    def _compare_children(self, record: PendingRecord, window: Window, most: int) -> None:
-        """The probe says how large the largest child was that the function has ever waited for. Where that has risen
-        above what the function's own processes held, a child of this invocation was as large (what a child had before
-        exec() was its parent's memory)."""
-        before, self._children_kib = self._children_kib, most
-        held = max((status.hwm for status in window.closing), default=most)
-        is_new = before is not None and most > max(before, held + KERNEL_SLACK_KIB)
-        record.children_were(most, largest=most if is_new else 0)
+    def _bound_children(self, record: PendingRecord, window: Window, noted: Heap) -> None:
+        """No child that the process had waited for, when its handler returned, was larger than the probe says. Where no
+        other thread or process can have waited for one, those are all that were waited for in the window.
+
+        That a child of this window was so large it does not say: it may be an earlier one's peak, or what the parent
+        held at exec()."""
+        if len(window.closing) == noted.threads == 1:
+            record.children_were(noted.children_kib)
 
 
 def door(site: Site) -> Wing:

@@ -102,10 +102,8 @@ class Heap(NamedTuple):
     """`mallinfo2`, or `mallinfo`: 32 bits, so that a figure of 4 GiB begins at 0 again. `none`: not read."""
     children_kib: int = 0
     """RUSAGE_CHILDREN's ru_maxrss (getrusage(2)), KiB: highest RSS of any descendant that ended and was waited for,
-    since the process began; it never falls. None of them was larger.
-
-    It is the peak of one of them only where it is above the process's own peak at that time: the kernel counts
-    for a child the memory that it had before exec() as well, which is its parent's.
+    since the process began; it never falls. None of them was larger. Perhaps none was so large: the kernel counts for a
+    child the memory that it had before exec() as well, which is its parent's.
     """
     blocks: int | None = None
     """sys.getallocatedblocks(): blocks in use of Python's own allocator, whose arenas are not malloc's. None: of a

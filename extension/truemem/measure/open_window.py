@@ -115,6 +115,11 @@ class ProcessFamily:
         self.credited += sum(self.gone.values())
         self.gone.clear()
 
+    @property
+    def waited(self) -> int:
+        """See Window.deaths."""
+        return -1 if self.growth else self.deaths
+
     def unseen(self, born: int) -> int:
         """Processes, at most, of those `born` in the window (-1: not known) that were never seen."""
         return max(0, (born if born >= 0 else UNKNOWN) - self.found - self.threads)

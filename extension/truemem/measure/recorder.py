@@ -269,7 +269,7 @@ class Recorder:
                 window.end.ended(self._clock(), unread.most)
             window.found(lost=unread.lost, unseen=unread.late)
         births = unseen if closing.born >= 0 else -1
-        bounds = unread.most, unread.estimate, closing.born, births, unread.orphans
+        bounds = unread.most, unread.estimate, closing.born, births, family.waited, unread.orphans
         doubts = closing.dying, closing.dip, closing.threads
         is_whole = closing.born >= 0 and not (window.lost or unread.orphans or closing.readings.left)
         new = range(window.first_pid + 1, window.first_pid + closing.born + 1) if unseen else ()

@@ -283,6 +283,8 @@ class Window(NamedTuple):
     """Pids given out in it, to processes and threads; -1 where that is not known."""
     births: int = -1
     """How many of those may have been processes that were not seen; -1 where that is not known."""
+    deaths: int = 0
+    """Processes that were seen, and have ended in it; -1 where one of them was not waited for."""
     orphans: bool = False
     """What was not read may have been a daemon, for which the function did not wait."""
     dying: bool = False
@@ -296,9 +298,7 @@ class Window(NamedTuple):
     cpu_ns: int | None = None
     """See CpuTime; None where it is not known."""
     child_most: int = 0
-    """None of the children that the runtime has waited for was larger; 0 where the probe does not say."""
-    child_peak: int = 0
-    """One of them was as large as this; 0 where that is not known."""
+    """None of the children that were waited for in it was larger; 0 where that is not known."""
     risen: int = 0
     """By so much Max Memory Used has risen in this invocation; 0 where that is not known."""
 
@@ -346,7 +346,7 @@ def peak(window: Window) -> Peak | None:
         return Peak(lower, lower, 0 if lost else max(lower, own), SAMPLED, not window.opening.settled())
 
     # Each process's own watermark was reached in this window, the others holding at least nothing.
-    seen = max(seen, current(window) - window.dip, window.child_peak, *(status.hwm for status in window.closing))
+    seen = max(seen, current(window) - window.dip, *(status.hwm for status in window.closing))
     if window.end.exact:
         lower = seen
     upper = max(upper, lower)
@@ -365,7 +365,8 @@ def peak(window: Window) -> Peak | None:
 
 
 def _unread(window: Window, kib: int) -> int:
-    """What children held that were not read, at most `kib`: each no more than the largest ever waited for."""
-    if not window.child_most or window.born < 0 or window.orphans:
+    """What children held that were not read, at most `kib`: each no more than the largest ever waited for. (Threads of
+    a child may hide some of its peak from the kernel: they count as births.)"""
+    if not window.child_most or min(window.births, window.deaths) < 0 or window.orphans:
         return kib
-    return min(kib, max(1, window.births) * window.child_most)
+    return min(kib, max(1, window.births + window.deaths) * (window.child_most + KERNEL_SLACK_KIB))

@@ -471,10 +471,9 @@ class PendingRecord:
         if self.measured is not None:
             self.measured = self.measured._replace(memory=memory)
 
-    def children_were(self, most: int, largest: int) -> None:
-        """Of the children that the runtime has waited for none was larger than `most`, KiB, and one was as large as
-        `largest`; 0 where that is not known."""
-        self._know(child_most=most, child_peak=largest)
+    def children_were(self, most: int) -> None:
+        """Of the children that were waited for in it none was larger than `most`, KiB; 0 where that is not known."""
+        self._know(child_most=most)
 
     def mark_rose(self, before_mib: float) -> None:
         """Max Memory Used of the invocation before is `before_mib`: its rise bounds the peak."""

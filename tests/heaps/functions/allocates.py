@@ -80,6 +80,22 @@ def do_leave(_: float) -> list[str]:
     return listed.stdout.splitlines()
 
 
+workers: list[subprocess.Popen[bytes]] = []
+
+
+def do_work(mib: float) -> None:
+    """A child of so much memory ends, and is not waited for."""
+    code = f"held = bytearray({int(mib)} << 20)"
+    workers.append(subprocess.Popen([sys.executable, "-ISc", code]))
+    os.waitid(os.P_PID, workers[-1].pid, os.WEXITED | os.WNOWAIT)
+
+
+def do_reap(_: float) -> None:
+    """Wait for the children that have ended before."""
+    while workers:
+        workers.pop().wait()
+
+
 def do_empty(_: float) -> int:
     """Remove all that is in /tmp, as some functions do."""
     pages = list(Path(os.environ["TMPDIR"]).glob(".truemem-heap-*"))
