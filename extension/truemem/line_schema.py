@@ -212,7 +212,8 @@ class Properties:
     outOfMemory = {"signals": [TEXT]}
     """`{"signals": [...]}`: why we say so ([below](#out-of-memory))"""
     environmentKills = WHOLE
-    """OOM kills in this invocation, or before the first one, that are not the function's. They are no `OutOfMemory`"""
+    """OOM kills of an extension in this invocation, and all of no known invocation: in the init phase, between two
+    invocations, or of a child that was left running ([below](#out-of-memory)). They are no `OutOfMemory`"""
     ending = {
         "level": MIB,
         "growthPerSecond": MIB_PER_S,

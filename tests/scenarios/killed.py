@@ -63,15 +63,40 @@ def daemon(event: dict[str, Any], _: object) -> dict[str, Any]:
     return {}
 
 
-def held() -> int:
-    """What the cgroup holds, bytes."""
+def of_cgroup(*names: str) -> str:
+    """The first of these files of our memory cgroup."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         folder = "/sys/fs/cgroup/memory" if "memory" in controllers.split(",") else "/sys/fs/cgroup"
-        for name in ("memory.usage_in_bytes", "memory.current"):
+        for name in names:
             if (file := Path(f"{folder}{path}/{name}")).exists():
-                return int(file.read_text())
+                return file.read_text()
     raise OSError("no memory cgroup")
+
+
+def held() -> int:
+    """What the cgroup holds, bytes."""
+    return int(of_cgroup("memory.usage_in_bytes", "memory.current"))
+
+
+def kills() -> int:
+    """The kernel's count."""
+    return int(of_cgroup("memory.oom_control", "memory.events").partition("oom_kill ")[2].split()[0])
+
+
+GREEDY_CHILD = "import time; time.sleep(0.02); held = b'x' * (400 << 20)"
+children: list[subprocess.Popen[bytes]] = []
+
+
+def leaves(event: dict[str, Any], _: object) -> dict[str, Any]:
+    """{"do": "leave"} starts a child that takes memory until the kernel kills it, and does not wait for it. Says how
+    many kills there were when it began, and when it ended."""
+    before = kills()
+    if event["do"] == "leave":
+        children.append(subprocess.Popen([sys.executable, "-ISc", GREEDY_CHILD]))
+    elif event["do"] == "run":
+        subprocess.run(["true"], check=True)
+    return {"before": before, "after": kills()}
 
 
 def family(event: dict[str, Any], _: object) -> None:

@@ -1,7 +1,9 @@
 """Out of memory, with real kills by the kernel: what the record of that hour says, and who it blames."""
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -209,3 +211,25 @@ def test_a_killed_daemon_is_not_blamed_on_a_later_invocation() -> None:
         records = environment.records()
     told = [(record.OutOfMemory or 0) + (record.environmentKills or 0) for record in records]
     assert told == [0, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_left_childs_kill_is_on_its_own_line_or_on_none(exact: bool) -> None:
+    """Short invocations follow each other while it dies. A line that claims no kill of its own has the count."""
+    with Environment(Function.from_handler(f"{KILLED}:leaves"), memory_mib=128, exact=exact) as environment:
+        environment.invoke("idle")
+        for _ in range(3):
+            before = environment.invoke("leave")["before"]
+            while environment.invoke("run")["after"] == before:
+                environment.invoke("idle")
+            time.sleep(0.3)
+            environment.invoke("run")
+        environment.invoke("idle")
+        answers: list[Any] = [made.payload for made in environment.invocations]
+        records = environment.told()
+    kernel = answers[-1]["after"]
+    assert kernel
+    for at, record in enumerate(records[1:-1], 1):
+        if record.OutOfMemory:  # between the end of the one before and the beginning of the next
+            assert answers[at + 1]["before"] > answers[at - 1]["after"]
+    assert sum(record.environmentKills or 0 for record in records) + sum(bool(r.OutOfMemory) for r in records) <= kernel

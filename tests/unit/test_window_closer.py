@@ -4,20 +4,20 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.lifecycle.loop import RunningClock
-from truemem.lifecycle.window_closer import WindowCloser, notice
+from truemem.lifecycle.window_closer import KillPlacement, WindowCloser, notice
 from truemem.linux.cgroup import MemoryUsage
 from truemem.linux.process_table import FUNCTION, Process, ProcessTable
 from truemem.linux.procfs import Procfs
 from truemem.measure.recorder import Recorder
 from truemem.measure.sampling import Budget
-from truemem.measure.window import NEVER
+from truemem.measure.window import NEVER, Boundary, Window
 from truemem.platform.telemetry import REPORT, RUNTIME_DONE
 from truemem.records.pending_record import EnvironmentState, PendingRecord
 from truemem.records.record import InvocationRecord
@@ -51,6 +51,7 @@ class Scene:
             recorder=self.recorder,
             environment_memory=self.surroundings,
             kills=self.kills,
+            table=self.table,
             clock=Clock(),
             wings=wings,
         )
@@ -299,6 +300,113 @@ def test_each_kill_is_on_one_record_that_of_its_window(closes: list[tuple[int, b
         scene.closes(kills, ended, born)
     for record, (kills, ended, born) in zip(scene.records, closes, strict=False):
         assert kills_of(record) == ((kills, 0) if ended or born else (0, kills))
+
+
+def readings(several: bool) -> Any:
+    """Of a function that has one process, or several."""
+    made: Any = SimpleNamespace(readings=[None] * (1 + several), left=[], ended=[], killed=None)
+    return made
+
+
+MOMENTS: dict[str, tuple[list[tuple[str, int]], bool, list[int | None]]] = {
+    # what is read, kills since the reading before; are there several processes; kills of the windows that end
+    "while it runs": ([("end", 0), ("begin", 0), ("end", 1), ("begin", 0)], False, [0, 0, 1, 0]),
+    "and the next one begins at once": ([("end", 0), ("begin", 0), ("end", 2), ("begin", 0)], False, [0, 0, 2, 0]),
+    "between two": ([("end", 0), ("begin", 1), ("end", 0)], True, [0, 1, 0]),
+    "its end is not seen": ([("end", 0), ("begin", 0), ("begin", 1)], False, [0, 0, 1]),
+}
+
+
+@pytest.mark.parametrize("settles", [True, False], ids=["calm", "busy"])
+@pytest.mark.parametrize("name", MOMENTS)
+def test_a_kill_is_of_the_window_in_which_it_was_counted(name: str, settles: bool) -> None:
+    """Exact mode: the runtime waits while it is read. Kills are counted later where that tells as much."""
+    steps, several, expected = MOMENTS[name]
+    kernel = Kills()
+    kills, taken = KillPlacement(cast("Any", kernel)), []
+    for step, new in steps:
+        kernel.new += new
+        taken.append(readings(several))
+        kills.count_at_rest(taken[-1], begins=step == "begin")
+        if settles:
+            kills.settle()
+    kills.settle()
+    assert [each.killed for each in taken] == expected
+
+
+def test_a_kill_is_not_counted_while_one_process_waits() -> None:
+    kernel = Kills()
+    kills, asked, begun = KillPlacement(cast("Any", kernel)), readings(several=False), readings(several=False)
+    kernel.new = 1
+    kills.count_at_rest(asked, begins=False)
+    assert kernel.new == 1
+    kills.settle()
+    kernel.new = 5
+    kills.count_at_rest(begun, begins=True)
+    assert (asked.killed, begun.killed, kernel.new) == (1, 0, 5)
+
+
+def left_child(**known: Any) -> dict[str, Any]:
+    """Of a window in the default mode: a child lived at its start, and has ended in it."""
+    opening = Boundary(NEVER)
+    opening.found_late_kib = MIB
+    return {"opening": opening, "end": Boundary(), "process_exited": True, **known}
+
+
+@pytest.mark.parametrize(("done_ms", "told"), [(6, (1, None)), (4, (None, 1)), (None, (None, 1))])
+def test_a_left_childs_kill_is_an_invocations_if_seen_in_it(
+    done_ms: float | None, told: tuple[int | None, int | None]
+) -> None:
+    """Default mode: a window ends when the next event has come. What is seen after 5 ms may be from after its end."""
+    scene = Scene(reports=True)
+    scene.event()
+    scene.kills.new = 1
+    scene.closing.kills.look(lambda: 5_000_000)
+    scene.event(**left_child())
+    record = scene.records[0]
+    if done_ms is not None:
+        record.join(event(RUNTIME_DONE, "1", done_ms, status="success"))
+    record.join(REPORTED)
+    scene.publisher.print_one(record)
+    (line,) = scene.output.lines
+    assert (line.get("OutOfMemory"), line.get("environmentKills")) == told
+
+
+def test_a_child_that_was_started_in_it_is_the_invocations(scene: Scene) -> None:
+    """Default mode, and the runtime was alone when it began and when the next event came."""
+    scene.event()
+    scene.kills.new = 1
+    closed = scene.recorder.close(scene.recorder.read_and_reset(), 0, scene.process.now_ns)
+    scene.closing.close(scene.records[0], closed._replace(process_exited=True), "next-invoke")
+    assert scene.records[0].kills() == (1, 0)
+    assert scene.records[0].unplaced_kills() == 0
+
+
+def test_a_runtime_that_the_next_event_kills_is_that_ones(scene: Scene) -> None:
+    scene.event()
+    scene.closes(kills=1, ended=True)
+    scene.records[1].killed(0)
+    scene.kills.new = 1
+    scene.event(**left_child(closing=(), last=MIB))
+    scene.closes(ended=True)
+    assert [kills_of(record) for record in scene.records[1:3]] == [(0, 0), (1, 0)]
+
+
+def test_a_child_that_is_dying_still_is_the_functions(scene: Scene) -> None:
+    """The kernel counts a kill first; the memory of a large process takes some ms to give back."""
+    scene.event()
+    scene.table.processes[0].files.is_dying = lambda: True
+    scene.closes(kills=1)
+    assert kills_of(scene.records[0]) == (1, 0)
+
+
+def test_a_kill_between_two_invocations_is_of_neither(scene: Scene) -> None:
+    """The next line has the count; that an extension has ended it does not say."""
+    scene.event()
+    scene.closing.pass_between(Window(killed=1))
+    scene.event(closed_by="shutdown", died="failure", process_exited=True)
+    (line,) = scene.output.lines
+    assert (line.get("OutOfMemory"), line["environmentKills"], line.get("errorType")) == (None, 1, None)
 
 
 def test_a_peak_that_telemetry_raises_later_raises_the_mark(scene: Scene) -> None:

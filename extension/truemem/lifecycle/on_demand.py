@@ -82,12 +82,14 @@ class ExactWindows:
                 self._recorder.reader.read_cpu(moment.measured, after.measured if after is not None else None)
         for before, after in zip(moments[-2::-1], moments[:0:-1], strict=True):
             before.measured.read_later(after.measured)
+        self._closer.kills.settle()
         closed = [self._close_one(moment) for moment in moments]
         return any(closed)
 
     def _close_one(self, moment: Moment) -> bool:
         if moment.is_sample:
             self._recorder.add_readings(moment.measured)
+            self._closer.kills.join(moment.measured)
             return False
         window = self._recorder.close(moment.measured, NEVER)
         if self._init is None and not self._began:
@@ -96,6 +98,8 @@ class ExactWindows:
         record = self._publisher.current()
         if moment.begun is not None and record is not None and record.request_id != moment.begun.request_id:
             self._closer.close(record, window, NEXT_INVOKE)  # its end was not seen
+        elif moment.begun is not None:
+            self._closer.pass_between(window)
         return any(closed)
 
     def begin(self, request_id: str) -> None:
@@ -296,20 +300,28 @@ class OnDemand:
 
     def _read_as_runtime_waits(self) -> Readings:
         self._parts.know_runtime()
-        return self._recorder.read_and_reset(at_rest=True)
+        readings = self._recorder.read_and_reset(at_rest=True)
+        self._closer.kills.count_at_rest(readings, begins=bool(self._exact.running))
+        return readings
 
     def _read_and_reset(self) -> None:
         """An event has arrived: read and reset, unless exact mode does that."""
         self._readings = None
         self._parts.know_runtime()
         if not self._windows.covers_event:
-            self._readings = self._recorder.read_and_reset()
+            self._readings = self._read()
+
+    def _read(self) -> Readings:
+        readings = self._recorder.read_and_reset()
+        self._closer.kills.count(readings)
+        return readings
 
     def _add_readings(self) -> None:
         """No event came: what was read is a sample of the open window."""
         readings, self._readings = self._readings, None
         if readings is not None:
             self._recorder.add_readings(readings)
+            self._closer.kills.join(readings)
 
     def _close_moments(self) -> None:
         self._maybe_printable |= self._windows.close()
@@ -319,7 +331,7 @@ class OnDemand:
         readings, self._readings = self._readings, None
         self._closed = None
         if readings is None and not event.invoke and self._publisher.current() is not None:
-            readings = self._recorder.read_and_reset()
+            readings = self._read()
         if readings is None:
             return
         self._sampler.drain(readings)
@@ -439,6 +451,8 @@ class OnDemand:
     def _sample(self) -> int:
         if not self._windows.measured_next:  # else what it saw could be the next invocation's
             self._sampler.look(self._loop.now_ns, exact=self._exact.engaged)
+            if self._recorder.window.process_exited and not self._exact.engaged:
+                self._closer.kills.look(self._clock.epoch_ns)
         self._publisher.flush(self._clock.epoch_ns() // MS)
         return self._clock.monotonic_ns()
 

@@ -8,12 +8,19 @@ from ..support.log import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ..linux.cgroup import OomKills
     from ..measure.sampling import Budget
+    from ..measure.watermark import Readings
     from ..measure.window import Peak, Window
     from ..records.pending_record import DeathReport, EnvironmentState
     from .loop import Parts, RunningClock
     from .publisher import Publisher
+
+
+SOON_US = 5_000
+"""No child is started, takes memory and is killed for it in so short a time."""
 
 
 def may_be_of_function(window: Window) -> bool:
@@ -22,7 +29,7 @@ def may_be_of_function(window: Window) -> bool:
 
 
 class KillPlacement:
-    """OOM kills of one environment, until it is known whose processes they were."""
+    """OOM kills of one environment: counted where a window ends, until it is known whose processes they were."""
 
     def __init__(self, kills: OomKills) -> None:
         self._kills = kills
@@ -30,6 +37,15 @@ class KillPlacement:
         """Counted, and put back."""
         self._counted_ns = 0
         """When the last of them was counted, as `take` was told."""
+        self._uncounted: Readings | None = None
+        """These end a window, and its kills are counted before the next event is handed on."""
+        self._is_between = False
+        """The runtime has asked for an event, and has none yet."""
+        self._joined = 0
+        """Counted in the open window."""
+        self._looks: list[tuple[int, int]] = []
+        self.looks: Sequence[tuple[int, int]] = ()
+        """Of the window that ended last: (epoch ns, its kills by then), where they rose."""
 
     @property
     def seen(self) -> int | None:
@@ -38,12 +54,62 @@ class KillPlacement:
 
     def take(self, now_ns: int = 0) -> int | None:
         """OOM kills since the last time, and those that were put back; None where nothing counts now."""
-        killed = self._kills.more()
+        killed = self._more()
         if killed is None:
             return None
         if killed:
             self._counted_ns = now_ns
-        killed, self._open = killed + self._open, 0
+        return killed + self.take_back()
+
+    def take_back(self) -> int:
+        """Those that were put back."""
+        killed, self._open = self._open, 0
+        return killed
+
+    def count(self, readings: Readings) -> None:
+        """A window ends with these readings: its kills."""
+        self._is_between = False
+        earlier, self._uncounted = self._uncounted, None
+        killed = self._more()
+        if earlier is not None and killed is not None:
+            earlier.killed, killed = killed, 0
+        readings.killed = killed
+
+    def count_at_rest(self, readings: Readings, begins: bool) -> None:
+        """The same in exact mode, where the runtime waits: an invocation begins, or has ended. Counting takes 20 µs. If
+        the function has one process, none of it is killed between two invocations: `settle` counts later."""
+        is_alone = len(readings.readings) == 1 and not (readings.left or readings.ended)
+        is_between, self._is_between = self._is_between, not begins
+        if not is_alone or self._uncounted is not None or (begins and not is_between):
+            self.count(readings)
+        elif begins:
+            readings.killed = 0
+        else:
+            self._uncounted = readings
+        self._is_between = not begins
+
+    def settle(self) -> None:
+        """There is time to count what was left uncounted."""
+        if self._uncounted is not None:
+            self._uncounted.killed, self._uncounted = self._more(), None
+
+    def look(self, clock: Callable[[], int]) -> None:
+        """A process has ended in the open window: was it killed? `clock` gives epoch ns."""
+        killed = self._kills.more()
+        if killed:
+            self._joined += killed
+            self._looks.append((clock(), self._joined))
+
+    def join(self, readings: Readings) -> None:
+        """These end no window after all."""
+        self._joined += readings.killed or 0
+
+    def _more(self) -> int | None:
+        killed = self._kills.more()
+        if killed is None:
+            return None
+        killed, self._joined = killed + self._joined, 0
+        self.looks, self._looks = self._looks, []
         return killed
 
     def settled(self, window: Window, now_ns: int, is_last: bool) -> tuple[int, bool]:
@@ -95,12 +161,15 @@ class WindowCloser:
         self._budget = budget
         self._recorder = parts.recorder
         self._environment_memory = parts.environment_memory
-        self._kills = KillPlacement(parts.kills)
+        self.kills = KillPlacement(parts.kills)
+        self._table = parts.table
         self._publisher = publisher
         self._clock = clock
         self._environment_state = environment_state
         self._of_extensions = 0
         """Of the kills that were put back: so many were extensions'."""
+        self._between = 0
+        """Kills between two invocations, or before the first."""
         self._began = False
 
     def open(self, record: PendingRecord, init: Window | None) -> None:
@@ -110,7 +179,7 @@ class WindowCloser:
             self._mark(record.init_peak)
         if not self._began:  # whom the kernel killed in the init phase, it did not kill in this invocation
             self._began = True
-            self._blame_others(record, self._killed() or 0, lived=bool(init is not None and init.closing))
+            self._blame_others(record, self._killed(init) or 0, lived=bool(init is not None and init.closing))
         self._publisher.open(record)
 
     def close(self, record: PendingRecord, window: Window, closed_by: str, died: str = "") -> None:
@@ -121,7 +190,7 @@ class WindowCloser:
     def ended_after(self, record: PendingRecord, died: str) -> None:
         """The environment has ended when the function was done with this invocation, and extensions were not: the
         platform has not reported it."""
-        killed = self._blame_extensions(record, self._killed())
+        killed = self._blame_extensions(record, self._killed(None))
         if killed:  # of whom it was, the report of the death decides
             record.killed((record.kernel_kills or 0) + killed)
         if record.window is not None:
@@ -131,7 +200,7 @@ class WindowCloser:
     def close_unmeasured(self, record: PendingRecord) -> None:
         """Reading the function failed: its line has what the platform says."""
         record.close(Measured(at_ms=self._clock.running_ms))
-        self._blame_others(record, self._killed() or 0, lived=False)
+        self._blame_others(record, self._killed(None) or 0, lived=False)
         self._publisher.keep(record)
 
     def died_in_init(self, window: Window, died: str) -> None:
@@ -144,7 +213,7 @@ class WindowCloser:
         record.close(Measured(window, closed_by, self._clock.running_ms))
         self._mark(record.peak)
         record.mark_reached(self._environment_state.high_water_mark)
-        killed = self._killed()
+        killed = self._killed(window)
         dying = self._environment_memory.dying_extensions() if killed and closed_by != "shutdown" else 0
         if died:
             record.died(self._death_report(window, died))
@@ -154,7 +223,13 @@ class WindowCloser:
             window_closed((record,), window, self._budget, closed_by == "shutdown")
         record.update_peak()
         self._place_kills(record, window, killed, dying)
+        record.killed_between(self._between)
+        self._between = 0
         record.blame_extension()
+
+    def pass_between(self, window: Window) -> None:
+        """A window is closed that is no invocation's. Whom the kernel has killed in it, the next record counts."""
+        self._between += window.killed or 0
 
     def _death_report(self, window: Window, died: str) -> DeathReport:
         self._environment_memory.look()
@@ -176,11 +251,26 @@ class WindowCloser:
             killed -= self._of_extensions
         else:
             killed = self._blame_extensions(record, killed)
-        if killed and not may_be_of_function(window):
+        if killed and not window.closing and not window.end.exact:  # the next event has killed the runtime
+            record.killed(0)
+            self._put_back(killed)
+        elif killed and not (may_be_of_function(window) or self._is_dying()):
             record.killed(0)
             self._blame_others(record, killed, lived=bool(window.closing))
         else:
-            record.killed(killed)
+            record.killed(killed, None if self._is_all_of(window) else self.kills.looks)
+
+    def _is_all_of(self, window: Window) -> bool:
+        """Have the kills of this window been in its invocation? In the default mode it ends some time later. If the
+        runtime was alone at both ends, the killed child was started in it: no child of the next one ends so soon."""
+        ends = len(window.opening.samples), len(window.closing)
+        found_late = window.opening.found_late_kib or window.end.found_late_kib
+        late_us = self._recorder.window.reset_delay_us
+        return window.end.exact or (max(ends) < 2 and not found_late and late_us is not None and late_us < SOON_US)
+
+    def _is_dying(self) -> bool:
+        """Is one of the function's processes about to end by SIGKILL, or has one ended just now?"""
+        return self._recorder.window.process_exited or any(each.files.is_dying() for each in self._table.function())
 
     def _blame_extensions(self, record: PendingRecord, killed: int | None) -> int | None:
         """The kills that were put back as extensions' are in this record. Returns the others; None where nothing
@@ -198,14 +288,17 @@ class WindowCloser:
                 return
         record.others_killed(record.environment_kills + killed)
 
-    def _killed(self) -> int | None:
-        killed = self._kills.take()
-        self._environment_state.kills = self._kills.seen
+    def _killed(self, window: Window | None) -> int | None:
+        """OOM kills in this window, and those that were put back. Those until now, where it was not counted at its end,
+        or there is none; None where nothing counts."""
+        known = window.killed if window is not None else None
+        killed = self.kills.take() if known is None else known + self.kills.take_back()
+        self._environment_state.kills = self.kills.seen
         return killed
 
     def _put_back(self, killed: int) -> None:
         """These are of a later record; if this process does not live to close it, of the next one's."""
-        self._kills.put_back(killed)
+        self.kills.put_back(killed)
         if self._environment_state.kills is not None:
             self._environment_state.kills -= killed
 

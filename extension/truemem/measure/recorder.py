@@ -274,7 +274,8 @@ class Recorder:
         is_whole = closing.born >= 0 and not (window.lost or unread.orphans or closing.readings.left)
         new = range(window.first_pid + 1, window.first_pid + closing.born + 1) if unseen else ()
         cpu_ns = self._watch.cpu.close(window.first_pid, is_whole, new)
-        return window.so_far(closing.statuses, closing.watermarks, *bounds, *doubts, closing.readings.shown, cpu_ns)
+        others = closing.readings.shown, cpu_ns, closing.readings.killed
+        return window.so_far(closing.statuses, closing.watermarks, *bounds, *doubts, *others)
 
 
 def ignores_children(process: Process) -> bool:

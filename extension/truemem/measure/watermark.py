@@ -92,6 +92,8 @@ class Readings:
         self.whole = False
         """All processes there were are in it, for certain: nothing could begin while the runtime waited."""
         self.shown: object = None
+        self.killed: int | None = None
+        """See Window."""
         self.split = False
         """Some were read later than that, or not at all."""
 

@@ -297,6 +297,8 @@ class Window(NamedTuple):
     """What a wing has read at the same moment (Readings.shown)."""
     cpu_ns: int | None = None
     """See CpuTime; None where it is not known."""
+    killed: int | None = None
+    """OOM kills that the kernel has counted in it; None where they were not counted at its end."""
     child_most: int = 0
     """None of the children that were waited for in it was larger; 0 where that is not known."""
     risen: int = 0

@@ -18,7 +18,7 @@ from ..verdict import Drift
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from ..measure.environment_memory import HeldMemory
@@ -426,6 +426,10 @@ class PendingRecord:
         self.high_water_mark = 0
         self.kernel_kills: int | None = None
         """OOM kills of the function's processes that the kernel has counted in it; None where nothing counts."""
+        self._kill_looks: Sequence[tuple[int, int]] | None = None
+        """Looks at those, (epoch ns, kills by then): only what was seen before the invocation's end is its own for
+        certain. None: all are."""
+        self._kills_between = 0
         self.environment_kills = 0
         """The same of all others: extensions, what cannot have been the function's, and the init phase before it."""
         self.death: DeathReport | None = None
@@ -529,9 +533,14 @@ class PendingRecord:
 
     # How it ended
 
-    def killed(self, of_function: int | None) -> None:
-        """OOM kills of the function's processes in it; None where nothing counts."""
-        self.kernel_kills = of_function
+    def killed(self, of_function: int | None, looks: Sequence[tuple[int, int]] | None = None) -> None:
+        """OOM kills of the function's processes in it; None where nothing counts. `looks`, where some of them may have
+        come after its end: (epoch ns, kills by then)."""
+        self.kernel_kills, self._kill_looks = of_function, looks
+
+    def killed_between(self, count: int) -> None:
+        """OOM kills before it began that no invocation has."""
+        self._kills_between = count
 
     def others_killed(self, total: int) -> None:
         """OOM kills of all others in it, so far."""
@@ -581,9 +590,21 @@ class PendingRecord:
 
         One of those that seem to be the function's was an extension's where the platform says that an extension ended
         first; or, where it says nothing, where the largest process was an extension's and has ended."""
-        known, death, error_type = self.kernel_kills or 0, self.death, self.reported.error_type
+        known, death, error_type = self._own_kills(), self.death, self.reported.error_type
         extension_ended = error_type == EXTENSION_CRASH or (
             error_type is None and death is not None and death.extension_ended
         )
         of_extension = 1 if known and extension_ended and not self.environment_kills else 0
         return known - of_extension, self.environment_kills + of_extension
+
+    def unplaced_kills(self) -> int:
+        """OOM kills of which it is not known that they were in it: in or after it, or between two invocations."""
+        return (self.kernel_kills or 0) - self._own_kills() + self._kills_between
+
+    def _own_kills(self) -> int:
+        killed, window = self.kernel_kills or 0, self.window
+        if self._kill_looks is None or window is None:
+            return killed
+        window.end.prove(self.reported.done_ns)
+        ended_ns = window.end.not_before_ns
+        return min(killed, max((kills for by_ns, kills in self._kill_looks if by_ns <= ended_ns), default=0))

@@ -207,7 +207,7 @@ def finished(
         **added,
         "drift": drift or None,
         "outOfMemory": {"signals": [*signals]} if signals else None,
-        "environmentKills": pending.kills()[1] or None,
+        "environmentKills": (pending.kills()[1] + pending.unplaced_kills()) or None,
         "ending": (death.document() or None) if death is not None else None,
         "lastSamples": (pending.last_samples() or None) if death is not None else None,
         "reportMissing": (pending.measured is not None and not reported.report_came) or None,
