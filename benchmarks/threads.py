@@ -249,7 +249,7 @@ def measure(
             assert made.function_error is None, made.payload
             asked.append(made.request_id)
             if trace is not None:
-                local.settle()
+                local.settle(timeout=LIMIT_S)
             return nexts[-1] if exact else time.monotonic_ns()
 
         with noted(local) as nexts:

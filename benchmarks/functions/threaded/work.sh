@@ -24,9 +24,9 @@ touched() {
 work() {
     answer=ok
     case $1 in
-        *touch*) touched 50000000 ;;
-        *twice*) touched 10000000 && touched 20000000 ;;
-        *buffers*) touched 5000000 && touched 5000000 && touched 5000000 && touched 5000000 ;;
+        *touch*) touched 20000000 ;;
+        *twice*) touched 5000000 && touched 10000000 ;;
+        *buffers*) touched 1000000 && touched 1000000 && touched 1000000 ;;
         *table*) local table=() && for ((n = 0; n < 5000; n++)); do table+=("order $n"); done ;;
         *answer*) printf -v answer '%1000000s' x ;;
     esac
