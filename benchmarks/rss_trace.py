@@ -85,9 +85,12 @@ class TreeTrace:
         text = [self._rest]
         while True:
             try:
-                text.append(os.read(self._pipe, READ_BYTES).decode(errors="replace"))
+                told = os.read(self._pipe, READ_BYTES)
             except BlockingIOError:
                 break
+            if not told:
+                break
+            text.append(told.decode(errors="replace"))
         *lines, self._rest = "".join(text).split("\n")
         for line in lines:
             self._take(line)
@@ -149,7 +152,9 @@ class TreeTrace:
             for known in self._sizes, self._counts, self._maker, self._inherited:
                 known.pop(space, None)
         ours = {space: sum(sizes.values()) for space, sizes in self._sizes.items() if self._is_ours(space)}
-        once = sum(max(0, held - self._inherited.get(space, 0)) for space, held in ours.items())
+        # What no task of its own has changed yet, fork() is filling, or exec().
+        own = {space: held for space, held in ours.items() if space in self._counts}
+        once = sum(max(0, held - self._inherited.get(space, 0)) for space, held in own.items())
         level = Level(at_ns, sum(ours.values()), once)
         if level[1:] != self.levels[-1][1:]:
             self.levels.append(level)
