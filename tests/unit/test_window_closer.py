@@ -347,10 +347,8 @@ def test_a_kill_is_not_counted_while_one_process_waits() -> None:
 
 
 def left_child(**known: Any) -> dict[str, Any]:
-    """Of a window in the default mode: a child lived at its start, and has ended in it."""
-    opening = Boundary(NEVER)
-    opening.found_late_kib = MIB
-    return {"opening": opening, "end": Boundary(), "process_exited": True, **known}
+    """Of a window in the default mode: a child has ended in it, and was not waited for."""
+    return {"end": Boundary(), "process_exited": True, "deaths": -1, **known}
 
 
 @pytest.mark.parametrize(("done_ms", "told"), [(6, (1, None)), (4, (None, 1)), (None, (None, 1))])
@@ -372,14 +370,29 @@ def test_a_left_childs_kill_is_an_invocations_if_seen_in_it(
     assert (line.get("OutOfMemory"), line.get("environmentKills")) == told
 
 
-def test_a_child_that_was_started_in_it_is_the_invocations(scene: Scene) -> None:
-    """Default mode, and the runtime was alone when it began and when the next event came."""
+CHILDREN: dict[str, tuple[dict[str, Any], int, bool]] = {
+    "waited for": ({}, 100, True),
+    "or not": ({"deaths": -1}, 100, False),
+    "by the next invocation, perhaps": ({}, 9_000, False),
+    "a daemon, perhaps": ({"orphans": True}, 100, False),
+    "and was seen": ({"orphans": True, "deaths": 1}, 100, True),
+    "none has ended": ({"process_exited": False, "births": -1}, 100, False),
+}
+
+
+@pytest.mark.parametrize("name", CHILDREN)
+def test_a_kill_before_a_wait_is_that_invocations(scene: Scene, name: str) -> None:
+    """Default mode: a window goes on until the next event has come, and `late_us` more."""
+    known, late_us, is_certain = CHILDREN[name]
     scene.event()
     scene.kills.new = 1
-    closed = scene.recorder.close(scene.recorder.read_and_reset(), 0, scene.process.now_ns)
-    scene.closing.close(scene.records[0], closed._replace(process_exited=True), "next-invoke")
-    assert scene.records[0].kills() == (1, 0)
-    assert scene.records[0].unplaced_kills() == 0
+    taken = scene.recorder.read_and_reset()
+    closed = scene.recorder.close(taken, 0, taken.done_ns - late_us * 1000)._replace(
+        **{"process_exited": True, **known}
+    )
+    record = scene.records[0]
+    scene.closing.close(record, closed, "next-invoke")
+    assert (record.kills(), record.unplaced_kills()) == (((1, 0), 0) if is_certain else ((0, 0), 1))
 
 
 def test_a_runtime_that_the_next_event_kills_is_that_ones(scene: Scene) -> None:

@@ -258,15 +258,15 @@ class WindowCloser:
             record.killed(0)
             self._blame_others(record, killed, lived=bool(window.closing))
         else:
-            record.killed(killed, None if self._is_all_of(window) else self.kills.looks)
+            record.killed(killed, None if killed is None or self._is_all_of(window, killed) else self.kills.looks)
 
-    def _is_all_of(self, window: Window) -> bool:
-        """Have the kills of this window been in its invocation? In the default mode it ends some time later. If the
-        runtime was alone at both ends, the killed child was started in it: no child of the next one ends so soon."""
-        ends = len(window.opening.samples), len(window.closing)
-        found_late = window.opening.found_late_kib or window.end.found_late_kib
+    def _is_all_of(self, window: Window, killed: int) -> bool:
+        """Have so many kills of this window been in its invocation? In the default mode it ends some time later. But a
+        child that the runtime has waited for was killed before, and none of the next invocation ends so soon."""
+        is_waited_for = window.process_exited and window.deaths >= 0 and (window.deaths >= killed or not window.orphans)
+        is_alone = len(window.closing) == 1 and not window.end.is_outlived
         late_us = self._recorder.window.reset_delay_us
-        return window.end.exact or (max(ends) < 2 and not found_late and late_us is not None and late_us < SOON_US)
+        return window.end.exact or (is_waited_for and is_alone and late_us is not None and late_us < SOON_US)
 
     def _is_dying(self) -> bool:
         """Is one of the function's processes about to end by SIGKILL, or has one ended just now?"""

@@ -80,6 +80,8 @@ class ProcessFamily:
         """The part of those that was read while they lived."""
         self.growth = 0
         """Faults, since they were read last, of processes that have ended and were not waited for yet."""
+        self.is_left = False
+        """One of those that have ended was not waited for when it was looked at."""
         self.orphaned = False
         """A process has ended whose parent is not the function's: another one has waited for it."""
         self.largest = 0
@@ -96,6 +98,7 @@ class ProcessFamily:
         self.largest = max(self.largest, highest)
         if final is not None:
             self.growth += max(0, final - faults)
+            self.is_left = True
         else:
             self.gone[parent] = self.gone.get(parent, 0) + faults
 
@@ -118,7 +121,7 @@ class ProcessFamily:
     @property
     def waited(self) -> int:
         """See Window.deaths."""
-        return -1 if self.growth else self.deaths
+        return -1 if self.is_left else self.deaths
 
     def unseen(self, born: int) -> int:
         """Processes, at most, of those `born` in the window (-1: not known) that were never seen."""

@@ -224,6 +224,7 @@ class Recorder:
                 continue
             if not window.is_new(process):
                 self._watch.cpu.see_late(process, process.files.cpu_ns())
+                closing.window.end.is_outlived = True
             # Born before or after the readings: an upper bound for both windows.
             closing.window.found(several=True, unseen=status.hwm)
             closing.window.end.found_late_kib += status.hwm

@@ -174,6 +174,8 @@ class Boundary:
         """(epoch ns, KiB): processes that had ended by then may have held so much."""
         self.found_late_kib = 0
         """Held by processes that were found after the window was closed: they may have been there before."""
+        self.is_outlived = False
+        """One of those has begun before that for certain."""
         self.fault_kib = 0
         """What one page fault can make resident."""
         self.lost_ns = 0
