@@ -153,8 +153,8 @@ class TreeTrace:
                 known.pop(space, None)
         ours = {space: sum(sizes.values()) for space, sizes in self._sizes.items() if self._is_ours(space)}
         # What no task of its own has changed yet, fork() is filling, or exec().
-        own = {space: held for space, held in ours.items() if space in self._counts}
-        once = sum(max(0, held - self._inherited.get(space, 0)) for space, held in own.items())
+        begun = {space: held for space, held in ours.items() if space in self._counts}
+        once = sum(max(0, held - self._inherited.get(space, 0)) for space, held in begun.items())
         level = Level(at_ns, sum(ours.values()), once)
         if level[1:] != self.levels[-1][1:]:
             self.levels.append(level)
