@@ -84,7 +84,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
 )
 def test_an_hour_of_frost_costs_no_record_and_no_figure(clocks: Clocks, exact: bool, monotonic_ns: int) -> None:
     sizes = [40, 5, 30, 5, 20]
-    with Environment(sidecar=clocks.sidecar, exact=exact) as environment:
+    with Environment(sidecar=clocks.sidecar, exact=exact, runtime="python3.11") as environment:
         truths = []
         for mib in sizes:
             truths.append(environment.invoke(mib=mib, ms=30)["truth"] / 1024)

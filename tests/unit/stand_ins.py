@@ -17,14 +17,14 @@ PROC = Procfs()
 MIB = 1024
 """KiB."""
 
-STATUS = b"x\nVmHWM: %d kB\nVmRSS: %d kB\nRssAnon: %d kB\nRssFile: 0 kB\nRssShmem: 0 kB\nThreads: 1\n"
+STATUS = b"x\nVmHWM: %d kB\nVmRSS: %d kB\nRssAnon: %d kB\nRssFile: 0 kB\nRssShmem: 0 kB\nThreads: %d\n"
 
 
-def files_text(name: str, rss: int, hwm: int, faults: int = 500) -> bytes:
+def files_text(name: str, rss: int, hwm: int, faults: int = 500, threads: int = 1) -> bytes:
     """What stands in /proc/PID/`name`; sizes in KiB."""
     if name == "stat":
-        return b"1 (f) S 1 0 0 0 0 0 %d 0 0 0 0 0 0 0 0 0 1 0 1 9000 %d" % (faults, rss // PAGE_KIB)
-    return b"0 %d 0 0" % (rss // PAGE_KIB) if name == "statm" else STATUS % (hwm, rss, rss)
+        return b"1 (f) S 1 0 0 0 0 0 %d 0 0 0 0 0 0 0 0 0 %d 0 1 9000 %d" % (faults, threads, rss // PAGE_KIB)
+    return b"0 %d 0 0" % (rss // PAGE_KIB) if name == "statm" else STATUS % (hwm, rss, rss, threads)
 
 
 class OneThread(ProcessFiles):

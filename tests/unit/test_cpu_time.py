@@ -184,8 +184,8 @@ class Counted(Procfs):
 
     last = 100
 
-    def load(self) -> tuple[int, int]:
-        return self.last, 1
+    def last_pid(self) -> int:
+        return self.last
 
 
 class Table(FunctionTable):
@@ -210,3 +210,9 @@ def test_where_births_cannot_be_counted_it_is_not_known(last_pids: tuple[int, in
     for proc.last in last_pids:
         window = recorder.close(recorder.read_and_reset(at_rest=True), NEVER)
     assert (window.cpu_ns is not None) == is_known
+
+
+def test_what_ended_before_it_was_read_has_no_cpu_time() -> None:
+    """As a function that ends in its first invocation: nothing of it was there when a window was closed."""
+    cpu = CpuTime(Machine())  # type: ignore[arg-type]
+    assert [cpu.close(RUNTIME, is_whole=True) for _ in range(2)] == [None, None]

@@ -26,8 +26,8 @@ from truemem.linux.procfs import (
     parse_huge_pages,
     parse_last_pid,
     parse_meminfo,
-    parse_running,
     parse_stat,
+    parse_state,
     reset_problem,
 )
 
@@ -223,13 +223,15 @@ def test_an_ended_process_shows_its_faults_until_it_is_gone(kill: bool) -> None:
     child.stdout.close()
 
 
-def test_the_load_says_who_runs_and_the_last_pid() -> None:
-    text = b"0.52 0.43 0.30 3/345 6789\n"
-    assert (parse_running(text), parse_last_pid(text)) == (3, 6789)
-    assert (parse_running(b"0.52 0.43"), parse_last_pid(b"")) == (-1, -1)
-    last, running = Procfs().load()
-    assert last > 0
-    assert running >= 1
+def test_the_load_says_the_last_pid() -> None:
+    assert parse_last_pid(b"0.52 0.43 0.30 3/345 6789\n") == 6789
+    assert parse_last_pid(b"") == -1
+    assert Procfs().last_pid() > 0
+
+
+def test_a_state_is_the_letter_after_the_name() -> None:
+    assert parse_state(b"12 (a) R b) S 1 12") == b"S"
+    assert parse_state(b"12 (a") == b""
 
 
 def test_huge_pages_are_made_at_faults_and_out_of_small_ones() -> None:

@@ -6,6 +6,7 @@ The line is the record of the last of them, but its metrics are arrays, and `agg
 from __future__ import annotations
 
 from ..line_schema import PROPERTIES
+from ..measure.window import VMHWM, VMHWM_THREADS
 from ..records.record import EXTRAORDINARY, VALUES, InvocationRecord, line
 from ..verdict import GROWING
 from ..wings import Line, Lines, Wing
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 MS = 1_000
 
-KEPT = ("requestId", "invocation", "durationMs", "cpuMs", "peakUpper", "raced", "resources", "drift")
+KEPT = ("requestId", "invocation", "durationMs", "cpuMs", "peakUpper", "raced", "resources", "drift", "method")
 """Members that a common line has of each, or of the last that has it. A hundred whole records take 0.4 MiB."""
 
 
@@ -102,6 +103,8 @@ def _common_line(records: Sequence[InvocationRecord], last: InvocationRecord, co
     if told.get("drift", {}).get("verdict") != GROWING:
         single.pop("MemoryGrowing", None)  # a line tells the last verdict alone
     members = {**last.properties, **told}
+    if VMHWM_THREADS in of_each["method"]:  # the weaker claim stands for all; peakUpper says which are figures
+        members["method"] = VMHWM_THREADS
     members.pop("traceId", None)  # that of the last one would be taken for all of them
     members = {name: members[name] for name in PROPERTIES if name in members}
     return line(InvocationRecord(records[0].time_ms, single, members), config, {"aggregate": about, **columns})
@@ -110,9 +113,10 @@ def _common_line(records: Sequence[InvocationRecord], last: InvocationRecord, co
 def _kind(record: InvocationRecord) -> tuple[object, ...]:
     """What is the same of all invocations of a line: who was served, how it was measured, and what is known of each."""
     members = record.properties
-    values = (members.get(name) for name in ("status", "tenantId", "reportMissing", "closedBy", "method"))
+    values = (members.get(name) for name in ("status", "tenantId", "reportMissing", "closedBy"))
+    method = members.get("method")
     known = (name in members for name in ("durationMs", "cpuMs", "peakUpper"))
-    return (*values, *known, "MaxMemoryUsed" in record.metrics)
+    return (*values, VMHWM if method == VMHWM_THREADS else method, *known, "MaxMemoryUsed" in record.metrics)
 
 
 class _Batch(Wing):

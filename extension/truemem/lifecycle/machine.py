@@ -15,16 +15,19 @@ The order of happenings
    mode the runtime may run already, so the first act is to read and reset the watermarks. Then the event is received,
    and the next one asked for: Lambda takes the invocation for finished only when we have asked.
 2. NEXT_DUE: the next event has not been asked for, because that failed. The function would wait for us.
-3. INVOKE_DUE, MOMENT, TICK, DELIVERY, LINE, OUTPUT, in this order. What is done for an event (open its record) and for
+3. LOOK: an event was handed on to a runtime with several threads. The thread that has asked for it ends, mostly, before
+   the handler runs: a look between the two tells what each of them can have held.
+4. INVOKE_DUE, MOMENT, TICK, DELIVERY, LINE, OUTPUT, in this order. What is done for an event (open its record) and for
    a moment of exact mode (close the windows that were measured) comes before a tick, so that what the tick reads
    belongs to the window that is open.
-4. IDLE: receive telemetry. Last, so that a flood of deliveries does not pile up in our memory.
+5. IDLE: receive telemetry. Last, so that a flood of deliveries does not pile up in our memory.
 
 Exact mode: when there is time
 ------------------------------
 
 In exact mode the runtime's bytes pass through this process: other work would hold them up. After an event a short
-invocation's response may come at once, and after that the request for the next event. So all but EVENT_READY waits:
+invocation's response may come at once, and after that the request for the next event. So all but EVENT_READY and LOOK
+waits:
 
 - until no bytes have passed for CALM_NS,
 - or for PASSING_NS, while bytes keep passing,
@@ -85,6 +88,7 @@ INVOKE = "invoke"  # received, and the readings are there
 INVOKE_LATER = "invoke later"  # received; exact mode takes the readings, so its record can wait
 SHUTDOWN = "shutdown"
 HOLD = "hold"  # the runtime's bytes come first
+LOOK = "look"  # exact mode: at the threads of a runtime that has just got its event
 NEXT_DUE = "next due"  # the next event is to be asked for again
 INVOKE_DUE = "invoke due"  # there is time to open the record of INVOKE_LATER
 MOMENT = "moment"  # of exact mode: windows were measured while bytes passed
@@ -102,6 +106,7 @@ TAKE_DELIVERIES = "take deliveries"
 READ_AND_RESET = "read and reset"
 ADD_READINGS = "add readings"  # no event came: they are a sample of the open window
 READ_REASON = "read reason"  # of SHUTDOWN, and how much time is left
+LOOK_AT_THREADS = "look at threads"
 CLOSE_MOMENTS = "close moments"
 CLOSE_WINDOW = "close window"
 CLOSE_RECORD = "close record"  # of the invocation before, if it is open
@@ -135,6 +140,7 @@ def _serving(state: str, tick: str, end: str) -> _Table:
         (state, INVOKE_LATER): ((ASK_NEXT,), HANDLING),
         (state, SHUTDOWN): ((READ_REASON, CLOSE_MOMENTS, CLOSE_WINDOW, end, HURRY), SHUTTING_DOWN),
         (state, HOLD): ((), state),
+        (state, LOOK): ((LOOK_AT_THREADS,), state),
         (state, NEXT_DUE): ((ASK_NEXT,), state),
         (state, MOMENT): ((CLOSE_MOMENTS,), state),
         (state, TICK): ((tick,), state),
@@ -151,6 +157,7 @@ _ON_DEMAND: _Table = {
     # Exact mode: the record of an INVOKE is still to be opened
     (HANDLING, EVENT_READY): ((*_OPEN, READ_AND_RESET, RECEIVE), WAITING),
     (HANDLING, HOLD): ((), HANDLING),
+    (HANDLING, LOOK): ((LOOK_AT_THREADS,), HANDLING),
     (HANDLING, NEXT_DUE): ((ASK_NEXT,), HANDLING),
     (HANDLING, INVOKE_DUE): (_OPEN, WAITING),
     # The last reports
@@ -194,6 +201,8 @@ class Pending:
         """A request for the next event is on its way."""
         self.ask_at_ns = 0
         """When to send it if it is not."""
+        self.look_at_ns: float = float("inf")
+        """When to look at the threads of a runtime that has just got its event; infinite where there are none."""
         self.bytes_first = False
         """Exact mode, and not all responses have passed: other work waits for a pause."""
         self.asking = False
@@ -241,6 +250,8 @@ class Machine:
             wake_at_ns = now_ns
         if pending.bytes_first:
             wake_at_ns = max(wake_at_ns, self._calm_at_ns())
+        if pending.look_at_ns < wake_at_ns:
+            wake_at_ns = int(pending.look_at_ns)
         return int(pending.overdue_at_ns) if pending.overdue_at_ns < wake_at_ns else wake_at_ns
 
     def _calm_at_ns(self) -> int:
@@ -262,6 +273,8 @@ class Machine:
             return IDLE if pending.report_missing and now_ns < pending.last_report_until_ns else TIME_OVER
         if pending.event_ready:
             return EVENT_READY
+        if now_ns >= pending.look_at_ns:
+            return LOOK
         if pending.bytes_first and now_ns < self._calm_at_ns():
             return HOLD
         self._passing_ns = now_ns

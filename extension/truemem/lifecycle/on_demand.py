@@ -90,8 +90,10 @@ class ExactWindows:
         if moment.is_sample:
             self._recorder.add_readings(moment.measured)
             self._closer.kills.join(moment.measured)
+            self._recorder.add_looks(moment.looks)
             return False
         window = self._recorder.close(moment.measured, NEVER)
+        self._recorder.add_looks(moment.looks)
         if self._init is None and not self._began:
             self._init = window
         closed = [self._end(window, invocation) for invocation in moment.ended]
@@ -219,6 +221,12 @@ class SamplerLoop:
 
 MS = 1_000_000
 
+FIRST_LOOK_NS = 100_000
+"""After an event was handed on: the thread that asked for it (AWS's client for Python) has mostly ended by then."""
+LOOK_AGAIN_NS = MS
+LOOKS = 3
+"""After one event, at most."""
+
 ENDINGS = ("spindown", "sandboxterminated", "")
 """Reasons of a SHUTDOWN that is no reset (the second is AWS's emulator's)."""
 
@@ -237,6 +245,11 @@ class OnDemand:
         self._keeper = parts.wings.keeper
         self._exact = parts.exact
         self._exact.measure = self._read_as_runtime_waits
+        self._exact.look = self._look_at_threads
+        self._begun = 0
+        """Events after which the threads were looked at, or are to be."""
+        self._looks_left = 0
+        self._look_at_ns: float = NEVER
         reports = parts.telemetry_server is not None
         self._publisher = Publisher(parts.config, reports, environment_state, parts.wings, parts.lost)
         self._loop = Loop(machine.ON_DEMAND, self, parts, self._publisher.lose)
@@ -263,6 +276,7 @@ class OnDemand:
         self.actions = {
             machine.READ_AND_RESET: self._read_and_reset,
             machine.ADD_READINGS: self._add_readings,
+            machine.LOOK_AT_THREADS: self._look_after_event,
             machine.CLOSE_MOMENTS: self._close_moments,
             machine.CLOSE_WINDOW: self._close_window,
             machine.OPEN_RECORD: self._open_record,
@@ -290,6 +304,10 @@ class OnDemand:
         pending.moments = bool(exact.moments) and exact.due(AHEAD)
         pending.bytes_first = not (exact.running and exact.answered)
         pending.asking = exact.asking > 0
+        if exact.begun != self._begun:
+            self._begun, self._looks_left = exact.begun, LOOKS
+            self._look_at_ns = self._loop.now_ns + FIRST_LOOK_NS if self._recorder.reader.has_threads else NEVER
+        pending.look_at_ns = self._look_at_ns
         pending.tick_at_ns = self._sampler.next_ns
         pending.printable = self._maybe_printable
         if self._last_report_until_ns is not None:
@@ -303,6 +321,23 @@ class OnDemand:
         readings = self._recorder.read_and_reset(at_rest=True)
         self._closer.kills.count_at_rest(readings, begins=bool(self._exact.running))
         return readings
+
+    def _look_at_threads(self) -> None:
+        """A look of the window that the last moment has opened, or will open."""
+        looks = self._recorder.reader.look()
+        if self._exact.moments:
+            self._exact.moments[-1].looks += looks
+        else:
+            self._recorder.add_looks(looks)
+
+    def _look_after_event(self) -> None:
+        """Look again soon, a few times, if the thread that has asked for the event may run still."""
+        self._look_at_ns = NEVER
+        self._looks_left -= 1
+        if self._exact.running:
+            self._look_at_threads()
+            if self._looks_left and self._recorder.reader.others_ran:
+                self._look_at_ns = self._clock.monotonic_ns() + LOOK_AGAIN_NS
 
     def _read_and_reset(self) -> None:
         """An event has arrived: read and reset, unless exact mode does that."""

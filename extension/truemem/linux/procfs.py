@@ -31,6 +31,9 @@ SIGKILL_BIT = 1 << 8
 ESRCH = 3
 _ENOENT = 2
 UNREADABLE = -1
+SLEEPING = b"S"
+THREADS_ASKED = 32
+"""Threads of one process that are asked for their states: 0.2 ms."""
 TRIES = 4
 """Of readings that must agree, or of a thread that must live while it is read."""
 LIMITS = {"statm": 128, "schedstat": 128}
@@ -169,6 +172,12 @@ def parse_stat(text: bytes) -> Stat:
         raise Gone("stat is cut off") from None
 
 
+def parse_state(text: bytes) -> bytes:
+    """The state alone: one letter, from the stat of a process or a thread; empty if the text is cut off."""
+    at = text.rfind(b") ")
+    return text[at + 2 : at + 3] if at >= 0 else b""
+
+
 def parse_statm(text: bytes) -> tuple[int, int]:
     """Resident set, and the part of it that is of files and shared memory, KiB, from /proc/PID/statm. Raises Gone if
     the text is cut off."""
@@ -183,11 +192,6 @@ def parse_last_pid(text: bytes) -> int:
     """The pid given out last, from /proc/loadavg: it moves when a process or a thread is made. -1 if unknown."""
     last = whole(text[text.rfind(b" ") + 1 :].rstrip(), DIGITS)
     return -1 if last is None else last
-
-
-def parse_running(text: bytes) -> int:
-    """Threads of all processes that run or wait for a CPU just now, from /proc/loadavg; -1 if unknown."""
-    return parse_last_pid(text.rpartition(b"/")[0])
 
 
 def parse_tcp(text: bytes) -> list[tuple[int, int, int]]:
@@ -361,6 +365,22 @@ class ProcessFiles:
             pass
         return total, None
 
+    def others_rest(self, others_ns: int) -> bool:
+        """Have all threads but the first slept since `others_ns` was read (cpu_times), and do now? 6 µs each.
+
+        The kernel adds what a thread runs to its time when it stops, or at the next tick: the time of one that sleeps
+        is final. Only interruptible sleep counts ("S", proc_pid_stat(5)): no thread waits like that while it unmaps.
+        False where there are more than THREADS_ASKED."""
+        first = self._folder[:-1].rpartition("/")[2]
+        try:
+            threads = posix.listdir(self._folder + "task")
+            for thread in threads if len(threads) <= THREADS_ASKED else ():
+                if thread != first and parse_state(read(f"{self._folder}task/{thread}/stat", 256)) != SLEEPING:
+                    return False
+        except OSError:  # one has ended meanwhile: its time is known, and has changed
+            return False
+        return len(threads) <= THREADS_ASKED and self.others_ns() == others_ns
+
     def final_faults(self) -> int | None:
         """All page faults of a process whose `status` has no memory any more, and of the children that it has waited
         for. It has given its memory back, so that no more come, also if it is not a zombie yet. None where it is gone:
@@ -493,14 +513,6 @@ class Procfs:
             return b"\nTgid:\t%d\n" % pid in self.text(f"{pid}/status", 1024)
         except Gone:
             return False
-
-    def load(self) -> tuple[int, int]:
-        """See parse_last_pid and parse_running: both at once."""
-        try:
-            text = self._loadavg.read(128)
-        except OSError:
-            return -1, -1
-        return parse_last_pid(text), parse_running(text)
 
     def last_pid(self) -> int:
         """See parse_last_pid. The descriptor is kept: this is read at every tick."""

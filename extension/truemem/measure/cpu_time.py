@@ -107,7 +107,8 @@ class CpuTime:
             else:
                 used -= last.total
                 waited[last.parent] -= last.total
-        is_known &= len(unseen) <= BIRTHS
+        # What a function used that began, or was replaced, after the last close and has ended by now was never read.
+        is_known &= bool(now) and len(unseen) <= BIRTHS
         known = {pid for pid, _ in (*now, *before, *self._zombies)}
         for pid in unseen[:BIRTHS]:
             unseen_one = self._zombie(pid) if pid not in known else None

@@ -21,12 +21,13 @@ from ..linux.procfs import (
     Gone,
     Stat,
     fault_sizes,
+    parse_statm,
     watermark_slack_kib,
 )
 from ..support.named_tuple import NamedTuple
 from .cpu_time import CpuTime
 from .sampling import child_interval_ns
-from .watermark import Parsed, certain_ns
+from .watermark import Look, Parsed
 from .window import KERNEL_SLACK_KIB, NEVER, Boundary, MemoryCurve, Sample, WholePicture, Window, keep
 
 TYPE_CHECKING = False
@@ -35,11 +36,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..linux.process_table import Process, ProcessTable
-    from ..linux.procfs import Procfs
+    from ..linux.procfs import FaultSizes, ProcessFiles, Procfs
     from .watermark import ProcessReader
 
 UNKNOWN = 1 << 40
 """More KiB than any environment has, and more processes."""
+
+FEW_FAULTS = 16
+"""Page faults that cannot have hidden more than a figure's own error."""
 
 PARENTS = 64
 """Parents of children that are gone. Beyond that those that have ended themselves are forgotten: an invocation of half
@@ -202,13 +206,21 @@ class ProcessTrack:
         self.stale = False
         """It could not be read when the window opened: its watermark may be from before."""
         self.others_ns = others_ns
-        """When its status was read last,"""
+        """CPU time of its other threads when its status was read last."""
         self.level_ns = others_ns
-        """and when its level was."""
+        """CPU time of its other threads when its level was read last."""
         self.level = level
+        self.status_huge = level.huge if level is not None else (0, 0)
+        """Huge pages of all processes (Procfs.huge_pages), when its status was read last or earlier."""
         self.has_threads = False
-        self.touched = self.given_back = 0
-        """The most that it can have held between two readings since its status was read last, and have given back."""
+        self.explained = 0
+        """The most that it has held since its status was read last if each page fault has made one page resident."""
+        self.touched = self.mapped = self.given_back = 0
+        """While other threads ran, since its status was read last: the most that it can have held between two looks, if
+        each page fault made one page resident, or the pages of a file around it; and the most that it can have given
+        back."""
+        self.hidden = 0
+        """As much of a level that was seen the watermark may lack."""
         self.unmaps_files = False
         """It has, in its life: a fault maps more of a file than a page, and may leave no trace of it."""
         self.threads = False
@@ -228,34 +240,38 @@ class ProcessTrack:
         """Is it a child that has not called exec()? Then its watermark knows what it has inherited, too."""
         return parent is not None and parent.last_stat is not None and stat.mm == parent.last_stat.mm and bool(stat.mm)
 
-    def move(self, level: Level, others_ns: int | None, fault_kib: int, parent: ProcessTrack | None) -> None:
-        """It holds this now. A page fault adds `fault_kib` at most to what is its own; what is not there any more, it
-        has given back. This counts where other threads than its first have run meanwhile (`others_ns`, None if one may
-        run). `parent`, before the first reading: what a child of fork() has, its parent had."""
-        before, since_ns = self.level, self.level_ns
+    def move(
+        self, level: Level, others_ns: int | None, ran: bool, fault_sizes: FaultSizes, parent: ProcessTrack | None
+    ) -> None:
+        """It holds this now. What page faults have added and is not there any more, it has given back. This counts
+        where other threads than its first may have run meanwhile (`ran`). `parent`, before the first reading: what a
+        child of fork() has, its parent had."""
+        before = self.level
         self.level, self.level_ns = level, others_ns
         self.rss = level.own + level.shared
-        if others_ns is not None and others_ns == since_ns:
-            return
         if before is None:
             before = Level(max(parent.known, parent.highest) if parent is not None else 0, 0, 0, level.huge)
         faults = max(0, level.faults - before.faults)
         at_faults, joined = (new - old for new, old in zip(level.huge, before.huge, strict=True))
-        own = before.own + faults * fault_kib + (min(faults, at_faults) + joined) * HUGE_FAULT_KIB
+        own = before.own + faults * fault_sizes.own + (min(faults, at_faults) + joined) * HUGE_FAULT_KIB
         fallen = before.shared - level.shared
-        self.touched = max(self.touched, own + max(before.shared, level.shared))
-        self.given_back = max(self.given_back, max(0, own - level.own) + max(0, fallen))
+        most = own + max(before.shared, level.shared)
+        self.explained = max(self.explained, most)
         self.unmaps_files |= fallen > KERNEL_SLACK_KIB
+        if ran:
+            self.touched = max(self.touched, most)
+            self.mapped = max(self.mapped, most + faults * (fault_sizes.most - fault_sizes.own))
+            self.given_back = max(self.given_back, max(0, own - level.own) + max(0, fallen))
 
     def see(self, sample: Sample, reading: Parsed, slack: int, rising: bool, parent: ProcessTrack | None) -> None:
         """One more sample. `rising`: the watermark is never reset, so that the last sample says all."""
         status, after = reading.status, reading.after
         before, self.last_stat = self.last_stat, after
         other_mm = before is not None and bool(before.mm and after.mm) and before.mm != after.mm
-        fallen = status.hwm + slack < self.known
+        fallen = status.hwm + slack + self.hidden < self.known
         if self.found_ns and (other_mm or fallen or not (self.samples or self.has_mm_of(parent, after))):
             self.faults = after.faults
-        elif other_mm or (fallen and not self.threads):
+        elif other_mm or fallen:
             self.lost = True
         self.known = after.rss if reading.reset else status.hwm
         self.rss = after.rss
@@ -348,22 +364,22 @@ class OpenWindow:
         has_reset &= not self._watch.reader.refused
         gap = after.faults - before.faults
         reading = Parsed._make((status, before.faults, gap, after, others_ns, has_reset))
-        self.keep(track, reading, rising=not reset)
+        self.keep(track, files, reading, rising=not reset)
 
-    def keep(self, track: ProcessTrack, reading: Parsed, rising: bool = False) -> None:
+    def keep(self, track: ProcessTrack, files: ProcessFiles, reading: Parsed, rising: bool = False) -> None:
         """Add a sample that was taken while the window is open."""
         now_ns = self._watch.clock()
-        self.see(track, now_ns, reading, rising)
+        self.see(track, files, now_ns, reading, rising)
         if track.lost:
             self.end.lost_ns = now_ns
         if self.resets and not track.stale:
             self.sampled = max(self.sampled, reading.status.hwm)
 
-    def see(self, track: ProcessTrack, now_ns: int, reading: Parsed, rising: bool = False) -> int:
+    def see(self, track: ProcessTrack, files: ProcessFiles, now_ns: int, reading: Parsed, rising: bool = False) -> int:
         """Add a sample; what may have come and gone between its reading and its reset, KiB."""
         status, after = reading.status, reading.after
         gap = max(0, reading.gap) * self._watch.fault_sizes.most
-        highest = max(status.hwm, gap and status.rss + gap, self._bound_of_threads(track, reading))
+        highest = max(status.hwm, gap and status.rss + gap, self._bound_of_threads(track, files, reading))
         sample = Sample._make((now_ns, status.hwm, highest, after.faults, after.rss))
         track.see(sample, reading, self._watch.slack_kib, rising, self.tracks.get(track.parent))
         return gap
@@ -375,34 +391,56 @@ class OpenWindow:
         others_ns = files.others_ns()
         if track.has_threads or others_ns is None or others_ns != track.level_ns:
             stat = files.stat()
-            others_ns = certain_ns(others_ns, stat, self._watch.proc.load()[1])
-            self._move(track, track.rss - shared, shared, stat.faults, others_ns)
+            self._move(track, files, track.rss - shared, shared, stat, files.others_ns())
 
-    def _move(self, track: ProcessTrack, own: int, shared: int, faults: int, others_ns: int | None) -> None:
-        huge = track.level.huge if track.level is not None else self._watch.huge_pages
-        if self._watch.fault_sizes.asked and (track.has_threads or others_ns is None or others_ns != track.level_ns):
+    def add_look(self, track: ProcessTrack, look: Look) -> None:
+        """Add a level that was read some time ago. Raises Gone."""
+        files = look.process.files
+        rss, shared = parse_statm(look.statm)
+        track.known = max(track.known, rss)
+        self._move(track, files, rss - shared, shared, files.parsed_stat(look.stat), look.others_ns)
+
+    def _move(
+        self, track: ProcessTrack, files: ProcessFiles, own: int, shared: int, stat: Stat, others_ns: int | None
+    ) -> bool:
+        """Has another thread than the first run since the last look, perhaps?"""
+        before = track.level
+        ran = others_ns is None or others_ns != track.level_ns
+        faults = stat.faults - before.faults if before is not None else stat.faults
+        # What few faults can have hidden is less than asking costs.
+        ran |= stat.threads > 1 and (faults <= FEW_FAULTS or not files.others_rest(others_ns or 0))
+        huge = before.huge if before is not None else self._watch.huge_pages
+        if self._watch.fault_sizes.asked and ran and faults > FEW_FAULTS:
             huge = self._watch.proc.huge_pages() or huge
-        level = Level._make((own, shared, faults, huge))
-        track.move(level, others_ns, self._watch.fault_sizes.own, self.tracks.get(track.parent))
+        level = Level._make((own, shared, stat.faults, huge))
+        parent = self.tracks.get(track.parent)
+        track.move(level, others_ns, ran, self._watch.fault_sizes, parent)
+        return ran
 
-    def _bound_of_threads(self, track: ProcessTrack, reading: Parsed) -> int:
+    def _bound_of_threads(self, track: ProcessTrack, files: ProcessFiles, reading: Parsed) -> int:
         """KiB that the process can have held since its status was read last, at most; 0 where its watermark shows
         all."""
         status, after, others_ns = reading.status, reading.after, reading.others_ns
-        seen = max(status.hwm, track.known)
-        faults = after.faults - (track.last_stat.faults if track.last_stat is not None else 0)
-        self._move(track, status.anon, status.file + status.shmem, after.faults, others_ns)
-        touched, given_back = track.touched, track.given_back
-        track.touched = track.given_back = 0
+        ran = self._move(track, files, status.anon, status.file + status.shmem, after, others_ns)
         before, track.others_ns = track.others_ns, others_ns
-        if others_ns is not None and others_ns == before:
+        explained, touched, mapped, given_back = track.explained, track.touched, track.mapped, track.given_back
+        track.explained = track.touched = track.mapped = track.given_back = track.hidden = 0
+        huge = track.status_huge
+        track.status_huge = track.level.huge if track.level is not None else huge
+        if not ran and others_ns == before:
             return 0
         track.threads = True
+        seen = max(status.hwm, track.known)
+        unexplained = status.hwm - self._watch.slack_kib - max(track.watermark, explained)
+        if unexplained > 0 and self._watch.fault_sizes.asked:
+            now = self._watch.proc.huge_pages() or huge
+            unexplained -= (sum(now) - sum(huge)) * HUGE_FAULT_KIB
+        track.unmaps_files |= unexplained > 0  # more than a page a fault
+        if unexplained > 0:
+            given_back += mapped - touched
+        track.hidden = given_back
         hidden = seen + given_back
-        if status.hwm - self._watch.slack_kib > max(track.watermark, touched):  # more than a page a fault: files
-            track.unmaps_files = True
-            hidden += faults * self._watch.fault_sizes.most
-        highest = max(touched, hidden) if track.unmaps_files else min(touched, hidden)
+        highest = min(mapped, max(touched, hidden)) if track.unmaps_files else min(touched, hidden)
         return min(highest, max((self._watch.limit_kib or NEVER), seen))
 
     def end_process(self, process: Process, final: int | None) -> None:

@@ -11,7 +11,7 @@ import time
 
 from ..linux.procfs import UNREADABLE, Gone, Procfs, Status
 from .open_window import UNKNOWN, Level, LevelSampler, OpenWindow, ProcessFamily, ProcessTrack, Unread, Watch
-from .watermark import AT_ONCE, ProcessReader, Reading, Readings
+from .watermark import AT_ONCE, Look, ProcessReader, Reading, Readings
 from .window import NEVER, Window
 
 TYPE_CHECKING = False
@@ -142,13 +142,13 @@ class Recorder:
     def _close_one(self, reading: Reading, closing: _Closing) -> None:
         """The window ends for one process, and the next begins for it. Raises Gone."""
         process, window, readings = reading.process, closing.window, closing.readings
-        parsed = reading.parsed(readings.running)
+        parsed = reading.parsed()
         status, after = parsed.status, parsed.after
         self._watch.cpu.see(process, reading.cpu_ns, after)
         track = window.track(process)
         huge_pages = readings.huge_pages or self._watch.huge_pages
         level = Level(status.anon, status.file + status.shmem, parsed.faults, huge_pages)
-        closing.missed += window.see(track, reading.end_ns, parsed)
+        closing.missed += window.see(track, process.files, reading.end_ns, parsed)
         closing.threads |= track.threads
         if track.lost:
             window.end.lost_ns = reading.end_ns
@@ -196,8 +196,18 @@ class Recorder:
             except Gone:
                 window.end_process(reading.process, reading.process.files.final_faults())
                 continue
-            window.keep(window.track(reading.process), parsed)
+            window.keep(window.track(reading.process), reading.process.files, parsed)
         window.note()
+
+    def add_looks(self, looks: Sequence[Look]) -> None:
+        """The window stays open: add what processes with threads have held in it (ProcessReader.look)."""
+        for look in looks:
+            track = self.window.tracks.get(look.process.pid)
+            if track is not None:
+                try:
+                    self.window.add_look(track, look)
+                except Gone:
+                    continue  # cut off, or it has ended
 
     def _adopt_new_processes(self, closing: _Closing) -> None:
         """Look for processes that were not known when the window was closed: now the function has its event."""

@@ -6,7 +6,7 @@ import posix
 import time
 
 from ..linux.process_table import NO_LIMIT_NS
-from ..linux.procfs import ESRCH, TRIES, Gone, Procfs, Stat, Status, reset_problem
+from ..linux.procfs import ESRCH, TRIES, Gone, Procfs, Stat, Status, parse_stat, reset_problem
 from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     from ..linux.process_table import Process, ProcessTable
     from ..linux.procfs import ProcessFiles
-
-
-RUNNING = b"R"
 
 
 class Reading:
@@ -47,19 +44,13 @@ class Reading:
         self.end_ns = 0
         """Epoch ns, after the reset."""
 
-    def parsed(self, running: int = -1) -> Parsed:
-        """`running`: threads of all processes that ran then, if that is known. Raises Gone."""
+    def parsed(self) -> Parsed:
+        """Raises Gone."""
         parse = self.process.files.parsed_stat
         after = parse(self.after)
         faults = after.faults if self.before == self.after else parse(self.before).faults
         gap = after.faults - faults if self.reset else 0
-        return Parsed(self.status, faults, gap, after, certain_ns(self.others_ns, after, running), self.reset)
-
-
-def certain_ns(others_ns: int | None, stat: Stat, running: int) -> int | None:
-    """See ProcessFiles.cpu_times; None if another thread may run just now: the kernel counts its time when it stops, or
-    at the next tick. `running` (Procfs.load) has ours and the process's first thread."""
-    return others_ns if stat.threads < 2 or running <= 1 + (stat.state == RUNNING) else None
+        return Parsed(self.status, faults, gap, after, self.others_ns, self.reset)
 
 
 class Parsed(NamedTuple):
@@ -70,13 +61,24 @@ class Parsed(NamedTuple):
     """and those between it and the reset of the watermark; 0 without one."""
     after: Stat
     others_ns: int | None
+    """See ProcessFiles.cpu_times."""
     reset: bool
+
+
+class Look(NamedTuple):
+    """What a process with threads held at one moment, as it was read: parsed later."""
+
+    process: Process
+    stat: bytes
+    statm: bytes
+    others_ns: int | None
+    """See ProcessFiles.cpu_times: read last, so that who has run since is not in it."""
 
 
 class Readings:
     """One reading of all processes of the function, and the reset of their watermarks."""
 
-    def __init__(self, processes: list[Process], last_pid: int, running: int) -> None:
+    def __init__(self, processes: list[Process], last_pid: int) -> None:
         self.readings: list[Reading] = []
         self.ended: list[tuple[Process, int | None]] = []
         """Each with its final faults, None where it is gone."""
@@ -85,8 +87,6 @@ class Readings:
         """Epoch ns after the last reset that the answer waited for."""
         self.last_pid = last_pid
         """The pid given out last, before the readings; below 0 where that is not known."""
-        self.running = running
-        """Threads of all processes that ran then, ours among them; below 0 where that is not known."""
         self.huge_pages: tuple[int, int] | None = None
         """See Procfs.huge_pages; None where they were not counted."""
         self.whole = False
@@ -126,17 +126,21 @@ class ProcessReader:
         """Are there threads, and may they ask for huge pages?"""
         self.lost = 0
         """Readings that failed although the process lives."""
+        self._threaded: dict[Process, int | None] = {}
+        """Processes that had several threads when they were read last, and the CPU time of those but the first."""
+        self.others_ran = False
+        """At the last look, a process had several threads still, and others than its first had run."""
 
     def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
         """Read all processes and reset their watermarks, now: the runtime waits for this, or may run already.
         `at_rest`: it waits, so that there is nothing to compare with where nothing is reset, and time to look for
         children that were not seen: they may end, and be waited for, in the next window. At most `most` processes:
         `read_rest` reads the others."""
-        last_pid, running = self._proc.load()
+        last_pid = self._proc.last_pid()
         if at_rest and last_pid != self._table.last_pid:
             self._table.scan(SCAN_NS)
-            last_pid, running = self._proc.load()
-        taken = Readings(self._table.function(), last_pid, running)
+            last_pid = self._proc.last_pid()
+        taken = Readings(self._table.function(), last_pid)
         taken.whole = at_rest and taken.last_pid == self._table.last_pid >= 0 and not self._table.unfinished
         if self.counts_huge_pages:
             taken.huge_pages = self._proc.huge_pages()
@@ -147,11 +151,31 @@ class ProcessReader:
                     reading.again = reading.process.files.rss()
                 except Gone:
                     reading.again = 0
+        self._threaded = {each.process: each.others_ns for each in taken.readings if each.status.threads > 1}
         taken.done_ns = self._clock()
         for reading in taken.readings:
             reading.end_ns = taken.done_ns
         taken.split = bool(taken.left)
         return taken
+
+    def look(self) -> list[Look]:
+        """The levels of processes with several threads, and whose threads have run. 12 µs each."""
+        looks = []
+        self.others_ran = False
+        for process, before_ns in self._threaded.items():
+            files = process.files
+            try:
+                look = Look(process, files.read("stat"), files.read("statm"), files.others_ns())
+                self.others_ran |= look.others_ns != before_ns and parse_stat(look.stat).threads > 1
+                looks.append(look)
+            except Gone as gone:  # the next reading will show it
+                self.failed(gone)
+        return looks
+
+    @property
+    def has_threads(self) -> bool:
+        """Had a process of the function several threads when they were read last?"""
+        return bool(self._threaded)
 
     def read_rest(self, readings: Readings, first: set[int], most_ns: int) -> None:
         """Read the processes that were left out, for so long at most. Those of `first` (pids) come first."""

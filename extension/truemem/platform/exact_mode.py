@@ -58,12 +58,18 @@ class Moment:
         self.begun = begun
         self.ended = ended
         self.is_sample = False
+        self.looks: list[Any] = []
+        """What was looked at afterwards, before this was worked out."""
 
 
 class ExactMode:
     def __init__(self, measure: Callable[[], Any] | None = None) -> None:
         self.measure = measure
         """Reads and resets the function's watermarks, and says what it has read; None where nothing is measured."""
+        self.look: Callable[[], None] | None = None
+        """Looks at the function's threads while the runtime waits; None where that is not asked for."""
+        self.begun = 0
+        """Events that were handed on so far."""
         self.moments: list[Moment] = []
         """What was measured, in its order, for the loop to work out when there is time."""
         self.running: list[Invocation] = []
@@ -103,6 +109,7 @@ class ExactMode:
     def begins(self, connection: RuntimeConnection) -> Invocation:
         """The first bytes of an event are about to be handed on."""
         self.asking -= 1
+        self.begun += 1
         invocation = Invocation(connection)
         self.running = [*self.running[1 - MOST :], invocation]
         invocation.unsure = not self._add_moment(invocation, [])
@@ -133,6 +140,14 @@ class ExactMode:
             if invocation.request_id == request_id:
                 invocation.answer, invocation.failed = head, failed
                 invocation.elsewhere |= invocation.connection is not connection
+
+    def rests(self) -> None:
+        """The runtime has sent its response and waits for the answer, which is about to be handed on."""
+        if self.look is not None:
+            try:
+                self.look()
+            except Exception:
+                self.failures += 1
 
     def forget(self, invocation: Invocation) -> None:
         """It was no event after all, or one that another worker has got already."""
@@ -253,9 +268,12 @@ class RuntimeConnection:
                     self._exact.interim(self._event)
                     self._event = None
                 continue
-            if self._waiting.pop(0) == _NEXT:
+            kind = self._waiting.pop(0)
+            if kind == _NEXT:
                 event, self._event = self._event or self._exact.begins(self), None
                 self._exact.delivers(event, head)
+            elif kind == _ANSWER:
+                self._exact.rests()
         beginning = self._responses.beginning
         if self._responses.lost or (beginning and not self._waiting):  # or more than was asked for
             self._give_up(lost=True)
