@@ -37,3 +37,14 @@ def test_that_of_an_orphan_is_not_known(exact: bool) -> None:
             environment.invoke(do=do)
         records = environment.records()
     assert records[1].cpuMs is None
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_that_of_a_function_that_ends_at_once_is_not_known(exact: bool) -> None:
+    """It is started and has ended within one invocation: before, its line said 0.0."""
+    with Environment(exact=exact) as environment:
+        for _ in range(5):
+            environment.attempt("crash")
+        records = environment.records()
+    assert {record.errorType for record in records} == {"Runtime.ExitError"}
+    assert [record.cpuMs for record in records] == [None] * 5
