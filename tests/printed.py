@@ -11,7 +11,7 @@ from truemem.linux.cgroup import MemoryUsage
 from truemem.linux.process_table import ProcessTable
 from truemem.linux.procfs import Procfs, Status
 from truemem.measure.environment_memory import HeldMemory
-from truemem.measure.window import Boundary, MemoryCurve, Sample, Window, peak
+from truemem.measure.window import Boundary, MemoryCurve, Sample, Window
 from truemem.platform.telemetry import REPORT, Event
 from truemem.records.pending_record import EnvironmentState, Measured, PendingRecord
 from truemem.records.record import finished, line
@@ -159,7 +159,7 @@ def full(report: Event | None = FAILED, **known: Any) -> PendingRecord:
     closed = Window(5_000_000, **settings)
     memory = HeldMemory(MemoryUsage("cgroup1", 6_000_000, 9_200_000), 6_000, {"cloudwatch_lambda_agent": 20_000})
     made.follows_init(cold_start=True, suppressed=False)
-    made.init_measured(peak(closed), closed.cpu_ns)
+    made.init_measured(closed)
     made.close(Measured(closed, "next-invoke", memory=memory))
     made.mark_reached(9_100_000)
     if report is not None:

@@ -130,6 +130,8 @@ class Properties:
     """from INVOKE's arrival to the reset that opened the window. Short: not said"""
     initPeakRSS = MIB
     """peak of the init phase, on the first record"""
+    initRaced = FLAG
+    """default mode: `initPeakRSS` may have memory of the first invocation, which may have begun before it was read"""
     highWaterMark = MIB
     """highest `PeakRSS` since the environment started, init included; continues after a reset. Short: not said"""
     memoryLimit = MIB

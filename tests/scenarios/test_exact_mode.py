@@ -35,6 +35,7 @@ def test_init_ends_when_the_runtime_first_asks_for_an_event() -> None:
         environment.attempt()
         (record,) = environment.records()
     assert record.initPeakRSS > record.PeakRSS + 20
+    assert record.initRaced is None
     assert record.mode == "exact"
 
 

@@ -53,7 +53,7 @@ def test_the_first_record_carries_the_init_phase() -> None:
     assert first.coldStart is True
     assert first.initPeakRSS == pytest.approx(answer["before"] / 1024, abs=1)
     assert second.coldStart is None
-    assert second.initPeakRSS is None
+    assert second.initPeakRSS is second.initRaced is None
 
 
 def test_the_timestamp_is_the_invocations_not_the_printing() -> None:

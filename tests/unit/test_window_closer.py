@@ -18,7 +18,7 @@ from truemem.linux.procfs import Procfs
 from truemem.measure.recorder import Recorder
 from truemem.measure.sampling import Budget
 from truemem.measure.window import NEVER, Boundary, Window
-from truemem.platform.telemetry import REPORT, RUNTIME_DONE
+from truemem.platform.telemetry import REPORT, RUNTIME_DONE, START
 from truemem.records.pending_record import EnvironmentState, PendingRecord
 from truemem.records.record import InvocationRecord
 from truemem.support.clock import Clock
@@ -110,6 +110,23 @@ def test_each_invocation_has_its_own_peak_and_the_mark_stays(scene: Scene) -> No
     assert scene.mib_above("CurrentRSS") == [0, 0, 0]
     assert round(scene.output.lines[0]["initPeakRSS"] - START_KIB / MIB, 1) == 70
     assert ["initPeakRSS" in line for line in scene.output.lines] == [True, False, False]
+
+
+@pytest.mark.parametrize(("started_ms", "is_raced"), [(None, True), (0, True), (10_000, False)])
+def test_an_init_peak_is_marked_unless_its_level_is_proven(started_ms: int | None, is_raced: bool) -> None:
+    """Default mode: its watermark is read when the first event has come, and the function may run."""
+    scene = Scene(reports=True)
+    scene.process.touch(70)
+    scene.recorder.window.note(together=START_KIB + 70 * MIB)
+    init = scene.recorder.close(scene.recorder.read_and_reset(), 0, scene.process.now_ns)
+    record = PendingRecord("1", 1, 0, scene.recorder.window.opening)
+    scene.closing.open(record, init)
+    if started_ms is not None:
+        record.join(event(START, "1", started_ms))
+    scene.publisher.flush_all()
+    (line,) = scene.output.lines
+    assert round(line["initPeakRSS"] - START_KIB / MIB) == 70
+    assert line.get("initRaced") == (is_raced or None)
 
 
 def test_the_mark_is_that_of_a_higher_init_phase(scene: Scene) -> None:

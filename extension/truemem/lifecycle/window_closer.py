@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..measure.window import DYING_NS, peak
+from ..measure.window import DYING_NS
 from ..records.pending_record import Measured, PendingRecord, death_report
 from ..support.log import log
 
@@ -175,7 +175,7 @@ class WindowCloser:
     def open(self, record: PendingRecord, init: Window | None) -> None:
         """The next invocation begins. `init` is the window of the init phase, before the first."""
         if init is not None:
-            record.init_measured(peak(init), init.cpu_ns)
+            record.init_measured(init)
             self._mark(record.init_peak)
         if not self._began:  # whom the kernel killed in the init phase, it did not kill in this invocation
             self._began = True

@@ -279,7 +279,7 @@ class ManagedInstances:
     def _first(self, record: PendingRecord) -> None:
         """The environment's first request has begun: one line of what it allows."""
         record.follows_init(cold_start=True, suppressed=False, initialization_type=INITIALIZATION_TYPE)
-        record.init_measured(self._segments.segments.peak_before(record.time_ms * MS))
+        record.init_reached(self._segments.segments.peak_before(record.time_ms * MS))
         notice(self._parts, "vmhwm-segments", self._exact.engaged)
 
     def _died(self, request: Request) -> None:

@@ -404,6 +404,7 @@ class PendingRecord:
         """The environment's first; the init phase was done (again) within it."""
         self.initialization_type = ""
         self.init_peak: Peak | None = None
+        self._init: Window | None = None
         self.init_cpu_ns: int | None = None
         """See Window.cpu_ns."""
         self.shared_by = 0
@@ -456,8 +457,13 @@ class PendingRecord:
         self.cold_start, self.suppressed_init = cold_start, suppressed
         self.initialization_type = initialization_type if cold_start else ""
 
-    def init_measured(self, reached: Peak | None, cpu_ns: int | None = None) -> None:
-        self.init_peak, self.init_cpu_ns = reached, cpu_ns
+    def init_measured(self, window: Window) -> None:
+        """The window of the init phase before it."""
+        self._init, self.init_cpu_ns = window, window.cpu_ns
+        self.init_reached(peak(window))
+
+    def init_reached(self, reached: Peak | None) -> None:
+        self.init_peak = reached
 
     def shared(self, at_once: int) -> None:
         """It and others, `at_once` in all, run at the same time."""
@@ -503,6 +509,8 @@ class PendingRecord:
     def update_peak(self) -> None:
         """Work the peak out by all that is known by now: the runtime's next event did not come before this one was
         done (platform.runtimeDone)."""
+        if self._init is not None:  # platform.start tells which of its samples were taken before it
+            self.init_reached(peak(self._init))
         measured = self.measured
         if measured is None:
             return

@@ -271,6 +271,7 @@ def _properties(pending: PendingRecord, config: Config, environment_id: str) -> 
         "handlerError": (passed.failed or None) if passed is not None else None,
         "resetDelayUs": (window.reset_delay_us or None) if window is not None else None,
         "initPeakRSS": mib(pending.init_peak.estimate) if pending.init_peak is not None else None,
+        "initRaced": (pending.init_peak.raced or None) if pending.init_peak is not None else None,
         "highWaterMark": mib(pending.high_water_mark) or None,
         "memoryLimit": config.memory_mib or None,
         "baselineRSS": mib(baseline_kib) if baseline_kib is not None else None,
