@@ -19,6 +19,7 @@ from truemem.measure.window import (
     SAMPLES_KEPT,
     SHOWN,
     VMHWM,
+    VMHWM_THREADS,
     Boundary,
     MemoryCurve,
     Peak,
@@ -71,6 +72,37 @@ def test_bounds_and_method(closing: Levels, more: Any, sampled: int, expected: t
     made = window(*closing, baseline=50, sampled=sampled * MIB, **more)
     assert mib(made) == expected[:3]
     assert (known(made).method, known(made).raced) == (expected[3], False)
+
+
+BUSY_AT_REST: dict[str, dict[str, int]] = {
+    "a thread touches memory between reading and reset": {"unobserved_kib": 300 * MIB},
+    "a child begins while the others are read": {"found_late_kib": 300 * MIB},
+}
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["exact mode", "default mode"])
+@pytest.mark.parametrize("name", BUSY_AT_REST)
+def test_what_runs_while_the_runtime_waits_is_no_race(name: str, waits: bool) -> None:
+    opening = Boundary(NEVER if waits else 0)
+    for member, kib in BUSY_AT_REST[name].items():
+        setattr(opening, member, kib)
+    found = known(window((60, 60), baseline=50, opening=opening))
+    assert (found.lower, found.upper) == (60 * MIB, 300 * MIB)
+    assert (found.raced, found.method) == ((False, VMHWM_THREADS) if waits else (True, VMHWM))
+    gone = known(window(baseline=50, sampled=60 * MIB, opening=opening))
+    assert not (waits and gone.raced)
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=6, max_size=6), st.booleans(), st.booleans(), st.booleans())
+def test_exact_mode_is_never_raced(kib: list[int], resets: bool, is_lost: bool, is_multi: bool) -> None:
+    opening = Boundary(NEVER)
+    opening.unobserved_kib, opening.found_late_kib, *sizes = kib
+    more = dict(zip(("sampled", "ended", "unseen", "unread"), sizes, strict=True))
+    for closing in ((), ((60, 50),)):
+        found = peak(
+            window(*closing, baseline=5, opening=opening, resets=resets, lost=is_lost, multi_process=is_multi, **more)
+        )
+        assert found is None or not found.raced
 
 
 @pytest.mark.parametrize(("hwm", "seen_mib", "upper", "raced"), [(60, 300, 300, True), (90, 90, 90, False)])

@@ -111,6 +111,7 @@ class Recorder:
             window.end_process(process, final)
         closing.dying = self._watch.picture.is_dying(self._clock())
         boundary.prove(min(not_before_ns, readings.done_ns) if readings.split else not_before_ns)
+        boundary.has_waited = not_before_ns == NEVER
         boundary.fault_kib = self._watch.fault_sizes.most
         for reading in readings.readings:
             try:

@@ -164,6 +164,9 @@ class Boundary:
         """`not_before_ns`: NEVER where the event came after the last sample for certain."""
         self.not_before_ns = not_before_ns
         """The runtime's event did not come before this time (epoch ns), as far as is known by now."""
+        self.has_waited = not_before_ns == NEVER
+        """The runtime has waited for the readings: if other threads or processes of the function have run then, that is
+        no race of two invocations."""
         self.levels: list[tuple[int, int]] = []
         """(epoch ns, KiB): by then the function had held so much in the window that ends. Both only rise."""
         self.samples: list[list[Sample]] = []
@@ -331,11 +334,12 @@ def current(window: Window) -> int:
 
 def peak(window: Window) -> Peak | None:
     """The peak of a closed window, by what is known of its boundaries now; None when the function was never seen."""
+    may_race = not (window.opening.has_waited and window.end.has_waited)
     if not window.closing:  # the function was gone before its watermark could be read once more
         seen = max(window.sampled, window.baseline)
         if not window.multi_process and window.resets:
             seen = max(seen, window.ended)
-        return Peak(seen, seen, 0, SAMPLED, not window.opening.settled()) if seen else None
+        return Peak(seen, seen, 0, SAMPLED, may_race and not window.opening.settled()) if seen else None
 
     watermark = sum([status.hwm for status in window.closing])
     own = max(watermark, sum(window.watermarks)) + window.ended + window.unseen + _unread(window, window.unread)
@@ -347,7 +351,8 @@ def peak(window: Window) -> Peak | None:
     if not window.resets:
         if watermark > window.before and not window.multi_process and window.end.exact:
             lower = watermark  # the life's watermark rose: it was this window that raised it
-        return Peak(lower, lower, 0 if lost else max(lower, own), SAMPLED, not window.opening.settled())
+        raced = may_race and not window.opening.settled()
+        return Peak(lower, lower, 0 if lost else max(lower, own), SAMPLED, raced)
 
     # Each process's own watermark was reached in this window, the others holding at least nothing.
     seen = max(seen, current(window) - window.dip, *(status.hwm for status in window.closing))
@@ -358,13 +363,14 @@ def peak(window: Window) -> Peak | None:
     if window.unread:  # what raised the mark, and was not read, was most likely a child
         likely = max(likely, window.baseline + window.risen)
     if lost:
-        raced = not window.end.exact and seen - lower > KERNEL_SLACK_KIB
+        raced = may_race and not window.end.exact and seen - lower > KERNEL_SLACK_KIB
         return Peak(max(lower, current(window)), lower, 0, SAMPLED, raced)
     estimate = min(max(likely, lower), upper)
     uncertain = upper - lower > KERNEL_SLACK_KIB
     by_race = upper - own > KERNEL_SLACK_KIB or seen - lower > KERNEL_SLACK_KIB
-    raced = uncertain and (by_race or not (window.multi_process or window.threads))
-    method = VMHWM_SUM if window.multi_process else VMHWM_THREADS if window.threads and uncertain else VMHWM
+    raced = may_race and uncertain and (by_race or not (window.multi_process or window.threads))
+    by_threads = uncertain and (window.threads or not may_race)
+    method = VMHWM_SUM if window.multi_process else VMHWM_THREADS if by_threads else VMHWM
     return Peak(estimate, lower, upper, method, raced)
 
 
