@@ -103,7 +103,7 @@ def test_shared_memory_does_not_make_a_timeout_memorys_doing() -> None:
             environment.attempt(**event)
         _, shared, full = environment.records()
     assert shared.status == full.status == "timeout"
-    assert shared.PeakRSS > 6 * 30  # RSS counts it in each
+    assert shared.PeakRSS < 100  # what fork() hands on counts once
     assert shared.OutOfMemory is None
     assert 30 < shared.ending["level"] < 100
     assert full.outOfMemory["signals"] == ["timeout-at-limit"]

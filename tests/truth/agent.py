@@ -20,6 +20,10 @@ MIB = 1 << 20
 ROOT = __file__.rpartition("/tests/")[0]
 HIDING = f"{ROOT}/testing/functions/hiding.py"
 SYS_EXIT = 93 if platform.machine() == "aarch64" else 60
+NO_CHILD_WAIT = 2
+"""SA_NOCLDWAIT of sigaction(2)."""
+
+libc = ctypes.CDLL(None)  # without the interpreter's lock
 
 
 def status(label: str) -> int:
@@ -28,13 +32,39 @@ def status(label: str) -> int:
         return next(int(line.split()[1]) for line in file if line.startswith(label))
 
 
-def touched(mib: str) -> mmap.mmap:
+def touched(mib: str, advice: int = mmap.MADV_NOHUGEPAGE) -> mmap.mmap:
     """So much memory, every page of it written to."""
     memory = mmap.mmap(-1, int(mib) * MIB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    memory.madvise(advice)
     for at in range(0, len(memory), 4096):
         memory[at] = 1
     return memory
+
+
+class Action(ctypes.Structure):
+    """struct sigaction of glibc."""
+
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ubyte * 128),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+def spawn_when_opened(fifo: str, command: list[str]) -> None:
+    """By posix_spawn(). Its child opens `fifo` before exec(), and waits there for the other end."""
+    actions = ctypes.create_string_buffer(256)
+    libc.posix_spawn_file_actions_init(actions)
+    libc.posix_spawn_file_actions_addopen(actions, 0, fifo.encode(), os.O_RDONLY, 0)
+    words = (ctypes.c_char_p * (len(command) + 1))(*[word.encode() for word in command])
+    variables = ctypes.c_void_p.in_dll(libc, "environ")
+    libc.posix_spawn(ctypes.byref(ctypes.c_int()), command[0].encode(), actions, None, words, variables)
+
+
+def is_waiting(pid: str) -> bool:
+    with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+        return file.read().rpartition(")")[2].split()[0] == "S"
 
 
 class Agent:
@@ -59,11 +89,29 @@ class Agent:
 
     def serve(self) -> None:
         while True:
-            word, *rest = self.socket.recv(4096).decode().split()
-            getattr(self, word)(*rest)
+            self.do(self.socket.recv(4096))
+
+    def do(self, step: bytes) -> None:
+        word, *rest = step.decode().split()
+        getattr(self, word)(*rest)
+
+    def poll(self) -> None:
+        """The next step is taken by a thread that is made for it and ends before the step begins, as the client of
+        Python 3.12 and later takes an event."""
+        taken: list[bytes] = []
+        thread = threading.Thread(target=lambda: taken.append(self.socket.recv(4096)))
+        thread.start()
+        self.say()
+        thread.join()
+        self.do(taken[0])
 
     def alloc(self, mib: str) -> None:
         self.held.append(touched(mib))
+        self.say()
+
+    def huge(self, mib: str) -> None:
+        """The same in huge pages, where the kernel has them."""
+        self.held.append(touched(mib, mmap.MADV_HUGEPAGE))
         self.say()
 
     def free(self) -> None:
@@ -82,6 +130,20 @@ class Agent:
         """The same by vfork() and exec()."""
         os.posix_spawn(sys.executable, self.command(name), os.environ)
 
+    def hold(self, name: str) -> None:
+        """A child of vfork() that waits before exec(): until then it has our memory. It goes on as `name` when the
+        other end of its fifo is opened."""
+        fifo = f"{self.folder}/{name}.fifo"
+        os.mkfifo(fifo)
+        thread = threading.Thread(target=spawn_when_opened, args=(fifo, self.command(name)), daemon=True)
+        thread.start()
+        pid = ""
+        while not (pid and is_waiting(pid)):
+            time.sleep(0.001)
+            with open(f"/proc/self/task/{thread.native_id}/children") as file:  # noqa: PTH123
+                pid = file.read().strip()
+        self.say(pid)
+
     def daemon(self, name: str) -> None:
         """The same, but nothing of ours is its parent."""
         middle = os.fork()
@@ -94,7 +156,8 @@ class Agent:
                 self.say()
                 self.serve()
             os._exit(0)
-        os.waitpid(middle, 0)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(middle, 0)
 
     def exec(self) -> None:
         self.socket.close()
@@ -106,7 +169,7 @@ class Agent:
     def leave_main(self) -> None:
         """The main thread ends, another one goes on."""
         threading.Thread(target=self.without_main).start()
-        ctypes.CDLL(None).syscall(SYS_EXIT, 0)
+        libc.syscall(SYS_EXIT, 0)
 
     def without_main(self) -> None:
         main = f"/proc/self/task/{os.getpid()}/stat"
@@ -120,14 +183,14 @@ class Agent:
 
     def quick(self, mib: str, how: str = "waited") -> None:
         """A child that holds so much, and ends: nothing has time to look at it. It is `waited` for, or `left`, or a
-        `daemon`."""
+        `daemon`; `huge`: in huge pages."""
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
             if how == "daemon" and os.fork():
                 os._exit(0)
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)  # says nothing
-            self.held.append(touched(mib))
+            self.held.append(touched(mib, mmap.MADV_HUGEPAGE if how == "huge" else mmap.MADV_NOHUGEPAGE))
             os.write(writing, f"{status('VmHWM')} {os.getpid()}".encode())
             os._exit(0)
         os.close(writing)
@@ -151,9 +214,12 @@ class Agent:
             file.write("5")
         self.say()
 
-    def ignore(self) -> None:
-        """Children that end are waited for by nothing."""
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    def sigchld(self, how: str) -> None:
+        """What becomes of children that end: where the signal is `ignored`, or has SA_NOCLDWAIT (`nocldwait`), they are
+        waited for by nothing, and the kernel adds their page faults to nothing. Or `default`."""
+        action = Action(handler=int(signal.SIG_IGN if how == "ignored" else signal.SIG_DFL))
+        action.flags = NO_CHILD_WAIT if how == "nocldwait" else 0
+        libc.sigaction(signal.SIGCHLD, ctypes.byref(action), None)
         self.say()
 
     def end(self) -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from truemem.linux.process_table import ProcessTable
@@ -28,13 +29,21 @@ class Member:
         """None for the runtime and for a daemon."""
         self.ended = False
         """It has, and its parent has not waited for it."""
+        self.inherited = 0
+        """KiB, at most, that fork() has handed on to it: there once until one of the two writes to them."""
+        self.sigchld = "default"
+        """See Agent.sigchld."""
+        self.held: tuple[str, int] | None = None
+        """Name and pid of its child that is held between vfork() and exec()."""
 
 
 class Function:
     """Starts with a runtime, `p0`. Between two steps everything is at rest."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, polls: bool = False) -> None:
+        """`polls`: the runtime waits for events in a thread that is made for each, as Python 3.12 and later does."""
         self._folder = folder
+        self._polls = polls
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(folder / "driver"))
         self._socket.settimeout(60)
@@ -43,7 +52,9 @@ class Function:
         self.script: list[str] = []
         """What has been done since the start."""
         self.truth = 0
-        """KiB: the most that all processes have held together since `open`."""
+        """KiB: the most that all processes have held together since the last `close`, as a sum of RSS."""
+        self.once = 0
+        """The same without what fork() has handed on: so much was there for certain."""
         self.perhaps = 0
         """KiB more that they may have held: children that nothing waits for end some time later."""
         self._ending: dict[int, int] = {}
@@ -67,9 +78,10 @@ class Function:
     def stop(self) -> None:
         for process in self.table.function():
             self.table.forget(process)
-        for member in reversed(self.members):
+        pids = [member.pid for member in self.members] + [member.held[1] for member in self.members if member.held]
+        for pid in reversed(pids):
             try:
-                os.kill(member.pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
         self._runtime.kill()
@@ -83,28 +95,71 @@ class Function:
     def step(self, member: Member, word: str, argument: str = "") -> None:
         """One step of one process."""
         self.script.append(f"{member.name} {word} {argument}".strip())
-        others = sum(self._rss(other) for other in self.living() if other is not member)
-        before = self._rss(member)
+        others = [other for other in self.living() if other is not member]
+        held = sum(map(self._rss, others))
+        shared = sum(map(self._shared, others))
+        before, handed_on = self._rss(member), self._shared(member)
         if word in ("fork", "spawn", "daemon"):
             self._made += 1
             self._tell(member, word, f"p{self._made}")
             child = self._join(None if word == "daemon" else member)
-            self._reach(others + before + self._peak_of(child))
+            begun = self._peak_of(child)
+            if word != "spawn":
+                child.inherited = begun
+            if word != "spawn" or member.sigchld == "ignored":
+                child.sigchld = member.sigchld
+            self._reach(held + before + begun, shared + handed_on + child.inherited)
+        elif word == "hold":
+            self._made += 1
+            self._tell(member, word, f"p{self._made}")
+            member.held = f"p{self._made}", int(self._hear()[3])
         else:
             self._tell(member, word, argument)
             more = self._hear()[3:]
             if word == "quick":
-                self._reach(others + before + int(more[0]))
-                self._ending[int(more[1])] = int(more[0])
-                self.perhaps += int(more[0])
+                peak, pid = map(int, more)
+                own = int(argument.partition(" ")[0]) << 10
+                self._reach(held + before + peak, shared + handed_on + peak - own)
+                self._ending[pid] = peak
+                self.perhaps += peak
             elif word == "churn":
                 self.sampled = True
-                self._reach(others + int(more[0]))
+                self._reach(held + int(more[0]), shared + handed_on)
             elif word == "end":
                 self._wait_until_ended(member)
             elif word == "exec":
-                self._reach(others + self._peak_of(member))
-        self._reach(sum(map(self._rss, self.living())))
+                member.inherited = 0
+                member.sigchld = member.sigchld.replace("nocldwait", "default")  # exec() resets it
+                self._reach(held + self._peak_of(member), shared)
+            elif word == "sigchld":
+                member.sigchld = argument
+        self._reach_now()
+
+    def release(self, member: Member) -> None:
+        """Its child of vfork() goes on, and calls exec()."""
+        assert member.held is not None
+        (name, _), member.held = member.held, None
+        ignores = member.sigchld == "ignored"
+        self.script.append(f"{member.name} release")
+        living = self.living()
+        before, shared = sum(map(self._rss, living)), sum(map(self._shared, living))
+        os.close(os.open(self._folder / f"{name}.fifo", os.O_WRONLY))
+        child = self._join(member)
+        child.sigchld = "ignored" if ignores else "default"
+        self._reach(before + self._peak_of(child), shared)
+        self._reach_now()
+
+    def brief(self, parent: Member, touch: str, mib: str, look: Callable[[str], object]) -> None:
+        """A child that touches memory, by `alloc` or `huge`, and ends. `look` is called when it has begun ("early") and
+        when it holds all ("late")."""
+        self.step(parent, "fork")
+        child = self.members[-1]
+        look("early")
+        self.step(child, touch, mib)
+        look("late")
+        self.step(child, "end")
+        if child.ended:
+            self.wait_for(child)
 
     def wait_for(self, member: Member) -> None:
         """The parent of one that has ended waits for it."""
@@ -112,23 +167,36 @@ class Function:
         self.step(member.parent, "wait", str(member.pid))
         self.members.remove(member)
 
-    def close(self, at_rest: bool = False, waits: bool = False) -> tuple[Window, Peak | None, int]:
-        """The invocation ends: the window, the peak as it is told, and the truth (KiB). The next one begins; while it
-        is worked out, who has ended is waited for, if it `waits`."""
+    def close(self, at_rest: bool = False, waits: bool = False) -> tuple[Window, Peak | None, int, int]:
+        """The invocation ends: the window, the peak as it is told, `truth` and `once`. The next one begins; while it is
+        worked out, who has ended is waited for, if it `waits`."""
         self.script.append(f"close at_rest={at_rest} waits={waits}")
+        if self._polls:
+            self._tell(self.members[0], "poll", "")
+            self._hear()
+            self._wait_until_at_rest(self.members[0])
         ending = {pid: kib for pid, kib in self._ending.items() if not _has_ended(pid)}
         readings = self.recorder.read_and_reset(at_rest, most=100)
         for member in [member for member in self.members if waits and member.ended and member.parent in self.living()]:
             self.wait_for(member)
         window = self.recorder.close(readings, 1 << 62)
-        truth, self.truth = self.truth, 0
+        truth, once = self.truth, self.once
+        self.truth = self.once = 0
         self._ending = {pid: kib for pid, kib in ending.items() if not _has_ended(pid)}
         self.perhaps = sum(ending.values())
-        self._reach(sum(map(self._rss, self.living())))
-        return window, peak(window), truth
+        self._reach_now()
+        return window, peak(window), truth, once
 
-    def _reach(self, kib: int) -> None:
-        self.truth = max(self.truth, kib)
+    def _reach(self, held: int, shared: int) -> None:
+        self.truth = max(self.truth, held)
+        self.once = max(self.once, held - shared)
+
+    def _reach_now(self) -> None:
+        living = self.living()
+        self._reach(sum(map(self._rss, living)), sum(map(self._shared, living)))
+
+    def _shared(self, member: Member) -> int:
+        return min(member.inherited, self._rss(member)) if member.inherited else 0
 
     def _tell(self, member: Member, word: str, argument: str) -> None:
         self._socket.sendto(f"{word} {argument}".encode(), str(self._folder / member.name))
@@ -142,6 +210,11 @@ class Function:
         self.members.append(member)
         return member
 
+    def _wait_until_at_rest(self, member: Member) -> None:
+        """Until none of its threads runs."""
+        while any(state == "R" for state in map(_state, Path(f"/proc/{member.pid}/task").iterdir())):
+            os.sched_yield()
+
     def _wait_until_ended(self, member: Member) -> None:
         """Until it is a zombie, or, of a daemon, is gone."""
         while not _has_ended(member.pid):
@@ -149,9 +222,10 @@ class Function:
         for child in self.members:
             if child.parent is member:
                 child.parent = None  # an orphan, from now on
-        member.ended = True
-        if member.parent is None:
+        if member.parent is None or member.parent.sigchld != "default":
             self.members.remove(member)
+        else:
+            member.ended = True
 
     def _rss(self, member: Member) -> int:
         return self._read(member, "VmRSS:")
@@ -172,6 +246,14 @@ class Function:
                 if line.startswith(label):
                     return int(line.split()[1])
         return 0
+
+
+def _state(task: Path) -> str:
+    """Of a thread; "" if it has ended."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def _has_ended(pid: int) -> bool:

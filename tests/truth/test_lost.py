@@ -7,6 +7,7 @@ import pytest
 from truemem.measure.window import SAMPLED, VMHWM, Peak, Window
 
 from tests.truth.function import Function
+from tests.truth.test_bounds import check
 
 MIB = 1024
 """KiB."""
@@ -20,21 +21,29 @@ def function(tmp_path: Path) -> Iterator[Function]:
 
 
 def plays(function: Function, script: str) -> None:
-    """`0 alloc 60`: process 0, the runtime, allocates 60 MiB; `find`: the sidecar looks for processes; `close`: the
-    invocation ends, and the next one begins."""
+    """`0 alloc 60`: process 0, the runtime, allocates 60 MiB; `find`: the sidecar looks for processes; `tick` and
+    `watch`: it samples all of them, or the children; `close`: the invocation ends, and the next one begins."""
     for step in script.split(", "):
         if step == "find":
             function.table.scan()
+        elif step == "tick":
+            function.recorder.levels.sample(late=True)
+        elif step == "watch":
+            function.recorder.levels.watch()
         elif step == "close":
             function.close()
         else:
             number, *words = step.split()
-            function.step(function.members[int(number)], *words)
+            member = function.members[int(number)]
+            if words == ["release"]:
+                function.release(member)
+            else:
+                function.step(member, words[0], " ".join(words[1:]))
 
 
 def closed(function: Function) -> tuple[Window, Peak, int]:
     """The end of the invocation: its window, its peak, and the truth (KiB)."""
-    window, found, truth = function.close()
+    window, found, truth, _ = function.close()
     assert found is not None
     return window, found, truth
 
@@ -70,7 +79,7 @@ def test_a_sample_above_the_final_watermark_shows_the_loss(function: Function, l
 
 @pytest.mark.parametrize(
     "script",
-    ["0 alloc 100, 0 exec", "0 alloc 100, 0 exec, 0 leave_main", "0 ignore, close, 0 quick 40"],
+    ["0 alloc 100, 0 exec", "0 alloc 100, 0 exec, 0 leave_main", "0 sigchld ignored, close, 0 quick 40"],
     ids=["an exec that was not seen", "and the main thread has ended", "a child that is not waited for"],
 )
 def test_where_a_watermark_was_lost_there_is_no_upper_bound(function: Function, script: str) -> None:
@@ -131,3 +140,59 @@ def test_a_zombie_is_counted_once_however_often_it_is_seen(function: Function) -
         assert not window.process_exited
         assert (found.method, found.raced) == (VMHWM, False)
         assert abs(found.estimate - truth) < MIB
+
+
+HELD = "0 alloc 60, close, 0 hold"
+"""A child between vfork() and exec(): it has the memory of the runtime, and no other."""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        HELD,
+        f"{HELD}, find",
+        f"{HELD}, tick",
+        f"{HELD}, watch",
+        f"{HELD}, close",
+        f"{HELD}, close, 0 alloc 20, 0 free",
+        f"{HELD}, close, 0 release",
+        f"{HELD}, tick, 0 release, close",
+    ],
+)
+def test_a_child_before_exec_does_not_count_its_parent_again(function: Function, script: str) -> None:
+    plays(function, script)
+    check(function, at_rest=True)
+
+
+BEFORE_EXEC = "0 alloc 60, 0 fork, find, 1 exec"
+
+
+@pytest.mark.parametrize("script", [BEFORE_EXEC, f"{BEFORE_EXEC}, tick", f"{BEFORE_EXEC}, close, 1 end"])
+def test_what_fork_hands_on_until_exec_is_within_the_bounds(function: Function, script: str) -> None:
+    plays(function, script)
+    check(function)
+
+
+@pytest.mark.parametrize("sigchld", ["ignored", "nocldwait"])
+@pytest.mark.parametrize(
+    "life",
+    [
+        "0 quick 40",
+        "0 fork, 1 alloc 40, 1 end",
+        "0 fork, watch, 1 alloc 40, 1 end",
+        "0 fork, 1 alloc 9, tick, 1 alloc 40, 1 end",
+    ],
+    ids=["never seen", "not seen", "seen early", "seen in between"],
+)
+def test_a_child_that_nothing_waited_for_is_in_the_bounds(function: Function, life: str, sigchld: str) -> None:
+    plays(function, f"0 sigchld {sigchld}, {life}, 0 sigchld default")
+    check(function)
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["0 huge 60, 0 free", "0 huge 60, tick, 0 free", "0 quick 60 huge", "0 fork, watch, 1 huge 60, 1 end"],
+)
+def test_huge_pages_that_were_asked_for_are_in_the_bounds(function: Function, script: str) -> None:
+    plays(function, script)
+    check(function)

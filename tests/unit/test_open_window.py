@@ -302,7 +302,7 @@ def reachable(thing: object) -> int:
 
 
 def test_an_invocation_of_half_an_hour_may_start_many_children() -> None:
-    """A shell script's, each below a shell of its own: they are within the bounds, and none is remembered."""
+    """A shell script's, each below a shell of its own: none is remembered. Nothing has waited for any: no bound."""
     scene = Scene()
     table: Any = scene.recorder._table
     table.processes = [*table.processes]
@@ -318,7 +318,7 @@ def test_an_invocation_of_half_an_hour_may_start_many_children() -> None:
         if pid in (200, 1099):
             held.append(reachable(scene.recorder.window))
     assert held[1] < held[0] + 100, held
-    assert scene.close().upper > 2000 * 10 * MIB
+    assert not scene.close().upper
 
 
 Action = Callable[[Machine], None]

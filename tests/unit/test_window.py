@@ -123,7 +123,7 @@ def test_at_an_unproven_end_the_lower_bound_is_what_was_proven() -> None:
 
 
 def test_children_that_ended_widen_the_upper_bound_only() -> None:
-    made = window((60, 55), baseline=50, multi_process=True, ended=40 * MIB, unseen=5 * MIB)
+    made = window((60, 55), baseline=50, multi_process=True, lived=40 * MIB, unseen=5 * MIB)
     assert mib(made) == (60, 100, 105)
 
 

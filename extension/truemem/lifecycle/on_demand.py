@@ -245,7 +245,7 @@ class OnDemand:
         self._keeper = parts.wings.keeper
         self._exact = parts.exact
         self._exact.measure = self._read_as_runtime_waits
-        self._exact.look = self._look_at_threads
+        self._exact.look = self._look_at_rest
         self._begun = 0
         """Events after which the threads were looked at, or are to be."""
         self._looks_left = 0
@@ -321,6 +321,13 @@ class OnDemand:
         readings = self._recorder.read_and_reset(at_rest=True)
         self._closer.kills.count_at_rest(readings, begins=bool(self._exact.running))
         return readings
+
+    def _look_at_rest(self) -> None:
+        """The runtime has answered. A child that has done so for it (a shell's curl) is about to end: look at all."""
+        self._look_at_threads()
+        has_children = self._parts.table.changed() or self._recorder.window.multi_process
+        if has_children and not self._exact.moments:
+            self._recorder.levels.sample(late=False, reset=False)
 
     def _look_at_threads(self) -> None:
         """A look of the window that the last moment has opened, or will open."""

@@ -45,8 +45,10 @@ FAULT_KIB = 64
 """What one page fault can make resident: 16 pages of a file around it (fault_around_bytes)."""
 HUGE_FAULT_KIB = 2048
 """The same where transparent huge pages are on for everything."""
-COUNTED_PAGES = 32
-"""Pages that each CPU may have counted for itself, and not yet reported (percpu_counter_batch, percpu_counter.c)."""
+COUNTERS = 3
+"""Of resident memory: of files, of no file, shared (mm_types_task.h)."""
+COUNTED_PAGES = 31
+"""Pages that each CPU may have counted for itself, and not yet reported, in each (percpu_counter_batch, 32)."""
 
 
 class Gone(Exception):
@@ -523,9 +525,9 @@ class Procfs:
 
 
 def watermark_slack_kib() -> int:
-    """By so much a level that was read may be above the watermark that is read later, although nothing has reset that:
-    the kernel keeps both from counters of each CPU (332 KiB were measured with two)."""
-    return max(256, 2 * COUNTED_PAGES * PAGE_KIB * (posix.cpu_count() or 1))
+    """By so much the kernel's figures may be off, KiB, and a watermark from a level: it counts on each CPU and adds up
+    later. 372 for each CPU; with two 461 were measured. Before Linux 6.2 it counts up to 63 pages in each thread."""
+    return COUNTERS * COUNTED_PAGES * PAGE_KIB * (posix.cpu_count() or 1)
 
 
 def reset_problem(proc: Procfs) -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 
 from ..linux.procfs import (
-    FAULT_KIB,
     HUGE_FAULT_KIB,
     PAGE_KIB,
     UNREADABLE,
@@ -32,7 +31,7 @@ from .window import KERNEL_SLACK_KIB, NEVER, Boundary, MemoryCurve, Sample, Whol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
     from typing import Any
 
     from ..linux.process_table import Process, ProcessTable
@@ -44,6 +43,9 @@ UNKNOWN = 1 << 40
 
 FEW_FAULTS = 16
 """Page faults that cannot have hidden more than a figure's own error."""
+
+FEW_OF_FORK = 64
+"""Page faults of a child of fork() or vfork() that has hardly run: it may be about to call exec()."""
 
 PARENTS = 64
 """Parents of children that are gone. Beyond that those that have ended themselves are forgotten: an invocation of half
@@ -58,15 +60,51 @@ class Unread(NamedTuple):
     """What processes may have held in a window that was not read, KiB."""
 
     most: int = 0
-    """Of those that have ended,"""
+    """At most, of processes that have ended."""
     estimate: int = 0
-    """and most likely."""
+    """Most likely, of processes that have ended."""
     late: int = 0
-    """More, at most, of those that were read before exec() alone."""
+    """More, at most, of processes that may have called exec() before they were read."""
     orphans: bool = False
-    """See Window,"""
+    """See Window.orphans."""
     lost: bool = False
-    """and the same."""
+    """See Window.lost."""
+
+
+class OwnPart(NamedTuple):
+    """What a child of fork() or vfork() holds beside its parent, KiB. What it has from there counts once."""
+
+    least: int
+    likely: int
+    most: int
+
+
+class Lives:
+    """Processes that have begun in one window, or ended in it: what those held that may have lived at once, KiB.
+
+    A pid is given out later than another if it is higher: one that is higher than the last that had been given out when
+    another process had ended is of a process that began after that.
+    """
+
+    def __init__(self) -> None:
+        self._recent: list[tuple[int, int, int, int]] = []
+        """Of each, the last pid that was given out when it had ended, and what `add` was told."""
+        self.likely = 0
+        self.most = 0
+        self.shared = 0
+
+    def add(self, pid: int, last_pid: int, likely: int, most: int, shared: int) -> None:
+        """A process that held so much, `shared` of it of files and shared memory. `last_pid`: as read when it had
+        ended; below 0 if that is unknown, or it lives."""
+        beside = [each for each in self._recent if each[0] >= pid]
+        self.likely = max(self.likely, likely + sum([each[1] for each in beside]))
+        self.most = max(self.most, most + sum([each[2] for each in beside]))
+        self.shared = max(self.shared, shared + sum([each[3] for each in beside]))
+        keep(self._recent, (last_pid if last_pid >= 0 else UNKNOWN, likely, most, shared), _together)
+
+
+def _together(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+    return max(one[0], other[0]), one[1] + other[1], one[2] + other[2], one[3] + other[3]
 
 
 class ProcessFamily:
@@ -88,18 +126,14 @@ class ProcessFamily:
         """One of those that have ended was not waited for when it was looked at."""
         self.orphaned = False
         """A process has ended whose parent is not the function's: another one has waited for it."""
-        self.largest = 0
-        """KiB: the most that one of those that have ended can have held when it was read."""
         self.deaths = 0
         self.gone: dict[int, int] = {}
         """Of those that are gone: their faults as last read, by their parent."""
 
-    def ended(self, faults: int, final: int | None, parent: int, highest: int = 0) -> None:
+    def ended(self, faults: int, final: int | None, parent: int) -> None:
         """A process has ended, as last read after so many `faults`; `final` are all it had, if nothing has waited
-        for it yet. A `parent` (pid) that is the function's will wait for it, or has. `highest`: what it can have
-        held when it was read, KiB."""
+        for it yet. A `parent` (pid) that is the function's will wait for it, or has."""
         self.deaths += 1
-        self.largest = max(self.largest, highest)
         if final is not None:
             self.growth += max(0, final - faults)
             self.is_left = True
@@ -132,29 +166,28 @@ class ProcessFamily:
         return max(0, (born if born >= 0 else UNKNOWN) - self.found - self.threads)
 
     def bound(
-        self, watermarks: Sequence[int], exited: bool, born: int, adopted: int | None, fault_kib: int, limit_kib: int
+        self, exited: bool, born: int, adopted: int | None, sizes: FaultSizes, huge: int, limit_kib: int
     ) -> Unread:
-        """What was not read of the window that is closed. `watermarks` are those of its processes, `exited`: one has
-        ended in it. `adopted` are the faults of orphans that processes above the function have waited for, None where
-        that cannot be read. No process holds more than `limit_kib`; 0 if unknown."""
+        """What was not read of the window that is closed. `exited`: a process has ended in it. `adopted` are the faults
+        of orphans that processes above the function have waited for, None where that cannot be read. `huge` pages were
+        made by all processes meanwhile. No process holds more than `limit_kib`; 0 if unknown.
+
+        What fork() hands on to a child is its parent's, and counts there alone."""
         faults = max(0, self.reaped - self.credited) + self.growth
         unseen = self.unseen(born)
-        lost = orphans = False
+        orphans = False
+        lost = self.reaped < self.credited  # a child that was seen has left no account: nothing has waited for it
         # Where children have ended, any other one that was not seen may have been a daemon.
         if self.orphaned or (exited and unseen):
-            lost, orphans = adopted is None, bool(adopted)
+            lost, orphans = lost or adopted is None, bool(adopted)
             faults += adopted or 0
-        grown = faults + sum(own for _, own, _ in self._before_exec)
-        # What fork() hands on is anonymous: a page a fault, without huge pages. What it maps of files it does not.
-        handed_on = grown * (fault_kib if fault_kib > FAULT_KIB else PAGE_KIB)
         most_kib = limit_kib or UNKNOWN
-        each = min(most_kib, max([*watermarks, self.largest]) + handed_on)
-        bounds = [(min(n * most_kib, n * each + own * fault_kib), seen) for n, own, seen in self._before_exec]
-        late = sum(max(0, bound - seen) for bound, seen in bounds)
+        # Before exec() a child of fork() touches its parent's memory: a page a fault.
+        own = [(min(count * most_kib, own * sizes.own), seen) for count, own, seen in self._before_exec]
+        late = sum(max(0, bound - seen) for bound, seen in own)
         if not faults:
             return Unread(0, 0, late, orphans, lost)
-        most = most_kib * max(1, self.deaths + unseen)  # memory that they share counts in each
-        bound = min(faults * fault_kib, most) + unseen * each
+        bound = min(faults * sizes.most + huge * HUGE_FAULT_KIB, most_kib)
         return Unread(bound, min(faults * PAGE_KIB, most_kib), late, orphans, lost or born < 0)
 
 
@@ -200,6 +233,12 @@ class ProcessTrack:
         """The process has held so much since its watermark was reset last: the watermark cannot be below that."""
         self.lost = False
         """It is: the process has called exec(), or the watermark was reset by another one than us. The peak is lost."""
+        self.fresh = bool(found_ns)
+        """It was found within the window. Of a child of fork(), as long as that is so, its own part alone counts."""
+        self.handed_on: int | None = None
+        """KiB: of what it held when it was seen first fork() has handed on so much, at least; None of others."""
+        self.own: OwnPart | None = None
+        """See OwnPart; None once it has called exec(), and of one that was there when the window opened."""
         self.faults: int | None = None
         """Of a process that was found within the window and does not have its parent's address space: page faults until
         it was seen in its own. Before exec() it can have held what they made resident, and what it has inherited."""
@@ -269,7 +308,7 @@ class ProcessTrack:
         before, self.last_stat = self.last_stat, after
         other_mm = before is not None and bool(before.mm and after.mm) and before.mm != after.mm
         fallen = status.hwm + slack + self.hidden < self.known
-        if self.found_ns and (other_mm or fallen or not (self.samples or self.has_mm_of(parent, after))):
+        if self.fresh and (other_mm or fallen or not (self.samples or self.has_mm_of(parent, after))):
             self.faults = after.faults
         elif other_mm or fallen:
             self.lost = True
@@ -337,7 +376,10 @@ class OpenWindow:
         self.end = Boundary()
         """Where it will end: its samples so far."""
         self.curve = MemoryCurve()
-        self.sampled = self.last = self.together = self.ended = self.unseen = 0
+        self.huge_pages = watch.huge_pages
+        """See Procfs.huge_pages: when it opened, or earlier."""
+        self.lived = Lives()
+        self.sampled = self.last = self.together = self.unseen = 0
         self.multi_process = self.process_exited = self.lost = False
 
     def track(self, process: Process) -> ProcessTrack:
@@ -357,7 +399,8 @@ class OpenWindow:
         before = after = files.stat()
         status = files.status()
         others_ns = files.others_ns()
-        has_reset = reset and status.has_fallen
+        # A child of vfork() has its parent's watermark.
+        has_reset = reset and status.has_fallen and not (track.fresh and self.has_parents_mm(track, before))
         if has_reset:
             self._watch.reader.reset(files)
             after = files.stat()
@@ -378,11 +421,34 @@ class OpenWindow:
     def see(self, track: ProcessTrack, files: ProcessFiles, now_ns: int, reading: Parsed, rising: bool = False) -> int:
         """Add a sample; what may have come and gone between its reading and its reset, KiB."""
         status, after = reading.status, reading.after
+        if track.own is not None and not self.has_parents_mm(track, after):
+            track.samples.clear()  # of its parent's memory
+            track.known = 0
         gap = max(0, reading.gap) * self._watch.fault_sizes.most
         highest = max(status.hwm, gap and status.rss + gap, self._bound_of_threads(track, files, reading))
         sample = Sample._make((now_ns, status.hwm, highest, after.faults, after.rss))
         track.see(sample, reading, self._watch.slack_kib, rising, self.tracks.get(track.parent))
+        track.own = self.own_part(track, after, status.hwm) if track.fresh else None
         return gap
+
+    def has_parents_mm(self, track: ProcessTrack, stat: Stat) -> bool:
+        """Is it a child that has not called exec()?"""
+        return track.has_mm_of(self.tracks.get(track.parent), stat)
+
+    def own_part(self, track: ProcessTrack, stat: Stat, hwm: int) -> OwnPart | None:
+        """What it holds beside its parent; None where it has memory of its own."""
+        parent = self.tracks.get(track.parent)
+        if parent is None or not track.has_mm_of(parent, stat):
+            return None
+        sizes = self._watch.fault_sizes
+        least = max(0, stat.rss - max(parent.known, parent.highest, parent.rss))
+        if abs(stat.rss - parent.rss) <= STILL_KIB:  # of vfork(): all of it is its parent's
+            return OwnPart(least, *(min(hwm, max(least, stat.faults * size)) for size in (sizes.own, sizes.most)))
+        if track.handed_on is None:
+            has_huge = sizes.asked and self._watch.proc.huge_pages() != self.huge_pages
+            track.handed_on = 0 if has_huge else max(0, stat.rss - stat.faults * sizes.most)
+        most = max(least, hwm - track.handed_on)
+        return OwnPart(least, min(most, max(least, stat.faults * sizes.own)), most)
 
     def look(self, process: Process, track: ProcessTrack, shared: int) -> None:
         """Its level was read, `shared` KiB of it of files and shared memory. Read its page faults as well if it has
@@ -455,10 +521,14 @@ class OpenWindow:
         self._watch.cpu.ended(process)
         self._watch.picture.process_ended(self._watch.clock())
         self.process_exited = True
-        seen = max(track.watermark, track.known)
-        self.ended += seen
-        self.unseen += max(0, track.highest - seen)  # of its threads
-        self.end.ended(self._watch.clock(), max(track.highest, track.known))
+        if track.own is None:
+            seen = max(track.watermark, track.known)
+            most = max(track.highest, seen)
+        else:
+            _, seen, most = track.own
+        shared = track.level.shared if track.level is not None and track.own is None else 0
+        self.lived.add(process.pid, self._watch.proc.last_pid(), seen, most, shared)
+        self.end.ended(self._watch.clock(), most)
         del self.tracks[process.pid]
         self.leave(track)
         if track.found_ns and not track.samples:
@@ -466,7 +536,7 @@ class OpenWindow:
         faults = track.last_stat.faults if track.last_stat is not None else 0
         if final is not None:
             final -= track.child_faults  # of those that it had waited for in earlier windows
-        self.family.ended(faults, final, track.parent, max(track.highest, seen))
+        self.family.ended(faults, final, track.parent)
         if len(self.family.gone) > PARENTS:
             self.family.leave_orphans(self.tracks.keys())
 
@@ -497,8 +567,9 @@ class OpenWindow:
         Window. By position: by name it takes 10 µs."""
         resets = not self._watch.reader.refused
         about_its_start = self.baseline, self.before, resets, self.opening, self.end, self.reset_delay_us
-        levels = self.sampled, self.last, self.together, self.curve, self.ended, self.unseen
-        return Window(*about_its_start, *levels, self.multi_process, self.process_exited, self.lost, *closed)
+        levels = self.sampled, self.last, self.together, self.curve
+        lived = self.lived.likely, self.unseen + self.lived.most - self.lived.likely
+        return Window(*about_its_start, *levels, *lived, self.multi_process, self.process_exited, self.lost, *closed)
 
     def leave(self, track: ProcessTrack) -> None:
         """The window ends for a process. What a runtime held before its own exec() is not the function's."""
@@ -514,6 +585,7 @@ class OpenWindow:
 
 
 STILL_KIB = 64
+"""Levels of one memory, read one after the other, may differ by this."""
 
 TICK_NS = 1_000_000
 """One tick may take so long, and one process more: the runtime's bytes may wait for it."""
@@ -550,7 +622,6 @@ class LevelSampler:
         processes = self._processes()
         several = len(processes) > 1
         levels: dict[int, int] = {}
-        known = {process.pid: process for process in processes}
         until_ns = self._clock() + TICK_NS
         turn = self._turn % len(processes) if several else 0
         self._turn = 0
@@ -566,10 +637,10 @@ class LevelSampler:
                 reads_all = several or (reset and (late or track.rss <= previous))
                 if several or track.has_threads or not reads_all:
                     self._open.look(process, track, shared)
-                if process.parent in levels and _is_one_level(track.rss, levels[process.parent], known[process.parent]):
-                    continue  # a child of vfork() that has not called exec: its memory is its parent's
-                track.known = max(track.known, track.rss)
-                levels[process.pid] = track.rss
+                own = self._open.own_part(track, process.files.stat(), track.rss) if at and track.fresh else None
+                if own is None:
+                    track.known = max(track.known, track.rss)
+                levels[process.pid] = track.rss if own is None else own.least
                 if reads_all:
                     self._open.read_watermark(process, track, reset)
             except Gone as gone:
@@ -605,12 +676,14 @@ class LevelSampler:
                 return 0
             track = self._open.track(process)
             if now_ns >= track.due_ns:
+                before = track.rss
                 try:
                     self._open.read_watermark(process, track, reset=False)
                 except Gone as gone:
                     self._end(process, gone)
                     continue
-                track.due_ns = now_ns + sparing * child_interval_ns(now_ns - track.found_ns)
+                moved = abs(track.rss - before)
+                track.due_ns = now_ns + sparing * child_interval_ns(now_ns - track.found_ns, moved)
             due_ns = min(due_ns, track.due_ns)
         return max(0, due_ns - self._clock()) if due_ns < NEVER else None
 
@@ -641,12 +714,3 @@ class LevelSampler:
     def _name(self, pid: int) -> str:
         track = self._open.tracks.get(pid)
         return track.last_stat.name if track is not None and track.last_stat is not None else ""
-
-
-def _is_one_level(rss: int, parent_before: int, parent: Process) -> bool:
-    """Is a child's level its parent's, which may have moved since it was read?"""
-    try:
-        parent_now = parent.files.rss()
-    except Gone:
-        parent_now = parent_before
-    return min(parent_before, parent_now) - STILL_KIB < rss < max(parent_before, parent_now) + STILL_KIB

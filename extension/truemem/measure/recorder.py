@@ -10,7 +10,17 @@ from __future__ import annotations
 import time
 
 from ..linux.procfs import UNREADABLE, Gone, Procfs, Status
-from .open_window import UNKNOWN, Level, LevelSampler, OpenWindow, ProcessFamily, ProcessTrack, Unread, Watch
+from .open_window import (
+    FEW_OF_FORK,
+    UNKNOWN,
+    Level,
+    LevelSampler,
+    OpenWindow,
+    ProcessFamily,
+    ProcessTrack,
+    Unread,
+    Watch,
+)
 from .watermark import AT_ONCE, Look, ProcessReader, Reading, Readings
 from .window import NEVER, Window
 
@@ -49,6 +59,8 @@ class _Closing:
         """and those of them that are older than the window although they were found in it."""
         self.holder: tuple[str, int, int] | None = None
         """Name, pid and RSS of the largest."""
+        self.shared: list[int] = []
+        """What each may share with others: of files, of shared memory, or all that a child of fork() has."""
         # See Window:
         self.dip = 0
         self.born = -1
@@ -137,7 +149,9 @@ class Recorder:
         known = baseline, closing.watermark, not self.reader.refused, closing.window.end, closing.tracks
         self.window = OpenWindow(watch, readings.last_pid, *known, reset_delay_us)
         self.window.curve.see(readings.done_ns, closing.rss)
-        self.reader.counts_huge_pages = watch.fault_sizes.asked and (closing.threads or closing.task_threads > 0)
+        self.reader.counts_huge_pages = watch.fault_sizes.asked and (
+            closing.threads or closing.task_threads > 0 or closing.window.multi_process
+        )
         self.levels.begin(self.window, closing.rss, None if closing.dying else closing.holder)
 
     def _close_one(self, reading: Reading, closing: _Closing) -> None:
@@ -153,12 +167,25 @@ class Recorder:
         closing.threads |= track.threads
         if track.lost:
             window.end.lost_ns = reading.end_ns
-        closing.watermarks.append(track.highest)
-        closing.statuses.append(status._replace(hwm=status.rss if track.stale else track.watermark))
-        window.end.samples.append(track.samples)
-        closing.rss += status.rss
-        closing.together += min(status.rss, after.rss, status.rss if reading.again is None else reading.again)
-        closing.watermark += status.hwm
+        own = track.own
+        if own is None:
+            rss, watermark, most = status.rss, status.rss if track.stale else track.watermark, track.highest
+            window.end.samples.append(track.samples)
+        else:
+            rss, watermark, most = own
+            window.end.samples.append([track.samples[-1]._replace(hwm=own.likely, highest=own.most, rss=own.most)])
+        shared = rss if window.has_parents_mm(track, after) else level.shared
+        if track.found_ns and window.is_new(process):  # it may have begun after others had ended
+            window.lived.add(process.pid, -1, watermark, most, shared)
+            window.sampled = max(window.sampled, watermark)
+            watermark = most = 0
+        else:
+            closing.shared.append(shared)
+        closing.statuses.append(status._replace(hwm=watermark, rss=rss))
+        closing.watermarks.append(most)
+        closing.rss += rss
+        closing.together += min(rss, after.rss, rss if reading.again is None else reading.again)
+        closing.watermark += status.hwm if own is None else own.likely
         closing.task_threads += status.threads - 1
         closing.earlier += status.threads - 1 if track.found_ns and not window.is_new(process) else 0
         if closing.holder is None or status.rss >= closing.holder[2]:
@@ -167,6 +194,7 @@ class Recorder:
         known = after.rss if reading.reset else status.hwm
         opened = ProcessTrack(process.parent, after, known, 0, reading.others_ns, level)
         opened.has_threads, opened.unmaps_files = status.threads > 1, track.unmaps_files
+        opened.fresh = own is not None and after.faults <= FEW_OF_FORK  # it may call exec() still
         closing.tracks[process.pid] = opened
 
     def _pass_over(self, closing: _Closing) -> int:
@@ -236,17 +264,18 @@ class Recorder:
             if not window.is_new(process):
                 self._watch.cpu.see_late(process, process.files.cpu_ns())
                 closing.window.end.is_outlived = True
-            # Born before or after the readings: an upper bound for both windows.
-            closing.window.found(several=True, unseen=status.hwm)
-            closing.window.end.found_late_kib += status.hwm
             family.found += process.pid > closing.window.first_pid
             self._threads += status.threads - 1
-            parent = window.tracks.get(process.parent)
             track = window.track(process)
             track.rss = status.rss
             track.stale = not window.is_new(process)
-            if not track.has_mm_of(parent, stat):
+            own = window.own_part(track, stat, status.hwm)
+            most = status.hwm if own is None else own.most
+            if own is None:
                 family.called_exec(stat.faults, status.hwm)
+            # Born before or after the readings: an upper bound for both windows.
+            closing.window.found(several=True, unseen=most)
+            closing.window.end.found_late_kib += most
         closing.window.found(lost=self._table.unfinished)
         if family.unseen(closing.born):
             self._count_reaped(closing, family)
@@ -275,8 +304,12 @@ class Recorder:
             before, now = self._adopted, self._table.adopted_faults()
             self._adopted = now
             adopted = None if before is None or now is None else max(0, now - before)
-            sizes = self._watch.fault_sizes.most, self._limit_kib
-            unread = family.bound(closing.watermarks, window.process_exited, closing.born, adopted, *sizes)
+            huge = 0
+            if self._watch.fault_sizes.asked:
+                counted = closing.readings.huge_pages or self._watch.proc.huge_pages() or window.huge_pages
+                huge = max(0, sum(counted) - sum(window.huge_pages))
+            sizes = self._watch.fault_sizes, huge, self._limit_kib
+            unread = family.bound(window.process_exited, closing.born, adopted, *sizes)
             if unread.most:
                 window.end.ended(self._clock(), unread.most)
             window.found(lost=unread.lost, unseen=unread.late)
@@ -286,7 +319,8 @@ class Recorder:
         is_whole = closing.born >= 0 and not (window.lost or unread.orphans or closing.readings.left)
         new = range(window.first_pid + 1, window.first_pid + closing.born + 1) if unseen else ()
         cpu_ns = self._watch.cpu.close(window.first_pid, is_whole, new)
-        others = closing.readings.shown, cpu_ns, closing.readings.killed
+        shared = sum(closing.shared) - max(closing.shared, default=0) + window.lived.shared
+        others = closing.readings.shown, cpu_ns, closing.readings.killed, shared, self._limit_kib
         return window.so_far(closing.statuses, closing.watermarks, *bounds, *doubts, *others)
 
 

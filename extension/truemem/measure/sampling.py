@@ -161,6 +161,6 @@ def interval_ns(age_ns: int, moved_kib: int, affordable_ns: int, exact: bool = F
     return max(wanted, affordable_ns)
 
 
-def child_interval_ns(age_ns: int) -> int:
-    """Time until the next sample of a child that was found `age_ns` ago."""
-    return max(age_ns // CHILD_FRACTION, CHILD_NS)
+def child_interval_ns(age_ns: int, moved_kib: int) -> int:
+    """Time until the next sample of a child that was found `age_ns` ago, and has moved so much since the last one."""
+    return CHILD_NS if moved_kib >= MOVING_KIB else max(age_ns // CHILD_FRACTION, CHILD_NS)

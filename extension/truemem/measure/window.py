@@ -266,8 +266,8 @@ class Window(NamedTuple):
     """The environment's own level at the last sample, asked where the sum of RSS is at the limit and may count what
     several processes share in each of them; 0 where it was not."""
     curve: MemoryCurve = MemoryCurve()
-    ended: int = 0
-    """Watermarks of processes that ended in it, as last read."""
+    lived: int = 0
+    """Watermarks of processes that began or ended in it, as last read: of those that may have lived at once."""
     unseen: int = 0
     """Upper bound of what processes held that were found only when it had closed."""
     multi_process: bool = False
@@ -277,9 +277,10 @@ class Window(NamedTuple):
     """There is no upper bound: a watermark was lost (exec(), or the function has reset its own), or not all processes
     could be read."""
     closing: Sequence[Status] = ()
-    """Each live process as read when it closed, before the reset."""
+    """Each live process as read when it closed, before the reset; the watermarks of those that began in it are in
+    `lived`."""
     watermarks: Sequence[int] = ()
-    """Each live process's highest level, with what samples may have missed at their resets."""
+    """Each live process's highest level, with what samples may have missed at their resets; 0 of those in `lived`."""
     unread: int = 0
     """Upper bound of what children held that ended without being read, or after they were, by their page faults."""
     unread_estimate: int = 0
@@ -304,6 +305,12 @@ class Window(NamedTuple):
     """See CpuTime; None where it is not known."""
     killed: int | None = None
     """OOM kills that the kernel has counted in it; None where they were not counted at its end."""
+    shared: int = 0
+    """What its processes may share counts more than once in their sum: so much of it, at most."""
+    limit: int = 0
+    """The environment's memory limit; 0 if unknown."""
+    mark: int = 0
+    """The environment has held no more than this until its report; 0 where that is not known."""
     child_most: int = 0
     """None of the children that were waited for in it was larger; 0 where that is not known."""
     risen: int = 0
@@ -338,11 +345,11 @@ def peak(window: Window) -> Peak | None:
     if not window.closing:  # the function was gone before its watermark could be read once more
         seen = max(window.sampled, window.baseline)
         if not window.multi_process and window.resets:
-            seen = max(seen, window.ended)
+            seen = max(seen, window.lived)
         return Peak(seen, seen, 0, SAMPLED, may_race and not window.opening.settled()) if seen else None
 
     watermark = sum([status.hwm for status in window.closing])
-    own = max(watermark, sum(window.watermarks)) + window.ended + window.unseen + _unread(window, window.unread)
+    own = max(watermark, sum(window.watermarks)) + window.lived + window.unseen + _unread(window, window.unread)
     upper = max(own, window.opening.hidden())
     lost = window.lost or window.opening.lost
     seen = max(window.sampled, window.baseline)
@@ -358,8 +365,8 @@ def peak(window: Window) -> Peak | None:
     seen = max(seen, current(window) - window.dip, *(status.hwm for status in window.closing))
     if window.end.exact:
         lower = seen
-    upper = max(upper, lower)
-    likely = watermark + window.ended + _unread(window, window.unread_estimate)
+    upper = max(lower, min(upper, _possible(window)) if window.multi_process else upper)
+    likely = watermark + window.lived + _unread(window, window.unread_estimate)
     if window.unread:  # what raised the mark, and was not read, was most likely a child
         likely = max(likely, window.baseline + window.risen)
     if lost:
@@ -372,6 +379,13 @@ def peak(window: Window) -> Peak | None:
     by_threads = uncertain and (window.threads or not may_race)
     method = VMHWM_SUM if window.multi_process else VMHWM_THREADS if by_threads else VMHWM
     return Peak(estimate, lower, upper, method, raced)
+
+
+def _possible(window: Window) -> int:
+    """The most that several processes can have held together: Max Memory Used bounds what the environment held until
+    its report, the memory size what it can hold."""
+    mark = window.mark + window.shared if window.mark and window.end.exact else NEVER
+    return min(mark, window.limit or NEVER)
 
 
 def _unread(window: Window, kib: int) -> int:
