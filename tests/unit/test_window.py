@@ -97,7 +97,7 @@ def test_what_runs_while_the_runtime_waits_is_no_race(name: str, waits: bool) ->
 def test_exact_mode_is_never_raced(kib: list[int], resets: bool, is_lost: bool, is_multi: bool) -> None:
     opening = Boundary(NEVER)
     opening.unobserved_kib, opening.found_late_kib, *sizes = kib
-    more = dict(zip(("sampled", "ended", "unseen", "unread"), sizes, strict=True))
+    more = dict(zip(("sampled", "lived", "unseen", "unread"), sizes, strict=True))
     for closing in ((), ((60, 50),)):
         found = peak(
             window(*closing, baseline=5, opening=opening, resets=resets, lost=is_lost, multi_process=is_multi, **more)
@@ -143,7 +143,7 @@ levels = st.integers(0, 10_000)
 def test_estimates_lie_within_the_bounds(
     closing: Levels, baseline: int, sampled: int, ended: int, exact: bool, resets: bool
 ) -> None:
-    seen = {"before": baseline * MIB, "resets": resets, "sampled": sampled * MIB, "ended": ended * MIB}
+    seen = {"before": baseline * MIB, "resets": resets, "sampled": sampled * MIB, "lived": ended * MIB}
     ends = {} if exact else {"opening": around(sampled), "end": Boundary()}
     result = peak(window(*((hwm + rss, rss) for hwm, rss in closing), baseline=baseline, **seen, **ends))
     if result is not None:

@@ -526,7 +526,7 @@ class Procfs:
 
 def watermark_slack_kib() -> int:
     """By so much the kernel's figures may be off, KiB, and a watermark from a level: it counts on each CPU and adds up
-    later. 372 for each CPU; with two 461 were measured. Before Linux 6.2 it counts up to 63 pages in each thread."""
+    later. 372 for each CPU. Before Linux 6.2 it counts up to 63 pages in each thread."""
     return COUNTERS * COUNTED_PAGES * PAGE_KIB * (posix.cpu_count() or 1)
 
 

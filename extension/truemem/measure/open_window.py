@@ -56,6 +56,10 @@ def _added(first: tuple[int, int, int], second: tuple[int, int, int]) -> tuple[i
     return first[0] + second[0], first[1] + second[1], first[2] + second[2]
 
 
+def _highest(first: tuple[int, int, int], second: tuple[int, int, int]) -> tuple[int, int, int]:
+    return max(first[0], second[0]), max(first[1], second[1]), max(first[2], second[2])
+
+
 class Unread(NamedTuple):
     """What processes may have held in a window that was not read, KiB."""
 
@@ -254,10 +258,9 @@ class ProcessTrack:
         self.has_threads = False
         self.explained = 0
         """The most that it has held since its status was read last if each page fault has made one page resident."""
-        self.touched = self.mapped = self.given_back = 0
-        """While other threads ran, since its status was read last: the most that it can have held between two looks, if
-        each page fault made one page resident, or the pages of a file around it; and the most that it can have given
-        back."""
+        self.uncertain: list[tuple[int, int, int]] = []
+        """While other threads ran, since its status was read last, from look to look: the most that it can have held if
+        each page fault made one page resident, or the pages of a file around it; and what it can have given back."""
         self.hidden = 0
         """As much of a level that was seen the watermark may lack."""
         self.unmaps_files = False
@@ -298,9 +301,8 @@ class ProcessTrack:
         self.explained = max(self.explained, most)
         self.unmaps_files |= fallen > KERNEL_SLACK_KIB
         if ran:
-            self.touched = max(self.touched, most)
-            self.mapped = max(self.mapped, most + faults * (fault_sizes.most - fault_sizes.own))
-            self.given_back = max(self.given_back, max(0, own - level.own) + max(0, fallen))
+            mapped = most + faults * (fault_sizes.most - fault_sizes.own)
+            keep(self.uncertain, (most, mapped, max(0, own - level.own) + max(0, fallen)), _highest)
 
     def see(self, sample: Sample, reading: Parsed, slack: int, rising: bool, parent: ProcessTrack | None) -> None:
         """One more sample. `rising`: the watermark is never reset, so that the last sample says all."""
@@ -489,9 +491,9 @@ class OpenWindow:
         status, after, others_ns = reading.status, reading.after, reading.others_ns
         ran = self._move(track, files, status.anon, status.file + status.shmem, after, others_ns)
         before, track.others_ns = track.others_ns, others_ns
-        explained, touched, mapped, given_back = track.explained, track.touched, track.mapped, track.given_back
-        track.explained = track.touched = track.mapped = track.given_back = track.hidden = 0
-        huge = track.status_huge
+        explained, uncertain, huge = track.explained, track.uncertain, track.status_huge
+        track.explained = track.hidden = 0
+        track.uncertain = []
         track.status_huge = track.level.huge if track.level is not None else huge
         if not ran and others_ns == before:
             return 0
@@ -502,11 +504,13 @@ class OpenWindow:
             now = self._watch.proc.huge_pages() or huge
             unexplained -= (sum(now) - sum(huge)) * HUGE_FAULT_KIB
         track.unmaps_files |= unexplained > 0  # more than a page a fault
-        if unexplained > 0:
-            given_back += mapped - touched
-        track.hidden = given_back
-        hidden = seen + given_back
-        highest = min(mapped, max(touched, hidden)) if track.unmaps_files else min(touched, hidden)
+        highest = 0
+        for touched, mapped, given_back in uncertain:
+            gone = given_back + (mapped - touched if unexplained > 0 else 0)
+            track.hidden = max(track.hidden, gone)
+            hidden = seen + gone
+            most = min(mapped, max(touched, hidden)) if track.unmaps_files else min(touched, hidden)
+            highest = max(highest, most)
         return min(highest, max((self._watch.limit_kib or NEVER), seen))
 
     def end_process(self, process: Process, final: int | None) -> None:
