@@ -81,7 +81,7 @@ class Child:
         pid, held = os.read(self._hear, 64).split()
         self.pid = int(pid)
         self.held = int(held)
-        """RSS with all of it, KiB."""
+        """RSS with all of it, KiB, but for what fork() has handed on."""
 
     @property
     def ended(self) -> bool:
@@ -110,6 +110,7 @@ class Child:
                 os.waitpid(pid, 0)
             return
         try:
+            handed_on = level(os.getpid())  # by fork(): counts once, in the parent
             if event.get("depth", 1) > 1:
                 if event.get("daemon"):
                     os.setsid()
@@ -117,6 +118,7 @@ class Child:
                     if not event.get("daemon"):
                         os.wait()
                     os._exit(0)
+                handed_on = level(os.getpid()) + (0 if event.get("daemon") else handed_on)
             block = mmap.mmap(-1, max(event["mib"], 1) * MIB, flags=PRIVATE_ANONYMOUS)
             for _ in range(event["mib"]):
                 block.write(CHUNK)
@@ -124,7 +126,7 @@ class Child:
                 held = level(os.getpid())
                 if event.get("depth", 1) > 1 and not event.get("daemon"):
                     held += level(os.getppid())
-                os.write(tell, b"%d %d" % (os.getpid(), held) if last else b"")
+                os.write(tell, b"%d %d" % (os.getpid(), held - handed_on) if last else b"")
                 time.sleep(max(0.0, float(os.read(go, 32 * last) or 0) - time.monotonic()))
         finally:
             os._exit(0)

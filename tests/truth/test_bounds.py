@@ -7,8 +7,6 @@ children that the kernel adds to nothing, huge pages.
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,8 +25,9 @@ MOST = 6
 SIZES = st.sampled_from([1, 5, 20, 60])
 """MiB."""
 
-SIGCHLD = st.sampled_from(["default", "default", "ignored", "nocldwait"])
-"""What becomes of a child that ends, for the life of one: see Agent.sigchld."""
+IGNORING = "ignored"
+"""SIGCHLD: the kernel accounts for no child then. A look at the window's end shows it, so it is not taken back. (Taken
+back, and with SA_NOCLDWAIT, only children that were seen are known to be missing: test_lost.)"""
 
 
 def check(function: Function, at_rest: bool = False, waits: bool = False) -> None:
@@ -107,11 +106,9 @@ class Life(RuleBasedStateMachine):
         which=st.integers(0, MOST),
         mib=SIZES,
         how=st.sampled_from(["waited", "left", "daemon", "huge"]),
-        sigchld=SIGCHLD,
     )
-    def quick(self, which: int, mib: int, how: str, sigchld: str) -> None:
-        with self.disposed(which, sigchld) as parent:
-            self.function.step(parent, "quick", f"{mib} {how}")
+    def quick(self, which: int, mib: int, how: str) -> None:
+        self.step(which, "quick", f"{mib} {how}")
 
     @precondition(lambda self: len(self.function.members) < MOST)
     @rule(
@@ -119,27 +116,15 @@ class Life(RuleBasedStateMachine):
         touch=st.sampled_from(["alloc", "huge"]),
         mib=SIZES,
         looks=st.sets(st.sampled_from(["early", "late"])),
-        sigchld=SIGCHLD,
     )
-    def brief(self, which: int, touch: str, mib: int, looks: set[str], sigchld: str) -> None:
-        with self.disposed(which, sigchld) as parent:
-            self.function.brief(parent, touch, str(mib), lambda at: at in looks and self.watch())
-
-    @contextmanager
-    def disposed(self, which: int, sigchld: str) -> Iterator[Member]:
-        """A member that does this with its children meanwhile."""
+    def brief(self, which: int, touch: str, mib: int, looks: set[str]) -> None:
         living = self.function.living()
-        member = living[which % len(living)]
-        before = member.sigchld
-        if sigchld != before:
-            self.function.step(member, "sigchld", sigchld)
-        yield member
-        if sigchld != before:
-            self.function.step(member, "sigchld", before)
+        parent = living[which % len(living)]
+        self.function.brief(parent, touch, str(mib), lambda at: at in looks and self.watch())
 
-    @rule(which=st.integers(0, MOST), sigchld=SIGCHLD)
-    def sigchld(self, which: int, sigchld: str) -> None:
-        self.step(which, "sigchld", sigchld)
+    @rule(which=st.integers(0, MOST))
+    def ignore(self, which: int) -> None:
+        self.step(which, "sigchld", IGNORING)
 
     @rule(which=st.integers(0, MOST), mib=st.sampled_from([1, 5, 20]))
     def churn(self, which: int, mib: int) -> None:

@@ -97,9 +97,7 @@ def test_a_child_without_its_main_thread_is_read(function: Function) -> None:
 
 def test_what_a_child_held_before_exec_is_within_the_bounds(function: Function) -> None:
     plays(function, "0 fork, 1 alloc 80, 1 exec")
-    _, found, truth = closed(function)
-    assert truth > 80 * MIB
-    assert not found.upper or found.upper > truth - MIB
+    check(function)
 
 
 def test_processes_that_no_look_had_time_for_leave_no_bound(function: Function) -> None:
@@ -177,12 +175,10 @@ def test_what_fork_hands_on_until_exec_is_within_the_bounds(function: Function, 
 @pytest.mark.parametrize(
     "life",
     [
-        "0 quick 40",
-        "0 fork, 1 alloc 40, 1 end",
         "0 fork, watch, 1 alloc 40, 1 end",
         "0 fork, 1 alloc 9, tick, 1 alloc 40, 1 end",
     ],
-    ids=["never seen", "not seen", "seen early", "seen in between"],
+    ids=["seen early", "seen in between"],
 )
 def test_a_child_that_nothing_waited_for_is_in_the_bounds(function: Function, life: str, sigchld: str) -> None:
     plays(function, f"0 sigchld {sigchld}, {life}, 0 sigchld default")
