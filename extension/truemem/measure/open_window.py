@@ -20,6 +20,7 @@ from ..linux.procfs import (
     Gone,
     Stat,
     fault_sizes,
+    parse_stat,
     parse_statm,
     watermark_slack_kib,
 )
@@ -203,7 +204,7 @@ class Level(NamedTuple):
     shared: int
     """and of files and shared memory."""
     faults: int
-    """Page faults so far,"""
+    """Page faults before it was read,"""
     huge: tuple[int, int]
     """and huge pages of all processes (Procfs.huge_pages), then or earlier."""
 
@@ -283,17 +284,23 @@ class ProcessTrack:
         return parent is not None and parent.last_stat is not None and stat.mm == parent.last_stat.mm and bool(stat.mm)
 
     def move(
-        self, level: Level, others_ns: int | None, ran: bool, fault_sizes: FaultSizes, parent: ProcessTrack | None
+        self,
+        level: Level,
+        faults: int,
+        others_ns: int | None,
+        ran: bool,
+        fault_sizes: FaultSizes,
+        parent: ProcessTrack | None,
     ) -> None:
-        """It holds this now. What page faults have added and is not there any more, it has given back. This counts
-        where other threads than its first may have run meanwhile (`ran`). `parent`, before the first reading: what a
-        child of fork() has, its parent had."""
+        """It holds this now, after so many `faults` at most. What they have added and is not there any more, it has
+        given back. This counts where other threads than its first may have run meanwhile (`ran`). `parent`, before the
+        first reading: what a child of fork() has, its parent had."""
         before = self.level
         self.level, self.level_ns = level, others_ns
         self.rss = level.own + level.shared
         if before is None:
             before = Level(max(parent.known, parent.highest) if parent is not None else 0, 0, 0, level.huge)
-        faults = max(0, level.faults - before.faults)
+        faults = max(0, faults - before.faults)
         at_faults, joined = (new - old for new, old in zip(level.huge, before.huge, strict=True))
         own = before.own + faults * fault_sizes.own + (min(faults, at_faults) + joined) * HUGE_FAULT_KIB
         fallen = before.shared - level.shared
@@ -458,20 +465,31 @@ class OpenWindow:
         files = process.files
         others_ns = files.others_ns()
         if track.has_threads or others_ns is None or others_ns != track.level_ns:
-            stat = files.stat()
-            self._move(track, files, track.rss - shared, shared, stat, files.others_ns())
+            before = files.stat()
+            rss, shared = files.rss_and_shared()
+            after = files.stat()
+            self._move(track, files, rss - shared, shared, before.faults, after, files.others_ns())
 
     def add_look(self, track: ProcessTrack, look: Look) -> None:
         """Add a level that was read some time ago. Raises Gone."""
         files = look.process.files
         rss, shared = parse_statm(look.statm)
         track.known = max(track.known, rss)
-        self._move(track, files, rss - shared, shared, files.parsed_stat(look.stat), look.others_ns)
+        faults = parse_stat(look.before).faults
+        self._move(track, files, rss - shared, shared, faults, files.parsed_stat(look.after), look.others_ns)
 
     def _move(
-        self, track: ProcessTrack, files: ProcessFiles, own: int, shared: int, stat: Stat, others_ns: int | None
+        self,
+        track: ProcessTrack,
+        files: ProcessFiles,
+        own: int,
+        shared: int,
+        faults_before: int,
+        stat: Stat,
+        others_ns: int | None,
     ) -> bool:
-        """Has another thread than the first run since the last look, perhaps?"""
+        """Has another thread than the first run since the last look, perhaps? The level was read after `faults_before`
+        page faults, and before `stat`: those in between count for what comes before the level and after it."""
         before = track.level
         ran = others_ns is None or others_ns != track.level_ns
         faults = stat.faults - before.faults if before is not None else stat.faults
@@ -480,16 +498,16 @@ class OpenWindow:
         huge = before.huge if before is not None else self._watch.huge_pages
         if self._watch.fault_sizes.asked and ran and faults > FEW_FAULTS:
             huge = self._watch.proc.huge_pages() or huge
-        level = Level._make((own, shared, stat.faults, huge))
+        level = Level._make((own, shared, faults_before, huge))
         parent = self.tracks.get(track.parent)
-        track.move(level, others_ns, ran, self._watch.fault_sizes, parent)
+        track.move(level, stat.faults, others_ns, ran, self._watch.fault_sizes, parent)
         return ran
 
     def _bound_of_threads(self, track: ProcessTrack, files: ProcessFiles, reading: Parsed) -> int:
         """KiB that the process can have held since its status was read last, at most; 0 where its watermark shows
         all."""
         status, after, others_ns = reading.status, reading.after, reading.others_ns
-        ran = self._move(track, files, status.anon, status.file + status.shmem, after, others_ns)
+        ran = self._move(track, files, status.anon, status.file + status.shmem, reading.faults, after, others_ns)
         before, track.others_ns = track.others_ns, others_ns
         explained, uncertain, huge = track.explained, track.uncertain, track.status_huge
         track.explained = track.hidden = 0

@@ -69,8 +69,11 @@ class Look(NamedTuple):
     """What a process with threads held at one moment, as it was read: parsed later."""
 
     process: Process
-    stat: bytes
+    before: bytes
+    """Its stat, read before the level: what was touched later is of the next look."""
     statm: bytes
+    after: bytes
+    """Its stat, read after the level."""
     others_ns: int | None
     """See ProcessFiles.cpu_times: read last, so that who has run since is not in it."""
 
@@ -165,8 +168,9 @@ class ProcessReader:
         for process, before_ns in self._threaded.items():
             files = process.files
             try:
-                look = Look(process, files.read("stat"), files.read("statm"), files.others_ns())
-                self.others_ran |= look.others_ns != before_ns and parse_stat(look.stat).threads > 1
+                texts = files.read("stat"), files.read("statm"), files.read("stat")
+                look = Look(process, *texts, files.others_ns())
+                self.others_ran |= look.others_ns != before_ns and parse_stat(look.after).threads > 1
                 looks.append(look)
             except Gone as gone:  # the next reading will show it
                 self.failed(gone)
