@@ -34,9 +34,9 @@ FAMILY = f"{FUNCTIONS / 'family.py'}:handler"
 SHELL = str(FUNCTIONS / "shell" / "bootstrap")
 MODES = ("exact", "default")
 INVOCATIONS = 200
-"""Of each kind and mode,"""
+"""Invocations of each kind and mode."""
 FIRST = 1
-"""and before them: the first one has the init phase beside it."""
+"""Invocations before those: the first one has the init phase beside it."""
 
 MEMORY_MIB = (256, 512, 1769)
 LIVES_MS = (20, 50, 100, 300, 1000)

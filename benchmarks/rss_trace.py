@@ -2,7 +2,7 @@
 
 The kernel tells each change of an address space's resident memory (event kmem:rss_stat, exact since Linux 6.2) and each
 new task (task:task_newtask). It is summed over all address spaces of a process and its descendants. An address space
-counts once, whoever shares it: a child of vfork() has its parent's until exec(). What fork() hands on is in parent and
+counts once: a child of vfork() has its parent's until exec(). What fork() hands on is in parent and
 child, and is there once until one of them writes to it: so there are two levels. The trace has a buffer of its own, so
 several programs may trace at the same time.
 """

@@ -301,7 +301,7 @@ class Cell:
     records: int
     figures: int
     width_p50: float | None
-    """Of the intervals,"""
+    """Median width of the intervals; None if there are none."""
     width_max: float | None
     """None if there are none."""
     error: float | None
