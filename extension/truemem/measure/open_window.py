@@ -92,24 +92,22 @@ class Lives:
     """
 
     def __init__(self) -> None:
-        self._recent: list[tuple[int, int, int, int]] = []
+        self._recent: list[tuple[int, int, int]] = []
         """Of each, the last pid that was given out when it had ended, and what `add` was told."""
         self.likely = 0
         self.most = 0
-        self.shared = 0
 
-    def add(self, pid: int, last_pid: int, likely: int, most: int, shared: int) -> None:
-        """A process that held so much, `shared` of it of files and shared memory. `last_pid`: as read when it had
-        ended; below 0 if that is unknown, or it lives."""
+    def add(self, pid: int, last_pid: int, likely: int, most: int) -> None:
+        """A process that held so much. `last_pid`: as read when it had ended; below 0 if that is unknown, or it
+        lives."""
         beside = [each for each in self._recent if each[0] >= pid]
         self.likely = max(self.likely, likely + sum([each[1] for each in beside]))
         self.most = max(self.most, most + sum([each[2] for each in beside]))
-        self.shared = max(self.shared, shared + sum([each[3] for each in beside]))
-        keep(self._recent, (last_pid if last_pid >= 0 else UNKNOWN, likely, most, shared), _together)
+        keep(self._recent, (last_pid if last_pid >= 0 else UNKNOWN, likely, most), _together)
 
 
-def _together(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
-    return max(one[0], other[0]), one[1] + other[1], one[2] + other[2], one[3] + other[3]
+def _together(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+    return max(one[0], other[0]), one[1] + other[1], one[2] + other[2]
 
 
 class ProcessFamily:
@@ -548,8 +546,7 @@ class OpenWindow:
             most = max(track.highest, seen)
         else:
             _, seen, most = track.own
-        shared = track.level.shared if track.level is not None and track.own is None else 0
-        self.lived.add(process.pid, self._watch.proc.last_pid(), seen, most, shared)
+        self.lived.add(process.pid, self._watch.proc.last_pid(), seen, most)
         self.end.ended(self._watch.clock(), most)
         del self.tracks[process.pid]
         self.leave(track)

@@ -59,8 +59,6 @@ class _Closing:
         """and those of them that are older than the window although they were found in it."""
         self.holder: tuple[str, int, int] | None = None
         """Name, pid and RSS of the largest."""
-        self.shared: list[int] = []
-        """What each may share with others: of files, of shared memory, or all that a child of fork() has."""
         # See Window:
         self.dip = 0
         self.born = -1
@@ -174,13 +172,10 @@ class Recorder:
         else:
             rss, watermark, most = own
             window.end.samples.append([track.samples[-1]._replace(hwm=own.likely, highest=own.most, rss=own.most)])
-        shared = rss if window.has_parents_mm(track, after) else level.shared
         if track.found_ns and window.is_new(process):  # it may have begun after others had ended
-            window.lived.add(process.pid, -1, watermark, most, shared)
+            window.lived.add(process.pid, -1, watermark, most)
             window.sampled = max(window.sampled, watermark)
             watermark = most = 0
-        else:
-            closing.shared.append(shared)
         closing.statuses.append(status._replace(hwm=watermark, rss=rss))
         closing.watermarks.append(most)
         closing.rss += rss
@@ -319,8 +314,7 @@ class Recorder:
         is_whole = closing.born >= 0 and not (window.lost or unread.orphans or closing.readings.left)
         new = range(window.first_pid + 1, window.first_pid + closing.born + 1) if unseen else ()
         cpu_ns = self._watch.cpu.close(window.first_pid, is_whole, new)
-        shared = sum(closing.shared) - max(closing.shared, default=0) + window.lived.shared
-        others = closing.readings.shown, cpu_ns, closing.readings.killed, shared, self._limit_kib
+        others = closing.readings.shown, cpu_ns, closing.readings.killed, self._limit_kib
         return window.so_far(closing.statuses, closing.watermarks, *bounds, *doubts, *others)
 
 

@@ -305,12 +305,8 @@ class Window(NamedTuple):
     """See CpuTime; None where it is not known."""
     killed: int | None = None
     """OOM kills that the kernel has counted in it; None where they were not counted at its end."""
-    shared: int = 0
-    """What its processes may share counts more than once in their sum: so much of it, at most."""
     limit: int = 0
     """The environment's memory limit; 0 if unknown."""
-    mark: int = 0
-    """The environment has held no more than this until its report; 0 where that is not known."""
     child_most: int = 0
     """None of the children that were waited for in it was larger; 0 where that is not known."""
     risen: int = 0
@@ -365,7 +361,7 @@ def peak(window: Window) -> Peak | None:
     seen = max(seen, current(window) - window.dip, *(status.hwm for status in window.closing))
     if window.end.exact:
         lower = seen
-    upper = max(lower, min(upper, _possible(window)) if window.multi_process else upper)
+    upper = max(lower, min(upper, window.limit or NEVER) if window.multi_process else upper)
     likely = watermark + window.lived + _unread(window, window.unread_estimate)
     if window.unread:  # what raised the mark, and was not read, was most likely a child
         likely = max(likely, window.baseline + window.risen)
@@ -379,13 +375,6 @@ def peak(window: Window) -> Peak | None:
     by_threads = uncertain and (window.threads or not may_race)
     method = VMHWM_SUM if window.multi_process else VMHWM_THREADS if by_threads else VMHWM
     return Peak(estimate, lower, upper, method, raced)
-
-
-def _possible(window: Window) -> int:
-    """The most that several processes can have held together: Max Memory Used bounds what the environment held until
-    its report, the memory size what it can hold."""
-    mark = window.mark + window.shared if window.mark and window.end.exact else NEVER
-    return min(mark, window.limit or NEVER)
 
 
 def _unread(window: Window, kib: int) -> int:

@@ -486,14 +486,11 @@ class PendingRecord:
         self._know(child_most=most)
 
     def mark_rose(self, before_mib: float) -> None:
-        """Max Memory Used of the invocation before is `before_mib`: its rise tells of children, and it bounds the peak.
-        It is a whole number, rounded up or down."""
+        """Max Memory Used of the invocation before is `before_mib`: its rise bounds the peak."""
         mark_mib = self.reported.max_memory_used_mib
-        if self.shared_by or mark_mib is None:
-            return
-        risen = mark_mib - before_mib if 0 < before_mib < mark_mib else 0
-        self._know(risen=round(risen * 1024), mark=round((mark_mib + 1) * 1024))
-        self.update_peak()
+        if not self.shared_by and mark_mib is not None and 0 < before_mib < mark_mib:
+            self._know(risen=round((mark_mib - before_mib) * 1024))
+            self.update_peak()
 
     def answered(self, invocation: Invocation) -> None:
         """In exact mode: its event and its response have passed."""
