@@ -457,9 +457,8 @@ class OpenWindow:
         most = max(least, hwm - track.handed_on)
         return OwnPart(least, min(most, max(least, stat.faults * sizes.own)), most)
 
-    def look(self, process: Process, track: ProcessTrack, shared: int) -> None:
-        """Its level was read, `shared` KiB of it of files and shared memory. Read its page faults as well if it has
-        threads, or has had. Raises Gone."""
+    def look(self, process: Process, track: ProcessTrack) -> None:
+        """Read its level and its page faults if it has threads, or has had. Raises Gone."""
         files = process.files
         others_ns = files.others_ns()
         if track.has_threads or others_ns is None or others_ns != track.level_ns:
@@ -492,7 +491,7 @@ class OpenWindow:
         ran = others_ns is None or others_ns != track.level_ns
         faults = stat.faults - before.faults if before is not None else stat.faults
         # What few faults can have hidden is less than asking costs.
-        ran |= stat.threads > 1 and (faults <= FEW_FAULTS or not files.others_rest(others_ns or 0))
+        ran = ran or (stat.threads > 1 and (faults <= FEW_FAULTS or not files.others_rest(others_ns or 0)))
         huge = before.huge if before is not None else self._watch.huge_pages
         if self._watch.fault_sizes.asked and ran and faults > FEW_FAULTS:
             huge = self._watch.proc.huge_pages() or huge
@@ -652,10 +651,10 @@ class LevelSampler:
             track = self._open.track(process)
             try:
                 previous = track.rss
-                track.rss, shared = process.files.rss_and_shared()
+                track.rss = process.files.rss()
                 reads_all = several or (reset and (late or track.rss <= previous))
                 if several or track.has_threads or not reads_all:
-                    self._open.look(process, track, shared)
+                    self._open.look(process, track)
                 own = self._open.own_part(track, process.files.stat(), track.rss) if at and track.fresh else None
                 if own is None:
                     track.known = max(track.known, track.rss)
