@@ -45,7 +45,7 @@ class KillPlacement:
         """Counted in the open window."""
         self._looks: list[tuple[int, int]] = []
         self.looks: Sequence[tuple[int, int]] = ()
-        """Of the window that ended last: (epoch ns, its kills by then), where they rose."""
+        """Where kills rose in the window that ended last: (epoch ns, its kills by then)."""
 
     @property
     def seen(self) -> int | None:

@@ -46,7 +46,7 @@ FAULT_KIB = 64
 HUGE_FAULT_KIB = 2048
 """The same where transparent huge pages are on for everything."""
 COUNTERS = 3
-"""Of resident memory: of files, of no file, shared (mm_types_task.h)."""
+"""Counters of resident memory: of files, of no file, shared (mm_types_task.h)."""
 COUNTED_PAGES = 31
 """Pages that each CPU may have counted for itself, and not yet reported, in each (percpu_counter_batch, 32)."""
 
