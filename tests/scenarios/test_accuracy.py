@@ -60,3 +60,14 @@ def test_a_client_that_polls_from_a_thread_has_figures() -> None:
     figures = [judgement for judgement in judgements if judgement.claims_exactness]
     assert len(figures) >= 30
     assert [judgement for judgement in figures if not judgement.exact] == []
+
+
+def test_child_of_the_last_invocation_has_a_bound_of_its_own() -> None:
+    """That window may be judged when the environment ends, after the platform has waited for the runtime: the runtime's
+    own page faults, 64 KiB each, are none of a child's."""
+    with Environment(memory_mib=3008, exact=True) as environment:
+        for _ in range(2):
+            environment.invoke("child", mib=5, ms=100)
+        *_, last = environment.records()
+    assert last.closedBy == "next-request"
+    assert last.peakLower <= last.peakUpper < 1000

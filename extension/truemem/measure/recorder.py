@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from ..linux.procfs import UNREADABLE, Gone, Procfs, Status
+from ..linux.procfs import UNREADABLE, Gone, Procfs, Status, parse_state
 from .open_window import (
     FEW_OF_FORK,
     UNKNOWN,
@@ -35,6 +35,8 @@ SETTLE_NS = 20_000_000
 """CPU time of looking for new processes when a window is closed: what is not found leaves no upper bound."""
 FEW = 8
 """Processes that are asked whether they ignore SIGCHLD: the runtime, and its first children."""
+ENDED = (b"Z", b"X")
+"""States of a process that runs no more (proc_pid_stat(5))."""
 SIGCHLD = 17
 """On x86 and ARM (signal(7))."""
 
@@ -48,6 +50,8 @@ class _Closing:
         self.statuses: list[Status] = []
         self.watermarks: list[int] = []
         self.tracks: dict[int, ProcessTrack] = {}
+        self.parents: frozenset[int] = frozenset()
+        """Pids of those that lived when they were read, and may have ended since: at SHUTDOWN the runtime has."""
         self.rss = self.watermark = 0
         self.together = 0
         """What they held at one moment, at least."""
@@ -90,6 +94,8 @@ class Recorder:
 
     def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
         readings = self.reader.read_and_reset(at_rest, most)
+        if at_rest:
+            readings.adopted = self._table.adopted_faults()
         for readings_taken in self.readings_taken:
             readings_taken(readings)
         return readings
@@ -130,6 +136,7 @@ class Recorder:
                 window.end_process(reading.process, reading.process.files.final_faults())
         boundary.unobserved_kib = closing.rss + closing.missed if closing.missed else 0
         closing.rss += self._pass_over(closing)
+        closing.parents = frozenset(closing.tracks)
         for track in window.tracks.values():
             window.leave(track)
         family.threads = max(0, closing.task_threads - self._threads - closing.earlier)
@@ -291,12 +298,14 @@ class Recorder:
         """Bound what was not read, and freeze the window."""
         window, family = closing.window, closing.window.family
         unseen = family.unseen(closing.born)
-        if (unseen or family.gone) and any(ignores_children(process) for process in self._table.function()[:FEW]):
+        asked = self._table.function()[:FEW]
+        if ((unseen or family.gone) and any(map(ignores_children, asked))) or (unseen and not asked):
             window.found(several=True, exited=True, lost=True)  # no process waits for what ends
-        family.credit(self.window.tracks)
+        family.credit(closing.parents)
         unread = Unread()
         if window.process_exited or window.multi_process:
-            before, now = self._adopted, self._table.adopted_faults()
+            has_ended = closing.readings.whole and any(not is_alive(each.process) for each in closing.readings.readings)
+            before, now = self._adopted, closing.readings.adopted if has_ended else self._table.adopted_faults()
             self._adopted = now
             adopted = None if before is None or now is None else max(0, now - before)
             huge = 0
@@ -316,6 +325,14 @@ class Recorder:
         cpu_ns = self._watch.cpu.close(window.first_pid, is_whole, new)
         others = closing.readings.shown, cpu_ns, closing.readings.killed, self._limit_kib
         return window.so_far(closing.statuses, closing.watermarks, *bounds, *doubts, *others)
+
+
+def is_alive(process: Process) -> bool:
+    """False also for one that has ended and was not waited for yet."""
+    try:
+        return parse_state(process.files.read("stat")) not in ENDED
+    except Gone:
+        return False
 
 
 def ignores_children(process: Process) -> bool:

@@ -97,6 +97,8 @@ class Readings:
         self.shown: object = None
         self.killed: int | None = None
         """See Window."""
+        self.adopted: int | None = None
+        """See ProcessTable.adopted_faults. Later it has the function's own as well, if that has ended."""
         self.split = False
         """Some were read later than that, or not at all."""
 
