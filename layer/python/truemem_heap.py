@@ -16,6 +16,7 @@ is False, decorate the handler:
 from __future__ import annotations
 
 import atexit
+import collections
 import functools
 import gc
 import itertools
@@ -56,8 +57,12 @@ _blocks = getattr(sys, "getallocatedblocks", None)
 """Counts the blocks that Python's own allocator has in use. Its arenas are mapped: malloc does not know of them. Only
 CPython has it."""
 
-COLLECT = b"TRUEMEM_HEAP_COLLECT"
-"""Path of a file, in a test run: each time that it has changed, garbage is collected before the next reading."""
+SETTLE = b"TRUEMEM_SETTLE"
+"""Path of a file, in a run on a developer's machine: each time that it has changed, the process is settled before the
+next reading. What it keeps then goes into the file of that name with `.said` at its end."""
+
+CACHES = 1000
+"""Caches with a bound of their own that are told at most."""
 
 LINES = b"TRUEMEM_LINES"
 """Set and not `off`: the sidecar may ask for the lines that keep memory (truemem_lines)."""
@@ -159,10 +164,10 @@ class Probe:
         self._credit_ns = CREDIT_NS
         self._looked_ns = time.monotonic_ns()
 
-        self._collect = posix.environ.get(COLLECT)
-        self._changed_ns = self._collect_from_ns = 0
-        if self._collect:
-            os.environ.pop(COLLECT.decode(), None)
+        self._settle = posix.environ.get(SETTLE)
+        self._changed_ns = self._freed = 0
+        if self._settle:
+            os.environ.pop(SETTLE.decode(), None)
 
     @property
     def read(self) -> Callable[[], Any] | None:
@@ -176,8 +181,8 @@ class Probe:
                 self._note(request_id)
 
     def _note(self, request_id: str) -> None:
-        if self._collect:
-            self._collect_garbage()
+        if self._settle:
+            self._settle_if_asked(self._settle)
         began, now = time.thread_time_ns(), time.monotonic_ns()
         self._credit_ns = min(CREDIT_NS, self._credit_ns + (now - self._looked_ns) // SHARE)
         self._looked_ns = now
@@ -200,15 +205,65 @@ class Probe:
         finally:
             self._credit_ns -= time.thread_time_ns() - began
 
-    def _collect_garbage(self) -> None:
-        """Collect garbage if the file has changed. Not in a function that has switched that off: there, it stays."""
+    def _settle_if_asked(self, asked: bytes) -> None:
+        """Collect garbage if the file has changed, and have malloc give back what is free if it says so: its number,
+        then 1 or 0. Not garbage in a function that has switched that off: there, it stays."""
         with suppress(OSError):
-            changed_ns = posix.stat(self._collect).st_mtime_ns  # type: ignore[arg-type]
-            began = time.monotonic_ns()
-            if changed_ns != self._changed_ns and gc.isenabled() and began >= self._collect_from_ns:
-                gc.collect()
-                self._collect_from_ns = time.monotonic_ns() + 9 * (time.monotonic_ns() - began)  # a tenth of the time
+            changed_ns = posix.stat(asked).st_mtime_ns
+            if changed_ns == self._changed_ns:
+                return
             self._changed_ns = changed_ns
+            with open(asked, "rb") as file:  # noqa: PTH123 - no pathlib here
+                number, trims = map(int, file.read().split())
+            in_use = self._in_use()
+            if gc.isenabled():
+                gc.collect()
+                gc.collect()
+            self._freed += max(0, in_use - self._in_use())
+            said = {"asked": number, "garbage": self._freed, "caches": _bounded_caches()[:CACHES]}
+            if _blocks is not None:
+                said["blocks"] = _blocks()
+            if trims and (trim := getattr(ctypes.PyDLL(None), "malloc_trim", None)) is not None:
+                rss = _rss_kib()
+                trim(0)
+                said["trimmed"] = max(0, rss - _rss_kib())
+            import json
+
+            with open(asked + b".said", "w") as file:  # noqa: PTH123
+                json.dump(said, file)
+
+    def _in_use(self) -> int:
+        """KiB that malloc has given out; 0 without glibc."""
+        if self._reader is None:
+            return 0
+        heap = self._reader[0]()
+        return int(heap.uordblks + heap.hblkhd) // 1024
+
+
+def _rss_kib() -> int:
+    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123
+        return int(file.read().split()[1]) * PAGE // 1024
+
+
+def _bounded_caches() -> list[dict[str, Any]]:
+    """Those of functools, collections and cachetools that have a bound, with how full they are."""
+    found = []
+    wrapper = type(functools.lru_cache(len))
+    for each in gc.get_objects():
+        kind = type(each)
+        if kind is wrapper:
+            entries, bound = each.cache_info().currsize, each.cache_info().maxsize
+            name = f"functools.lru_cache of {each.__module__}.{each.__qualname__}"
+        elif kind is collections.deque:
+            entries, bound, name = len(each), each.maxlen, "collections.deque"
+        elif kind.__module__.partition(".")[0] == "cachetools" and hasattr(each, "currsize"):
+            entries, bound, name = each.currsize, each.maxsize, f"cachetools.{kind.__name__}"
+        else:
+            continue
+        if bound and entries:
+            found.append({"id": id(each), "name": name, "entries": entries, "bound": bound})
+    found.sort(key=lambda each: -each["entries"])
+    return found
 
 
 def _requests(read: Callable[[], Any] | None) -> Any:

@@ -31,10 +31,12 @@ const memorySize = process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE; // MiB
 const tmp = process.env.TMPDIR || "";
 const folder = tmp.startsWith("/tmp/") && !tmp.includes("..") ? tmp.replace(/\/+$/, "") : "/tmp";
 
-// Path of a file, in a test run: each time that it has changed, garbage is collected before the next reading.
-const collect = process.env.TRUEMEM_HEAP_COLLECT;
+// Path of a file, in a run on a developer's machine: each time that it has changed, the process is settled before the
+// next reading. What it keeps then goes into the file of that name with `.said` at its end.
+const settle = process.env.TRUEMEM_SETTLE;
 let collectGarbage; // V8's own function, in such a run
 let changed = 0;
+let freed = 0; // bytes, by all collections that were asked for
 
 // With `--lines` truemem asks for a profile by a file (lines.cjs), once in a process.
 let lines = process.env.TRUEMEM_LINES;
@@ -86,8 +88,8 @@ const begin = quietly(() => {
   observer.observe({ type: "gc" });
   collections = 0;
   leaveOptions();
-  if (!collect) return;
-  delete process.env.TRUEMEM_HEAP_COLLECT;
+  if (!settle) return;
+  delete process.env.TRUEMEM_SETTLE;
   v8.setFlagsFromString("--expose-gc");
   collectGarbage = require("vm").runInNewContext("gc");
   v8.setFlagsFromString("--no-expose-gc");
@@ -121,7 +123,7 @@ const kib = (bytes) => Math.round(bytes / 1024);
 const note = quietly((id) => {
   begin();
   unobserved();
-  if (collectGarbage) collectIfAsked();
+  if (collectGarbage) settleIfAsked();
   const heap = v8.getHeapStatistics(); // not process.memoryUsage(): that reads a file as well, for RSS
   number += 1;
   let figures = {
@@ -159,11 +161,24 @@ function together({ limit, ...own }) {
   return sums;
 }
 
-const collectIfAsked = quietly(() => {
-  const { mtimeMs } = statSync(collect);
+const settleIfAsked = quietly(() => {
+  const { mtimeMs } = statSync(settle);
   if (mtimeMs === changed) return;
   changed = mtimeMs;
+  const before = v8.getHeapStatistics().used_heap_size;
   collectGarbage();
+  collectGarbage();
+  const heap = v8.getHeapStatistics();
+  freed += Math.max(0, before - heap.used_heap_size);
+  const said = {
+    asked: parseInt(readFileSync(settle, "latin1"), 10),
+    heap: heap.used_heap_size / 1024,
+    external: heap.external_memory / 1024,
+    garbage: freed / 1024,
+  };
+  const file = openSync(`${settle}.said`, constants.O_WRONLY | constants.O_TRUNC);
+  writeSync(file, JSON.stringify(said));
+  closeSync(file);
   if (collections !== undefined) collections += 1; // the observer is called later, and counts it again: a count is only ever compared
   live = inSpaces((name) => !name.startsWith("new_"));
 });

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from truemem_workbench.check.local_run import Run, size_mib
+from truemem_workbench.check.local_run import Run
 from truemem_workbench.check.target import resolve
 
 from testing.environment import EXTENSIONS
@@ -219,15 +219,6 @@ def test_ended_from_outside_it_leaves_no_process() -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 128 + signal.SIGTERM
     assert psutil.wait_procs(ours, timeout=30)[1] == []
-
-
-def test_the_size_of_a_folder_is_what_its_files_take(tmp_path: Path) -> None:
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "file").write_bytes(bytes(1 << 20))
-    (tmp_path / ".truemem-journal").write_bytes(bytes(1 << 20))
-    (tmp_path / "link").symlink_to("/nowhere")
-    assert size_mib(tmp_path) == pytest.approx(1, abs=0.02)
-    assert size_mib(tmp_path / "nowhere") == 0
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,13 @@ class Pretended:
     decided_after: int = 0
     fails: bool = False
     events: list[object] = field(default_factory=list)
+    passes: int = 0
 
     def invoke(self, event: object) -> None:
         self.events.append(event)
+
+    def begin_passes(self, invocations: int) -> None:
+        self.passes = invocations
 
     def settled(self) -> bool:
         return len(self.events) >= self.settles_after
@@ -94,3 +98,11 @@ def test_where_everything_fails_it_gives_up(warm_up: int) -> None:
     run = Pretended(1000, fails=True)
     drive_it(run, warm_up=warm_up)
     assert len(run.events) == HOPELESS
+
+
+@pytest.mark.parametrize(
+    ("invocations", "events", "in_a_pass"),
+    [(200, 1, 25), (200, 10, 30), (200, 26, 26), (200, 50, 50), (200, 51, 25), (20, 3, 12), (1, 1, 10)],
+)
+def test_a_pass_has_all_events_if_they_are_few(invocations: int, events: int, in_a_pass: int) -> None:
+    assert Plan(invocations=invocations).in_a_pass(events) == in_a_pass

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from truemem_workbench.analysis.finding import Finding
+from truemem_workbench.analysis.settled import Reading
 from truemem_workbench.check.baseline import AllowedGrowth, Baseline
 from truemem_workbench.check.invocations import Plan
 from truemem_workbench.check.limits import Decision, LimitCheck, Limits, find, undecided
@@ -185,13 +186,15 @@ def test_more_than_were_asked_for_is_a_notice() -> None:
 # --- garbage ----------------------------------------------------------------------------------------------------------
 
 
-def with_heap(in_use: Sequence[float], *, collected: int = 0) -> Measurement:
-    """Level RSS, and this in use, MiB. Garbage was collected after the invocation `collected`."""
+def with_heap(in_use: Sequence[float], *, settled: Sequence[float] = ()) -> Measurement:
+    """Level RSS, and this in use, MiB; `settled`: after each 25th invocation, the process settled."""
     made = [
         recorded(number, 90, 95, heap={"inUse": used, "held": 60 - used, "mapped": 0.0, "blocks": int(used * 1e4)})
         for number, used in enumerate(in_use, 1)
     ]
-    return replace(run_of([90.0] * len(made)), seen=made, collected=collected)
+    kept = [{"inUse": 1024 * used, "blocks": used * 1e4, "rss": 90 * 1024.0} for used in settled]
+    readings = [Reading(25 * at, each) for at, each in enumerate(kept, 1)]
+    return replace(run_of([90.0] * len(made)), seen=made, settled=readings)
 
 
 RISING = [10 + number / 40 for number in range(200)]
@@ -204,17 +207,26 @@ def test_a_leak_in_use_fails_though_rss_is_level() -> None:
     assert only(leak) == ("broken", "")
 
 
-def test_what_a_collection_frees_is_no_leak_what_it_leaves_is() -> None:
-    freed = with_heap([*RISING, *[10.0] * 20], collected=200)
-    assert freed.freed == pytest.approx(1, abs=0.05)
-    assert not freed.is_confirmed
-    assert only(freed) == ("unknown", "undecided")
-    later = with_heap([*RISING, *[10.0] * 140], collected=200)
-    assert (later.finding.cause, only(later)) == ("collector", ("kept", ""))
-    kept = with_heap([*RISING, *[15 + number / 40 for number in range(20)]], collected=200)
-    assert kept.freed == pytest.approx(0, abs=0.05)
-    assert kept.is_confirmed
-    assert only(kept) == ("broken", "")
+def test_what_is_kept_decides_and_no_curve() -> None:
+    garbage = with_heap(RISING, settled=[10.0] * 8)
+    assert (garbage.finding.cause, only(garbage)) == ("hoarding", ("kept", ""))  # of 60 MiB 10 are in use
+    kept = with_heap([10.0] * 200, settled=[10 + 0.2 * at for at in range(8)])
+    assert (kept.finding.cause, only(kept)) == ("leak", ("broken", ""))
+    assert kept.finding.per_invocation_kib == pytest.approx(0.2 * 1024 / 25)
+    few = with_heap(RISING, settled=[10.0] * 3)
+    assert few.finding.cause == "leak"  # a curve is all there is
+
+
+def test_an_interval_with_zero_in_it_is_no_leak() -> None:
+    noisy = with_heap(RISING, settled=[10.0, 10.5, 10.1, 10.9, 10.2, 10.6, 10.1, 10.4])
+    assert only(noisy) == ("unknown", "undecided")
+
+
+def test_what_may_be_a_large_cache_is_watched_until_it_is_larger() -> None:
+    growing = with_heap([10.0] * 200, settled=[10.0 + at for at in range(8)])
+    assert only(growing) == ("broken", "a leak, or a cache that fills")
+    larger = with_heap([10.0] * 200, settled=[10.0 + 5 * at for at in range(8)])
+    assert only(larger) == ("broken", "")
 
 
 @pytest.mark.parametrize(("after", "helps"), [(LEVEL, True), (LEAK, False)])

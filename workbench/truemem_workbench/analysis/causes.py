@@ -7,6 +7,7 @@ allocator holds is hoarding also where RSS rises; RSS alone decides only where n
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from truemem.verdict import GATE_KIB, GROWING_FROM, MINIMUM
 
 from ..support.failed_answer import MISSING_MEMBER, MISSING_MODULE, UNSET_VARIABLE
 from ..support.terminal import counted, mib
+from . import settled
 from .curves import (
     BLOCKS,
     ENVIRONMENT,
@@ -33,11 +35,11 @@ from .growth_causes import (
     descriptors_stay,
     extension_grows,
     hoarding_grows,
-    is_garbage,
     leak_by_rss,
     leak_in_use,
     leak_on_heap,
     native_beside,
+    native_in_jvm,
     processes_stay,
     rate_words,
     rss_span,
@@ -47,7 +49,7 @@ from .growth_causes import (
 )
 from .growth_lines import merged, named
 from .runtime_heap import LEAKS, CollectedHeap
-from .witnesses import Witnesses
+from .witnesses import Witnesses, span_of
 
 HELD_MIB, HELD_SHARE = 16.0, 0.2
 """Hoarding without growth: so much is held, and this share of all that malloc has. Every heap keeps some for reuse."""
@@ -69,6 +71,9 @@ SMALLER_HEAP = {
 }
 """A heap in which the collector has to run soon."""
 
+
+ENDS_SOONEST: tuple[Cause, ...] = ("threads", "descriptors", "tmp")
+"""Of these the nearest to its limit is the answer."""
 
 Look = Callable[[Witnesses], Finding | None]
 
@@ -97,8 +102,10 @@ def find(curves: Curves, commands: Commands, *, is_patient: bool = True, allowed
 def find_by(witnesses: Witnesses, commands: Commands, allowed: Collection[str] = ()) -> Finding:
     """The answer by these witnesses, which go on knowing what they were asked."""
     one_allowed = None
-    for row in TABLE:
-        found = row.look(witnesses)
+    for each in TABLE:
+        row, found = each, each.look(witnesses)
+        if found is not None and row.cause in ENDS_SOONEST:
+            row, found = _nearest(witnesses, row, found, allowed)
         if found is not None and found.grows and found.cause in allowed:
             one_allowed = one_allowed or _completed(found, row, commands, witnesses)
             continue
@@ -107,6 +114,15 @@ def find_by(witnesses: Witnesses, commands: Commands, allowed: Collection[str] =
         if found is not None:
             return _completed(found, row, commands, witnesses)
     raise AssertionError("the last row always answers")
+
+
+def _nearest(witnesses: Witnesses, row: Row, found: Finding, allowed: Collection[str]) -> tuple[Row, Finding]:
+    """Of what is counted and grows, what reaches its limit first: a client may keep a thread and three sockets."""
+    others = (
+        (each, each.look(witnesses)) for each in TABLE if each.cause in ENDS_SOONEST and each.cause not in allowed
+    )
+    known = [(row, found), *((each, other) for each, other in others if other is not None)]
+    return min(known, key=lambda pair: math.inf if pair[1].invocations_left is None else pair[1].invocations_left)
 
 
 def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesses) -> Finding:
@@ -210,9 +226,13 @@ def _heap_ran_out(witnesses: Witnesses) -> Finding | None:
 
 
 def _collector(witnesses: Witnesses) -> Finding | None:
-    if is_garbage(witnesses) and witnesses.knows(IN_USE) and not witnesses.grows(IN_USE):
-        title = "No leak: it was garbage that was not collected yet. What is in use after a collection does not grow."
-        repair = "Until the collector runs by itself, memory rises: size the function by a run with --no-probe."
+    garbage = settled.garbage_kib(witnesses.curves.settled)
+    if garbage > GREW_KIB and _has_grown(witnesses) and not witnesses.grows(IN_USE):
+        title = (
+            f"No leak: {mib(garbage / 1024)} MiB of garbage come together until the collector runs. What is left then"
+            " does not grow."
+        )
+        repair = "Size the function by its peaks."
         return Finding(cause="collector", title=title, holder="garbage", evidence=[rss_span(witnesses)], repair=repair)
     heap = witnesses.curves.heap
     if heap is None or heap.kind != "lazy" or heap.live.name not in ("level", "filled") or not _is_known(heap):
@@ -288,7 +308,7 @@ def _rising_extension(witnesses: Witnesses) -> str:
 
 def _rising(witnesses: Witnesses) -> tuple[str, Verdict]:
     """What of the function may still grow, in words, with its verdict; empty if nothing does."""
-    heap, rss = witnesses.curves.heap, witnesses.rss
+    heap, rss = None if witnesses.is_settled else witnesses.curves.heap, witnesses.rss
     is_beside = (rss.low_kib or 0.0) > 0 and (rss.high_kib or 0.0) > MATTERS_KIB
     if heap is not None:
         if heap.kind == "filling" or (heap.kind == "lazy" and not _is_known(heap)):
@@ -297,8 +317,6 @@ def _rising(witnesses: Witnesses) -> tuple[str, Verdict]:
             return f"memory beside the heap has risen, and it was collected {counted(heap.collections, 'time')}", rss
         return f"RSS rises beside the heap, {rate_words(rss)}" if is_beside and heap.kind != "lazy" else "", rss
     known = witnesses.of(IN_USE)
-    if is_garbage(witnesses) and not witnesses.curves.is_collected:
-        return "most of what has grown was garbage", known
     if known.name == "warming" and not _is_small(known):
         return _may_rise("what is in use", known), known
     blocks = witnesses.of(BLOCKS)
@@ -348,6 +366,8 @@ def _hoarding(witnesses: Witnesses) -> Finding | None:
     if not held or not used:
         return None
     kept, in_use = (median_of(Curve.of(each).current_kib) for each in (held, used))
+    given_back = settled.held_kib(witnesses.curves.settled)
+    kept = kept if given_back is None else min(kept, given_back)
     if kept < max(HELD_MIB * 1024, HELD_SHARE * (kept + in_use)):
         return None
     title = (
@@ -360,12 +380,48 @@ def _hoarding(witnesses: Witnesses) -> Finding | None:
     )  # fmt: skip
 
 
+def _filling(witnesses: Witnesses) -> Finding | None:
+    """What is kept grows with the entries of a cache that has a bound of its own."""
+    found = settled.filling(witnesses.curves.settled)
+    known = [witnesses.of(IN_USE), witnesses.rss]
+    rate = max(each.per_invocation_kib or 0.0 for each in known)
+    if found is None:
+        return None
+    cache, left = found.cache, found.invocations_left
+    if left and rate < settled.LEVEL_KIB and not witnesses.grows(BLOCKS):
+        return None
+    room = witnesses.memory_left(rate)
+    more = mib(left * rate / 1024)
+    full = f"{cache.entries:,} of {cache.bound:,} entries"
+    if room is not None and room < left:
+        return Finding(
+            cause="leak",
+            title=f"A cache fills that is too large: {cache.name} has {full}. Full, it needs {more} MiB more.",
+            holder=cache.name,
+            per_invocation_kib=rate,
+            invocations_left=room,
+            then="the memory size is reached, and Lambda ends the environment",
+            evidence=[rss_span(witnesses)],
+            repair="Give it a lower bound.",
+            grows=True,
+        )
+    title = f"No leak so far: a cache with a bound of its own fills. {cache.name} has {full}."
+    evidence = [f"if that is all that grows, {more} MiB more come, in {counted(left, 'invocation')}"] if left else []
+    return Finding(
+        cause="cache", title=title, holder=cache.name, evidence=[*evidence, rss_span(witnesses)], settled=False
+    )
+
+
+def _has_grown(witnesses: Witnesses) -> bool:
+    """True if RSS has grown since the first judged invocation."""
+    before, after = span_of(witnesses.curves.rss)
+    return witnesses.rss.name == "plateau" or after - before > max(GREW_KIB, GREW_SHARE * before)
+
+
 def _cache(witnesses: Witnesses) -> Finding | None:
     heap = witnesses.curves.heap
     filled = heap is not None and heap.kind == "filled"
-    before, after = witnesses.span("rss")
-    has_grown = witnesses.rss.name == "plateau" or after - before > max(GREW_KIB, GREW_SHARE * before)
-    if not filled and (heap is not None or not has_grown):
+    if not filled and (heap is not None or not _has_grown(witnesses)):
         return None
     title = "No leak: memory has grown and stopped, as a full cache does."
     return Finding(
@@ -388,7 +444,7 @@ def _none(witnesses: Witnesses) -> Finding | None:
 
 def _is_settled(witnesses: Witnesses) -> bool:
     """True if the witness that decides leaves no room for growth that matters."""
-    heap = witnesses.curves.heap
+    heap = None if witnesses.is_settled else witnesses.curves.heap
     if not all(witnesses.of(f"{EXTENSION}{name}").name != "warming" for name in witnesses.curves.extensions):
         return False
     if heap is not None and _is_known(heap):
@@ -445,6 +501,13 @@ TABLE: tuple[Row, ...] = (
         pattern="",
     ),
     Row(
+        cause="cache",
+        look=_filling,
+        needs="what is in use grows, and so do the entries of a cache that has a bound and is not full",
+        next=("longer", "again"),
+        pattern="a-cache-that-fills",
+    ),
+    Row(
         cause="leak",
         look=leak_in_use,
         needs="malloc's memory in use grows, or Python's objects do",
@@ -467,6 +530,13 @@ TABLE: tuple[Row, ...] = (
         repair="Set MALLOC_MMAP_THRESHOLD_=32768: large blocks go back to the system when they are freed.",
         next=("repair", "again"),
         pattern="arenas",
+    ),
+    Row(
+        cause="native",
+        look=native_in_jvm,
+        needs="a JVM: what malloc has given out grows, by 4 MiB or more",
+        next=("again",),
+        pattern="buffers-outside-of-the-heap",
     ),
     Row(
         cause="native",

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,9 +27,14 @@ from .runtime_heap import CollectedHeap, Reading, limit_advice, longest_life, re
 
 IN_USE, HELD, BLOCKS, FILES = "inUse", "held", "blocks", "files"
 PROCESSES, THREADS, DESCRIPTORS, TMP = "processes", "threads", "descriptors", "tmp"
+RSS, MALLOC, HEAP, EXTERNAL, CLASSES = "rss", "malloc", "heap", "external", "classes"
+"""Of settled readings alone: malloc, and the parts that a runtime has beside it."""
 ENVIRONMENT = "environment"
 EXTENSION = "extension "
 """Begin of the name of an extension's curve. Among them is `truemem`, the sidecar."""
+
+if TYPE_CHECKING:
+    from .settled import Reading as Settled
 
 MOST = 3
 """Errors that are told of those that failed."""
@@ -89,6 +95,8 @@ class Curves:
     """The other witnesses by name. KiB, or numbers of blocks, processes, threads and descriptors."""
     readings: Sequence[Reading] = ()
     """Of a garbage-collected heap."""
+    settled: Sequence[Settled] = ()
+    """Readings of the settled processes, where the run was ours."""
     reported: Sequence[Resource] = ()
     """What the sidecar itself says of /tmp, descriptors, threads and processes: of a calm one nothing."""
     limit_mib: float | None = None
@@ -96,12 +104,8 @@ class Curves:
     failed: Failed = Failed()
     out_of_memory: Sequence[int] = ()
     """Numbers of the function's invocations that ran out of memory."""
-    freed: float | None = None
-    """Which part of the growth of what is in use a collection of garbage has freed; None where there was none."""
     children: str = ""
     """Name of the child processes that stay, as far as known."""
-    is_collected: bool = False
-    """True if garbage was collected before each reading: what is in use is what is kept."""
     runtime: str = ""
     """`python`, or the runtime of a collected heap, as far as the witnesses tell; else empty."""
     profiles: Sequence[GrowthProfile] = ()

@@ -12,11 +12,15 @@ from truemem.verdict import GATE_KIB
 from ..support.terminal import counted
 from .curves import (
     BLOCKS,
+    CLASSES,
     DESCRIPTORS,
     EXTENSION,
+    EXTERNAL,
     FILES,
+    HEAP,
     HELD,
     IN_USE,
+    MALLOC,
     PROCESSES,
     THREADS,
     TMP,
@@ -25,7 +29,8 @@ from .drift import Verdict
 from .finding import Cause, Finding
 from .resources import Resource
 from .runtime_heap import LEAKS, CollectedHeap
-from .witnesses import BLOCK_KIB, Witnesses
+from .settled import CACHE_KIB, LARGE_KIB, LEVEL_KIB, held_kib
+from .witnesses import BLOCK_KIB, JVM_KIB, Witnesses
 
 PER_BLOCK = 1.5
 """Python's blocks per invocation below which they do not grow: AWS's client keeps one (its trace id). What is kept is
@@ -38,8 +43,12 @@ it has for the first time as well."""
 MOST_HELD = 0.5
 """What malloc holds explains growth if it grows by this part of it."""
 OBJECTS = "Python objects"
-GARBAGE = 0.5
-"""What has grown is garbage if a collection frees this part of it."""
+_PARTS = {
+    HEAP: "live objects",
+    EXTERNAL: "buffers outside of the heap",
+    CLASSES: "classes",
+    MALLOC: "native memory",
+}
 _NATIVE = "Release what is allocated, or take a newer version of the library that keeps it."
 _DUMPS = {
     "java": "Compare two heap dumps (jcmd PID GC.heap_dump FILE) to see who keeps it, and give that a bound.",
@@ -176,18 +185,10 @@ def extension_grows(witnesses: Witnesses) -> Finding | None:
     )
 
 
-def is_garbage(witnesses: Witnesses) -> bool:
-    """True if a collection of garbage has freed most of what had grown."""
-    freed = witnesses.curves.freed
-    return freed is not None and freed >= GARBAGE
-
-
 def leak_in_use(witnesses: Witnesses) -> Finding | None:
     """malloc's memory in use, or Python's objects, grow: in Python."""
     in_use, blocks = witnesses.of(IN_USE), witnesses.of(BLOCKS)
     if "growing" not in (in_use.name, blocks.name):
-        return None
-    if is_garbage(witnesses) and not witnesses.curves.is_collected:
         return None
     known = in_use if in_use.name == "growing" or (in_use.low_kib or 0.0) > 0 else blocks
     of_blocks = witnesses.rate(BLOCKS) * BLOCK_KIB
@@ -195,15 +196,15 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
     holder = "large objects or native memory" if is_level else "memory in use"
     if of_blocks >= OF_OBJECTS * (in_use.per_invocation_kib or 0.0):
         holder = OBJECTS
-    if witnesses.curves.runtime == "nodejs":
-        holder = "live objects"
+    if (part := witnesses.part) is not None:
+        holder = _PARTS[part]
     evidence = [f"in use {_span(*witnesses.span(IN_USE))}"] if known is in_use else []
     if blocks.name != "insufficient":
         evidence.append(f"{counted(round(witnesses.rate(BLOCKS)), 'more small Python object')} after each invocation")
     if witnesses.rss_shows and (known is blocks or holder == OBJECTS):
-        known = max(known, witnesses.rss, key=_rate_of)  # small objects are in no figure of malloc
-    if witnesses.curves.freed is not None and not witnesses.curves.is_collected:
-        evidence.append(f"collecting garbage frees {max(0.0, witnesses.curves.freed):.0%} of what has grown")
+        # small objects are in no figure of malloc; a settled RSS has all of them
+        is_whole = witnesses.is_settled and witnesses.rss.name == "growing"
+        known = max([in_use, witnesses.rss] if is_whole else [known, witnesses.rss], key=_rate_of)
     some = "some " if known is blocks else ""
     hidden = "" if witnesses.rss_shows else ", and RSS does not show it: the memory was freed before, and is used again"
     title = f"Leak: {some}{rate_words(known)} kept in {holder}{hidden}."
@@ -215,7 +216,13 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
         holder=holder,
         evidence=[*evidence, rss_span(witnesses)],
         confidence=known.confidence or in_use.confidence,
+        settled=not _may_be_cache(witnesses, known),
     )
+
+
+def _may_be_cache(witnesses: Witnesses, verdict: Verdict) -> bool:
+    before, after = witnesses.span(IN_USE)
+    return witnesses.is_settled and _rate_of(verdict) > LARGE_KIB and after - before < CACHE_KIB
 
 
 def _rate_of(verdict: Verdict) -> float:
@@ -225,7 +232,12 @@ def _rate_of(verdict: Verdict) -> float:
 def leak_on_heap(witnesses: Witnesses) -> Finding | None:
     """What is live in a collected heap grows, or what its objects own outside of it."""
     heap = witnesses.curves.heap
-    if heap is None or heap.kind not in LEAKS or (heap.kind == "native" and not _is_native(heap, witnesses)):
+    if (
+        witnesses.is_settled
+        or heap is None
+        or heap.kind not in LEAKS
+        or (heap.kind == "native" and not _is_native(heap, witnesses))
+    ):
         return None
     if heap.kind == "classes" and not heap.is_metaspace_kept:
         return None  # they may be garbage
@@ -278,10 +290,14 @@ def _is_native(heap: CollectedHeap, witnesses: Witnesses) -> bool:
 
 def hoarding_grows(witnesses: Witnesses) -> Finding | None:
     """RSS grows, what is in use does not, and malloc holds what grows."""
-    if witnesses.rss.name not in ("growing", "warming") or not witnesses.knows(IN_USE, HELD):
-        return None
-    rate = witnesses.rss.per_invocation_kib or 0.0
     held = witnesses.of(HELD)
+    given_back = held_kib(witnesses.curves.settled)
+    if given_back is not None:  # malloc's own figure has what it gave back in it as well
+        if held.name != "growing" or given_back < MOST_HELD * witnesses.span(HELD)[1]:
+            return None
+    elif witnesses.rss.name not in ("growing", "warming") or not witnesses.knows(IN_USE, HELD):
+        return None
+    rate = (held if given_back is not None else witnesses.rss).per_invocation_kib or 0.0
     explains = (held.per_invocation_kib or 0.0) / rate if rate > 0 else 0.0
     certain = "growing" in (held.name, witnesses.rss.name) and held.name in ("growing", "warming")
     if witnesses.of(IN_USE).name == "growing" or not certain or explains < MOST_HELD:
@@ -301,6 +317,27 @@ def hoarding_grows(witnesses: Witnesses) -> Finding | None:
             rss_span(witnesses),
         ],
         setting=THRESHOLD,
+    )
+
+
+def native_in_jvm(witnesses: Witnesses) -> Finding | None:
+    """What malloc has given out grows beside a JVM's heap: direct buffers, or a library's."""
+    verdict = witnesses.of(MALLOC)
+    before, after = witnesses.span(MALLOC)
+    if not witnesses.has_jvm or after - before < JVM_KIB or verdict.name not in ("growing", "warming"):
+        return None
+    if verdict.name == "warming" and (verdict.per_invocation_kib or 0.0) < LEVEL_KIB:
+        return None
+    return _grown(
+        witnesses,
+        "native",
+        verdict,
+        title=f"Leak in native memory: {rate_words(verdict)}, in direct buffers or a library.",
+        holder="native memory",
+        evidence=[f"in use by malloc {_span(before, after)}"],
+        pattern="buffers-outside-of-the-heap",
+        repair=_NATIVE,
+        settled=verdict.name == "growing",
     )
 
 

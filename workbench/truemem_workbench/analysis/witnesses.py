@@ -10,7 +10,25 @@ from functools import cached_property
 import numpy as np
 from truemem.verdict import COUNTED_KIB, LEAST_KIB, MINIMUM
 
-from .curves import BLOCKS, DESCRIPTORS, ENVIRONMENT, EXTENSION, HELD, IN_USE, PROCESSES, THREADS, TMP, Curves
+from . import settled
+from .curves import (
+    BLOCKS,
+    CLASSES,
+    DESCRIPTORS,
+    ENVIRONMENT,
+    EXTENSION,
+    EXTERNAL,
+    FILES,
+    HEAP,
+    HELD,
+    IN_USE,
+    MALLOC,
+    PROCESSES,
+    RSS,
+    THREADS,
+    TMP,
+    Curves,
+)
 from .drift import INSUFFICIENT, SHORT_LIFE, Curve, Floats, Point, Verdict, judge, lives, median_of
 from .resources import Resource
 
@@ -23,6 +41,8 @@ EVEN = 0.7
 """and as much late as early, by this part."""
 LEAST_STEPS = 2
 """In each half of all invocations."""
+JVM_KIB = 1024
+"""What a JVM's own compiler and its pools have of malloc moves by up to 0.6 MiB (8 programs)."""
 FLAT_KIB = 64
 """Memory that moves by less over all invocations is level."""
 MOVERS = ("event", "requestBytes", "threads")
@@ -40,6 +60,13 @@ class Witnesses:
     @cached_property
     def rss(self) -> Verdict:
         """The verdict on RSS."""
+        known = self.curves
+        if self.is_settled:  # where a runtime has a heap, that part of RSS alone in which it has no part
+            return settled.verdict(known.settled, RSS if RSS in known.settled[-1].kept else FILES)
+        return self._rss_curve
+
+    @cached_property
+    def _rss_curve(self) -> Verdict:
         known = self.curves
         limit = round(known.limit_mib) if known.limit_mib else None
         return judge(known.rss, limit, self._is_patient, known.beside)
@@ -91,9 +118,33 @@ class Witnesses:
 
     def span(self, name: str) -> tuple[float, float]:
         """The level at the begin and at the end of the last life, in the curve's own unit."""
+        known = [each.kept[name] for each in self.curves.settled if name in each.kept]
+        if len(known) > settled.PASSES:
+            return known[0], known[-1]
         return span_of(self.curves.rss if name == "rss" else self.curves.others.get(name, ()))
 
+    @cached_property
+    def is_settled(self) -> bool:
+        """True if what is in use is known by readings of a settled process."""
+        return settled.verdict(self.curves.settled, IN_USE).name != "insufficient"
+
+    @cached_property
+    def has_jvm(self) -> bool:
+        """True if settled readings tell of a JVM."""
+        return bool(self.curves.settled) and CLASSES in self.curves.settled[-1].kept
+
+    @cached_property
+    def part(self) -> str | None:
+        """Which part of what a runtime keeps grows most, where it has more than malloc; None for others."""
+        known = {name: self.of(name) for name in (HEAP, CLASSES, EXTERNAL, MALLOC)}
+        if not self.is_settled or HEAP not in self.curves.settled[-1].kept:
+            return None
+        return max(known, key=lambda name: known[name].per_invocation_kib or 0.0)
+
     def _judged(self, name: str) -> Verdict:
+        kept = settled.verdict(self.curves.settled, name, _unit(name), self._noise_kib(name))
+        if kept.name != "insufficient":
+            return kept
         found = _even(self.curves.others.get(name, ()))
         if len(found) < MINIMUM:
             return INSUFFICIENT
@@ -108,10 +159,14 @@ class Witnesses:
         beside = {key: values for key, values in self.curves.beside.items() if key in MOVERS} if name == IN_USE else {}
         return judge(found.at_levels(values * unit), limit, self._is_patient, beside)
 
+    def _noise_kib(self, name: str) -> float:
+        return JVM_KIB if name == MALLOC and self.has_jvm else 1.0
+
     @property
     def rss_shows(self) -> bool:
         """True if RSS grows for certain."""
-        return self.rss.name == "growing" or (self.rss.low_kib or 0.0) > 0
+        rss = self._rss_curve
+        return "growing" in (self.rss.name, rss.name) or (rss.low_kib or 0.0) > 0
 
     def memory_left(self, rate: float) -> int | None:
         """Invocations until function, extensions and sidecar together reach the memory size."""

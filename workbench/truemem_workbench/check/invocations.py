@@ -13,6 +13,10 @@ from ..support.terminal import Progress
 
 BLOCK = 10  # invocations between two checks for the end of the warm-up, and at least between two for a decision
 INVOCATIONS = 200
+PASSES = 8
+"""Passes of the invocations that are asked for; what is kept is read after each."""
+MOST_IN_A_PASS = 2
+"""A pass is longer by this, at most, so that all events are in it."""
 WARM_UP = 80  # default of the most invocations for the warm-up
 MOST_TIMES, MOST_LEAST = 10, 2000
 """Default of the most invocations: this multiple of those asked for, and at least this number,"""
@@ -50,12 +54,20 @@ class Plan:
         """Invocations between two checks whether the result is decided."""
         return max(BLOCK, self.invocations // 10)
 
+    def in_a_pass(self, events: int) -> int:
+        """Invocations in a pass: all of these different events in each, if they are few enough."""
+        least = max(BLOCK, self.invocations // PASSES)
+        return -(-least // events) * events if events <= MOST_IN_A_PASS * least else least
+
 
 class Invoker(Protocol):
     def invoke(self, event: object) -> object: ...
 
     def settled(self) -> bool:
         """True if the warm-up is over, by the records so far."""
+
+    def begin_passes(self, invocations: int) -> None:
+        """The warm-up is over: passes of so many invocations begin."""
 
     @property
     def failing(self) -> int:
@@ -80,6 +92,7 @@ def invoke_until_decided(
         run.invoke(next(upcoming))
         taken += 1
         progress("warming up", taken, plan.warm_up)
+    run.begin_passes(plan.in_a_pass(len(events)))
     done, until, doing = 0, plan.invocations, "measuring"
     while done < until:
         if run.failing >= HOPELESS:

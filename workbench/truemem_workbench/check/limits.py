@@ -14,7 +14,6 @@ from truemem.verdict import COUNTED_KIB, GROWING_FROM
 from ..analysis.drift import Point, judge, lives, trusted_of
 from ..analysis.finding import COUNTED, Cause, Finding
 from .baseline import AllowedGrowth, Baseline
-from .invocations import Plan
 from .latency import Latency, failed_share, ms, rank
 from .measurement import Measurement, Outcome, printable, undecided_peak, worst_peak
 
@@ -147,16 +146,6 @@ class Decision:
         self._before = finding.cause
         self.until = measurement.seen[-1].number if measurement.seen and not found else None
         return found
-
-
-def may_be_garbage(measurement: Measurement, why: str, plan: Plan) -> bool:
-    """True if garbage is to be collected, and what is left to be judged: a leak of objects is confirmed so, and what is
-    still undecided after more invocations than were asked for. `why` they are not decided."""
-    finding = measurement.finding
-    if finding.cause == "leak" and measurement.curves.runtime == "python":
-        return why in ("", "looking once more")
-    late = len(measurement.judged) >= (1 if measurement.curves.readings else 2) * plan.invocations
-    return not finding.settled and why not in ("", "too few to judge") and late
 
 
 def _drift(measurement: Measurement, limits: Limits) -> list[LimitCheck]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
-import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -16,23 +13,27 @@ from pathlib import Path
 
 import psutil
 
+from ..analysis.settled import Reading
 from ..explain.explanation import Explanation
 from ..explain.run import explain
 from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Report, Settings
 from ..local.configuration.function import missing_module
 from ..local.configuration.layer import SIDECAR, beside
+from ..settle.outside import used_kib
+from ..settle.settler import Settler
 from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
 from .events import text_of
-from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
-from .limits import Decision, Limits, may_be_garbage
+from .invocations import BLOCK, PASSES, WARM_UP, Plan, invoke_until_decided
+from .limits import Decision, Limits
 from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled, settling
 from .target import Target
 
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
-OWN = ".truemem-"  # how the names of the sidecar's own files in /tmp begin
+UNTRIMMED = PASSES // 2
+"""Passes before the first after which malloc gives back what is free: until then it is seen how much it holds."""
 MANY = 16  # processes of one name: so many are children that stay, and not the function and its extensions
 
 
@@ -55,15 +56,16 @@ class Run:
         self._limits = limits or Limits()
         self._folder = tempfile.TemporaryDirectory(prefix="truemem-collect-")
         Path(self._folder.name).chmod(0o755)  # the function may run as another user
-        self._asked = Path(self._folder.name) / "asked"
-        self._jcmd: subprocess.Popen[bytes] | None = None
-        self.collected = 0
-        """Number of the invocation after which garbage was collected first; 0 if it was not."""
+        self._settler = Settler(Path(self._folder.name))
+        self._passes_from = self._pass = 0
+        """After this invocation passes begin, of so many invocations each; 0: there are none."""
+        self._settled: list[Reading] = []
+        self._slowed: set[int] = set()
+        """Numbers of invocations at whose end the process was settled."""
         self._children = ""
         made = beside(
-            target.function, target.settings(), exact=exact, probe=probe, collect=self._asked, folder=extensions
+            target.function, target.settings(), exact=exact, probe=probe, settle=self._settler.path, folder=extensions
         )
-        self._is_probed = made.is_probed
         # in exact mode what is measured does not depend on the order, and nothing waits
         order = "together" if made.is_exact else f"extension:{LEAD_US}"
         self._local = LocalLambda(made.function, replace(made.settings, release=order))
@@ -83,32 +85,7 @@ class Run:
 
     def __exit__(self, *error: object) -> None:
         self._local.stop(abort=error[0] is not None)
-        if self._jcmd is not None:
-            self._jcmd.kill()
-            self._jcmd.wait()
         self._folder.cleanup()
-
-    @property
-    def can_collect(self) -> bool:
-        """True if garbage can be collected: by the probe, or by the JDK's jcmd."""
-        return self._is_probed or bool(self._jvm() and shutil.which("jcmd"))
-
-    def collect(self) -> None:
-        """Have garbage collected before each reading from now on."""
-        self.collected = self.collected or len(self._invocations)
-
-    def _collect_garbage(self) -> None:
-        self._asked.write_text(f"{len(self._invocations)}\n")
-        if not self._is_probed and (self._jcmd is None or self._jcmd.poll() is not None) and (jvm := self._jvm()):
-            # It attaches while the next invocations run: between them the process is frozen.
-            command = ["jcmd", str(jvm.pid), "GC.run"]
-            self._jcmd = subprocess.Popen(
-                command,
-                user=jvm.uids().real,
-                group=jvm.gids().real,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
 
     def _look_at_children(self) -> None:
         """Keep the name that most of the environment's processes have, if there are many of it."""
@@ -119,22 +96,25 @@ class Run:
         for name, count in names.most_common(1):
             self._children = name if count >= MANY else self._children
 
-    def _jvm(self) -> psutil.Process | None:
-        """The function's JVM, if it is one."""
-        with suppress(psutil.Error):
-            return next((each for each in psutil.Process().children(recursive=True) if each.name() == "java"), None)
-        return None
-
     def invoke(self, event: object = None) -> Invocation:
         """Invoke once. Returns the answer, also if it is an error."""
         self._events.append(text_of(event))
         self._begins.append(len(self._local.logs))
-        if self.collected:
-            self._collect_garbage()
+        number = len(self._events)
+        place = (number - self._passes_from) % self._pass if self._pass else None
+        if place in (0, self._pass - 1):  # twice: what a finalizer lets go of, the next collection frees
+            self._settler.ask(trims=len(self._settled) >= UNTRIMMED and place == 0)
+            self._slowed.add(number)
         invocation = self._local.invoke(event, timeout=LONGEST_ANSWER_S)
         self._invocations.append(invocation)
-        self._in_tmp[len(self._invocations)] = size_mib(self._local.environment_dir / "tmp")
+        self._in_tmp[number] = used_kib(self._local.environment_dir / "tmp") / 1024
+        if place == 0 and (reading := self._settler.read(self._local, number)) is not None:
+            self._settled.append(reading)
         return invocation
+
+    def begin_passes(self, invocations: int) -> None:
+        """From now on the process is settled and read after each pass of so many."""
+        self._passes_from, self._pass = len(self._invocations), invocations
 
     def report_of(self, invocation: Invocation) -> Report:
         """Its REPORT, once all that belongs to it has ended and is frozen."""
@@ -181,7 +161,8 @@ class Run:
             asked=asked,
             invocations=len(self._invocations),
             warm_up=warm_up,
-            collected=self.collected,
+            settled=self._settled,
+            slowed=self._slowed,
             children=self._children,
             errors_percent=self._limits.errors_percent or 0.0,
             allowed=self._limits.allowed,
@@ -239,17 +220,6 @@ def digest(events: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted({*events})).encode()).hexdigest()[:16]
 
 
-def size_mib(folder: Path) -> float:
-    """What the files below a folder take of a disk, MiB. Those that end meanwhile are left out."""
-    blocks = 0
-    for path, _, names in os.walk(folder, onerror=None):
-        for name in names:
-            with suppress(OSError):
-                if not name.startswith(OWN):
-                    blocks += (Path(path) / name).lstat().st_blocks
-    return blocks * 512 / 2**20
-
-
 def measure(
     target: Target,
     events: Sequence[object],
@@ -267,12 +237,8 @@ def measure(
         run.given = digest(map(text_of, events))
 
         def why(taken: int) -> str:
-            """Why to go on. What may be garbage is collected first, and what is left decides."""
-            measurement = run.so_far(taken)
-            found = decision.why(measurement)
-            if not run.collected and may_be_garbage(measurement, found, plan) and run.can_collect:
-                run.collect()
-            return found or ("collecting garbage" if run.collected and not measurement.is_confirmed else "")
+            """Why to go on."""
+            return decision.why(run.so_far(taken))
 
         taken = invoke_until_decided(run, events, plan, why, progress)
         run.follow(events[0])

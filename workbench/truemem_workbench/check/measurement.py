@@ -14,15 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from truemem.verdict import GROWING_FROM
-
-from ..analysis import heap as heaps
-from ..analysis import runtime_heap
 from ..analysis.causes import find
 from ..analysis.curves import (
     DESCRIPTORS,
     HEAP_RAN_OUT,
-    IN_USE,
     PROCESSES,
     THREADS,
     TMP,
@@ -34,6 +29,7 @@ from ..analysis.curves import (
 from ..analysis.drift import Point, Verdict, judge, lives, per_minute, points, trusted_of
 from ..analysis.finding import Commands, Finding, unmeasured
 from ..analysis.resources import Resource
+from ..analysis.settled import Reading
 from ..analysis.witnesses import Witnesses
 from ..lines.line import Line
 from ..support.untrusted_text import visible
@@ -130,8 +126,6 @@ def curve(values: Sequence[float], *, width: int = WIDTH, plain: bool = False, h
     return "".join(bars[min(len(bars) - 1, int((level - bottom) / span * len(bars)))] for level in levels)
 
 
-COMPARED = 5  # readings before the first collection of garbage, and after it, that are compared
-CONFIRMED = 0.25  # a leak is confirmed if a collection frees less than this part of what has grown
 UNSETTLED = ("insufficient", "warming")  # verdicts that say nothing about growth in the long run
 
 
@@ -183,8 +177,10 @@ class Measurement:
     """Number of invocations in the warm-up. They count for peaks, not for drift."""
     memory_mib: int | None
     seconds: float
-    collected: int = 0
-    """Number of the invocation after which garbage was collected first, and then again and again; 0 if it was not."""
+    settled: Sequence[Reading] = ()
+    """What was kept after each pass of invocations, the process settled."""
+    slowed: Collection[int] = ()
+    """Numbers of the invocations at whose end it was settled: their durations do not count."""
     children: str = ""
     """Name of the child processes that stay, as far as known."""
     failures: Sequence[FailedInvocation] = ()
@@ -214,47 +210,12 @@ class Measurement:
 
     @cached_property
     def judged(self) -> list[Recorded]:
-        """The judged invocations: those after the warm-up, of the environment that served most. If garbage was
-        collected: those since then, once they are enough; until then, those before."""
-        later = self._later
-        if not self.collected:
-            return later
-        since = [each for each in later if each.number > self.collected]
-        return since if len(since) >= GROWING_FROM else [each for each in later if each.number <= self.collected]
-
-    @cached_property
-    def _later(self) -> list[Recorded]:
+        """The judged invocations: those after the warm-up, of the environment that served most."""
         last = self.judged_until or math.inf
         later = [each for each in self.seen if self.warm_up < each.number <= last]
         counted = Counter(each.line.environment for each in later)
         most = counted.most_common(1)[0][0] if counted else ""
         return [each for each in later if each.line.environment == most]
-
-    @cached_property
-    def freed(self) -> float | None:
-        """Which part of the growth of what is in use the first collection has freed. None if that is not known."""
-        known = [
-            (each.number, heap.used)
-            for each in self._later
-            if (heap := heaps.malloc_heap(each.line.members) or runtime_heap.reading(each.line.members))
-            and heap.used is not None
-        ]
-        before = [used for number, used in known if number <= self.collected]
-        after = [used for number, used in known if number > self.collected][1 : 1 + COMPARED]
-        if not self.collected or len(before) < 2 * COMPARED or not after:
-            return None
-        grown = statistics.median(before[-COMPARED:]) - statistics.median(before[:COMPARED])
-        return (statistics.median(before[-COMPARED:]) - statistics.median(after)) / grown if grown > 0 else None
-
-    @property
-    def is_confirmed(self) -> bool:
-        """True if it is known that what grows, if anything does, is no garbage."""
-        return self.is_collected or (self.finding.grows and self.freed is not None and self.freed < CONFIRMED)
-
-    @property
-    def is_collected(self) -> bool:
-        """True if garbage was collected before each judged invocation."""
-        return bool(self.collected and self.judged and self.judged[0].number > self.collected)
 
     @property
     def environments(self) -> int:
@@ -294,14 +255,6 @@ class Measurement:
                 each.line.invocation or place: self.events[each.number - 1] for place, each in enumerate(self.judged, 1)
             }
         resources = [replace(each, limit=TASKS) if each.name in (PROCESSES, THREADS) else each for each in resources]
-        readings = made.readings
-        if made.runtime == "nodejs" and self.is_collected:  # what is used just after a collection is live
-            others[IN_USE] = [
-                Point(each.number, 0.0, ((each.used or 0.0) + (each.external or 0.0)) * 1024, None)
-                for each in readings
-                if each.number > self.collected + 1
-            ]
-            readings = []
         if self.left_in_tmp:  # what the lines have is the disk below, which is this machine's
             others[TMP] = [
                 Point(number, 0.0, mib * 1024, None)
@@ -315,13 +268,11 @@ class Measurement:
             invocations=self.invocations,
             beside=beside,
             others=others,
-            readings=readings,
             reported=resources,
             limit_mib=self.memory_mib,
             failed=self._failed if not is_allowed else Failed() if self.errors_percent else made.failed,
-            freed=self.freed,
+            settled=[each for each in self.settled if each.invocation <= (self.judged_until or math.inf)],
             children=self.children,
-            is_collected=self.is_collected,
         )
 
     @property
@@ -403,8 +354,10 @@ class Measurement:
 
     @cached_property
     def durations(self) -> list[float]:
-        """Of the invocations after the warm-up, those that failed too, but not those in which garbage was collected."""
-        return [duration for number, duration in self.took.items() if self.warm_up < number <= self._last_timed]
+        """Of the invocations after the warm-up, those that failed too, but not those that were slowed."""
+        return [
+            duration for number, duration in self.took.items() if self.warm_up < number and number not in self.slowed
+        ]
 
     @cached_property
     def latency(self) -> Latency | None:
@@ -414,11 +367,8 @@ class Measurement:
     @property
     def untimed(self) -> int:
         """Number of invocations whose duration should be known, and is not."""
-        return self._last_timed - self.warm_up - len(self.durations)
-
-    @property
-    def _last_timed(self) -> int:
-        return self.collected or self.invocations
+        slowed = sum(1 for number in self.slowed if number > self.warm_up)
+        return self.invocations - self.warm_up - slowed - len(self.durations)
 
     @property
     def out_of_memory(self) -> list[int]:

@@ -132,6 +132,9 @@ class Remote:
             last_words=f"nothing that could be read. Does {self.function} have truemem's layer?",
         )
 
+    def begin_passes(self, invocations: int) -> None:
+        """Nothing: a deployed function's processes are not ours to settle."""
+
     def settled(self) -> bool:
         return settled([seen.line for seen in self.seen()])
 

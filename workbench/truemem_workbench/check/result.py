@@ -155,11 +155,6 @@ class Result:
             )
         if self.measurement.finding.cause == "failing" and self.measurement.seen:
             notices.append("--allow-errors measures invocations that are meant to fail")
-        if self.measurement.collected:
-            notices.append(
-                f"after invocation {self.measurement.collected} garbage was collected often, to tell it from a leak:"
-                " later peaks are lower than in Lambda"
-            )
         if more := self.measurement.more:
             notices.append(f"{self.measurement.asked} invocations did not decide it: {more} more were made")
         if uncertain := self.measurement.uncertain_peaks:

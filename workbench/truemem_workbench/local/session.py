@@ -7,7 +7,8 @@ import atexit
 import concurrent.futures
 import json
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -181,6 +182,17 @@ class LocalLambda:
         """Wait until no invocation runs or waits. Then all is frozen, and all reports and lines are there."""
         if not self._stopped:
             self._call(self._server.fleet.settle(), timeout)
+
+    @contextmanager
+    def thawed(self) -> Iterator[None]:
+        """The processes of the only environment run, without an invocation, as long as the block lasts."""
+        self.settle()
+        environment = self.environment
+        self._call(environment.thaw())
+        try:
+            yield
+        finally:
+            self._call(environment.freeze())
 
     def report(self, request_id: str, *, timeout: float | None = None) -> Report:
         """Wait for the end of an invocation, freeze or reset included. Returns its REPORT."""

@@ -69,16 +69,16 @@ def beside(
     *,
     exact: bool = True,
     probe: bool = True,
-    collect: Path | None = None,
+    settle: Path | None = None,
     folder: Path | None = None,
 ) -> Measured:
     """Put the sidecar, and all executables of the folder, beside the function; exact mode and the probe where they are
-    possible. `collect`: see `with_probe`. Raises BadInput."""
+    possible. `settle`: see `with_probe`. Raises BadInput."""
     launched = beside_sidecar(sidecar(), folder)
     environment = settings.environment
     started = in_exact_mode(function, environment, launched[SIDECAR]) if exact else None
     function, environment = started or (function, environment)
-    probed = with_probe(function, environment, collect) if probe else function
+    probed = with_probe(function, environment, settle) if probe else function
     environment = {**ALL_MEMBERS, **environment}
     settings = replace(settings, environment=environment, extensions=launched)
     return Measured(probed, settings, started is not None, probed is not function)
@@ -92,21 +92,21 @@ REFUSES = re.compile(r"--(experimental-)?permission\b")
 LOADED = re.compile(r"\bheap\.cjs\b")
 
 
-COLLECT = "TRUEMEM_HEAP_COLLECT"
-"""Path of a file: the probe collects garbage before the next reading each time that it has changed."""
+SETTLE = "TRUEMEM_SETTLE"
+"""Path of a file: the probe settles the process before the next reading each time that it has changed."""
 
 
-def with_probe(function: Function, environment: Mapping[str, str], collect: Path | None = None) -> Function:
+def with_probe(function: Function, environment: Mapping[str, str], settle: Path | None = None) -> Function:
     """The function with a variable that loads the probe, beside what the user has set in `environment`. The function as
     it is if no probe can be loaded: another runtime, or the probe is not here.
 
-    The variable is of the function's process alone. Extensions do not get it. `collect`: a file that asks the probe to
-    collect garbage when it changes; it need not be there.
+    The variable is of the function's process alone. Extensions do not get it. `settle`: a file that asks the probe to
+    settle the process when it changes; it need not be there.
     """
     made = _with_probe(function, environment)
-    if collect is None or made is function:
+    if settle is None or made is function:
         return made
-    return replace(made, variables={**made.variables, COLLECT: str(collect)})
+    return replace(made, variables={**made.variables, SETTLE: str(settle)})
 
 
 def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:

@@ -228,7 +228,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
                 taken = await self._init("snap-start" if kind == "snap-start" else "init")
             self._init_s = taken if kind == "on-demand" else None
             self._snapshot = kind == "snap-start"
-            await self._freeze()
+            await self.freeze()
         except TimeoutError:
             await self._reset(INIT_TIMEOUT)
         except Failed as failed:
@@ -266,7 +266,12 @@ class OnDemandEnvironment(ExecutionEnvironment):
         generation.initialised = True
         return taken
 
-    async def _freeze(self) -> None:
+    async def thaw(self) -> None:
+        """Let all processes run between two invocations."""
+        self.freezer.thaw()
+
+    async def freeze(self) -> None:
+        """Freeze all processes, as Lambda does between two invocations."""
         self.generation.relay.pause()
         if not await self.freezer.freeze():
             self.journal.say("truemem local: a process would not freeze within 2 s and was left running")
@@ -336,7 +341,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
             failure = failed.failure
         taken = time.perf_counter() - begun
         if failure is None:
-            await self._freeze()
+            await self.freeze()
         else:
             await self._fail(pending, failure)
         self._report(pending, failure, taken)

@@ -1,0 +1,13 @@
+import java.util.HashMap;
+import java.util.Map;
+
+/** Puts the request into the log context of the thread, under a key of its own. */
+public class App {
+    static final ThreadLocal<Map<String, String>> CONTEXT = ThreadLocal.withInitial(HashMap::new);
+    static int requests;
+
+    static void handle(String event) {
+        String request = "x".repeat(6_000);
+        CONTEXT.get().put("request-" + requests++, request);
+    }
+}

@@ -1,0 +1,141 @@
+"""What is read of a process from outside is what it says of itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+from truemem_workbench.settle import jvm
+from truemem_workbench.settle.malloc import in_use_kib
+from truemem_workbench.settle.outside import seen_from_outside, used_kib
+
+SAYS = """
+import ctypes, sys, threading
+class Said(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in
+        "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
+libc = ctypes.CDLL(None)
+libc.mallinfo2.restype = Said
+kept = [bytes(600 + number % 3000) for number in range(50_000)]
+kept = kept[::3]
+large = [bytes(1_000_000) for _ in range(9)]
+said = libc.mallinfo2()
+print((said.uordblks + said.hblkhd) / 1024, flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextmanager
+def talking(*command: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def asleep(process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 10
+    while psutil.Process(process.pid).status() != psutil.STATUS_SLEEPING:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_malloc_has_given_out_what_mallinfo_says() -> None:
+    """Chunks of all sizes, freed ones between them, and blocks with a mapping of their own."""
+    with talking(sys.executable, "-c", SAYS) as process:
+        assert process.stdout is not None
+        said = float(process.stdout.readline())
+        asleep(process)
+        assert in_use_kib(process.pid) == pytest.approx(said, abs=64)
+
+
+def test_what_is_not_glibc_or_is_gone_has_no_figure(tmp_path: Path) -> None:
+    folder = tmp_path / "1"
+    folder.mkdir()
+    assert in_use_kib(1, str(tmp_path)) is None
+    (folder / "maps").write_text("00400000-00452000 rw-p 00000000 08:02 173521 /usr/bin/static\n")
+    (folder / "mem").write_bytes(b"")
+    assert in_use_kib(1, str(tmp_path)) is None
+    (folder / "maps").write_text("00000000-00001000 rw-p 00000000 08:02 173521 /lib/libc.so.6\n")
+    (folder / "mem").write_bytes(os.urandom(4096))
+    assert in_use_kib(1, str(tmp_path)) is None
+
+
+KEEPS = """
+import java.util.*;
+public class Keeps {
+    static final List<byte[]> KEPT = new ArrayList<>(100_000);
+    public static void main(String[] none) throws Exception {
+        Scanner lines = new Scanner(System.in);
+        while (lines.hasNextInt()) {
+            int count = lines.nextInt();
+            for (int at = 0; at < count; at++) { KEPT.add(new byte[16_384]); byte[] garbage = new byte[50_000]; }
+            System.out.println(count);
+        }
+    }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="there is no java")
+@pytest.mark.parametrize("collector", ["-XX:+UseSerialGC", "-XX:+UseG1GC"])
+def test_a_jvm_keeps_what_the_program_keeps(tmp_path: Path, collector: str) -> None:
+    """16,400 bytes for each array, garbage or not between two readings; no classes come."""
+    (tmp_path / "Keeps.java").write_text(KEEPS)
+    subprocess.run(["javac", "-d", str(tmp_path), str(tmp_path / "Keeps.java")], check=True)
+    heaps, classes = [], set()
+    with talking("java", collector, "-cp", str(tmp_path), "Keeps") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for count in (100, 100, 0, 50):
+            process.stdin.write(f"{count}\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            assert jvm.is_hotspot(process.pid)
+            said = jvm.settled_kib(process.pid)
+            heaps.append(said["heap"])
+            classes.add(said["classes"])
+    grown = [after - before for before, after in pairwise(heaps)]
+    assert grown == pytest.approx([100 * 16_400 / 1024, 0, 50 * 16_400 / 1024], abs=30)
+    assert len(classes) <= 2
+
+
+def test_what_is_no_jvm_is_not_asked() -> None:
+    with talking(sys.executable, "-c", "input()") as process:
+        assert not jvm.is_hotspot(process.pid)
+    assert not jvm.is_hotspot(process.pid)
+
+
+def test_processes_threads_and_descriptors_are_counted() -> None:
+    program = "import os, threading, time; [threading.Thread(target=time.sleep, args=(99,)).start() for _ in range(3)]"
+    program += "; files = [os.pipe() for _ in range(4)]; os.system('echo up; sleep 99')"
+    with talking(sys.executable, "-c", program) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        runtime = psutil.Process(process.pid)
+        found = seen_from_outside(runtime)
+        for child in runtime.children(recursive=True):
+            child.kill()
+    assert found["processes"] >= 2
+    assert found["threads"] >= 4 + 1
+    assert found["descriptors"] >= 8 + 3
+    assert found["rss"] > found["files"] > 0
+
+
+def test_a_folder_has_what_its_files_take_without_our_own(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "file").write_bytes(bytes(1 << 20))
+    (tmp_path / ".truemem-journal").write_bytes(bytes(1 << 20))
+    (tmp_path / "link").symlink_to("/nowhere")
+    assert used_kib(tmp_path) == pytest.approx(1024, abs=20)
+    assert used_kib(tmp_path / "nowhere") == 0

@@ -1,0 +1,99 @@
+"""What settled readings say: a rate that is right, and no leak where nothing is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from truemem_workbench.analysis.settled import Cache, Reading, filling, garbage_kib, verdict
+
+PASS = 25
+
+
+def readings(levels: Iterable[float], cache: Iterable[tuple[int, int]] = ()) -> list[Reading]:
+    """One after each pass of 25 invocations, KiB; with the entries and the bound of a cache."""
+    caches = [{"1": Cache("app.page", *each)} for each in cache]
+    return [
+        Reading(PASS * at, {"inUse": level}, caches[at - 1] if caches else {}) for at, level in enumerate(levels, 1)
+    ]
+
+
+@given(rate=st.floats(0.6, 500), start=st.floats(0, 1e6), warm=st.floats(0, 1e4), passes=st.integers(5, 40))
+def test_a_steady_leak_has_its_rate(rate: float, start: float, warm: float, passes: int) -> None:
+    """Whatever the first pass has added to it."""
+    found = verdict(readings([start, *(start + warm + PASS * rate * at for at in range(1, passes))]), "inUse")
+    assert found.name == "growing"
+    assert found.per_invocation_kib == pytest.approx(rate, rel=0.01)
+    assert found.low_kib is not None and found.low_kib > 0
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=5, max_size=40))
+def test_what_ends_where_it_was_is_no_leak(levels: list[float]) -> None:
+    late = levels[(len(levels) - 1) // 3 :]
+    assume(late[-1] <= late[0])
+    assert verdict(readings(levels), "inUse").name != "growing"
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=5, max_size=40))
+def test_growth_has_an_interval_above_zero_or_steps_that_never_fall(levels: list[float]) -> None:
+    found = verdict(readings(levels), "inUse")
+    if found.name == "growing":
+        assert (found.low_kib or 0) > 0 or min(b - a for a, b in pairwise(levels)) >= -1
+
+
+@given(st.integers(0, 3))
+def test_few_readings_say_nothing(count: int) -> None:
+    assert verdict(readings([100.0 * at for at in range(count)]), "inUse").name == "insufficient"
+    assert verdict(readings([1.0] * 9), "rss").name == "insufficient"
+
+
+@pytest.mark.parametrize("passes", [8, 16, 32])
+def test_a_table_that_doubles_grows_by_what_it_takes(passes: int) -> None:
+    """11 KiB are needed for each invocation, and taken as soon as the last doubling is full: up to twice as much."""
+    levels = []
+    for at in range(1, passes + 1):
+        size = 1.0
+        while size < 11 * PASS * at:
+            size *= 2
+        levels.append(size)
+    found = verdict(readings(levels), "inUse")
+    assert found.name in ("growing", "warming")
+    if found.name == "growing":
+        assert 11 <= (found.per_invocation_kib or 0) <= 22
+
+
+def test_memory_that_stops_is_level_once_the_passes_tell() -> None:
+    filled = [1000.0 * min(at, 6) for at in range(1, 30)]
+    assert verdict(readings(filled[:6]), "inUse").name == "growing"
+    assert verdict(readings(filled[:9]), "inUse").name == "warming"
+    assert verdict(readings(filled), "inUse").name == "stable"
+
+
+def test_a_cache_with_a_bound_fills_and_then_counts_no_more() -> None:
+    """Nothing is judged by what it took to fill it."""
+    levels = [1000.0 * min(at, 6) for at in range(1, 12)]
+    cache = [(min(PASS * at, 150), 150) for at in range(1, 12)]
+    found = filling(readings(levels[:5], cache[:5]))
+    assert found is not None
+    assert (found.cache.entries, found.invocations_left) == (125, 25)
+    assert filling(readings(levels[:8], cache[:8])) is not None  # just filled: too few passes since then
+    assert verdict(readings(levels[:8], cache[:8]), "inUse").name == "warming"
+    assert filling(readings(levels, cache)) is None
+    assert verdict(readings(levels, cache), "inUse").name == "stable"
+
+
+def test_a_full_cache_hides_no_leak() -> None:
+    levels = [1000.0 * min(at, 3) + PASS * 8 * at for at in range(1, 14)]
+    cache = [(min(PASS * at, 75), 75) for at in range(1, 14)]
+    found = verdict(readings(levels, cache), "inUse")
+    assert found.name == "growing"
+    assert found.per_invocation_kib == pytest.approx(8, rel=0.01)
+
+
+def test_garbage_is_what_settling_frees_at_the_median() -> None:
+    made = [Reading(at, {"garbage": freed}) for at, freed in enumerate((0.0, 5000.0, 11_000.0, 90_000.0, 95_500.0))]
+    assert garbage_kib(made) == 5750
+    assert garbage_kib([]) == 0

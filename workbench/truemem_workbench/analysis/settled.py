@@ -1,0 +1,176 @@
+"""How what is kept grows, by settled readings of one environment: the differences from pass to pass. Pure.
+
+A reading of a settled process has no noise of an allocator or a collector in it, so no curve is fitted: the differences
+are the growth, and their spread is its error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import fmean, median, stdev
+from typing import Any
+
+from .drift import INSUFFICIENT, Verdict
+
+GARBAGE, TRIMMED = "garbage", "trimmed"
+"""What all collections have freed, and what malloc has given back, KiB."""
+PASSES = 3
+"""Differences that a verdict needs. Of more, the first third is left out: a function may still warm up in it."""
+GROWS_KIB = 0.5
+"""Growth per invocation that is a leak, KiB, by the low end of its interval: AWS's own client keeps a string of some
+bytes, and a library's threads fill their own lists."""
+LEVEL_KIB = 1.0
+"""Nothing grows if the high end of the interval is below this."""
+GOES_ON = 0.8
+"""What grows has grown in the last pass as well, by this part of the mean."""
+EVEN = 0.6
+"""Growth in steps: as much in the second half of all passes as in the quarter before it, by this part."""
+LARGE_KIB, CACHE_KIB = 28.0, 32 * 1024.0
+"""What grows by more than this may be a cache that fills, whose bound cannot be read, until it has grown by so much."""
+FILLS = 0.1
+"""A cache fills if it gains so many entries in an invocation."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A cache of the function's with a bound of its own."""
+
+    name: str
+    entries: int
+    bound: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is kept after this invocation. KiB, or numbers of blocks, processes, threads and descriptors, by the names
+    of curves."""
+
+    invocation: int
+    kept: Mapping[str, float]
+    caches: Mapping[str, Cache] = field(default_factory=dict)
+    """By an id that stays while the process lives."""
+
+
+def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib: float = 1.0) -> Verdict:
+    """The verdict on what these readings have under a name, in KiB: `unit` KiB for each, where that is a number. It may
+    move by `noise_kib` where nothing is kept. Named `growing`, `stable`, or `warming` where more passes must tell;
+    INSUFFICIENT with less than PASSES."""
+    known = [(each.invocation, each.kept[name] * unit) for each in readings if name in each.kept]
+    if len(_late(known)) < PASSES:
+        return INSUFFICIENT
+    full = _since_full(readings)
+    known = [each for each in known if each[0] >= full[0].invocation]
+    late = _late(known)
+    if len(late) < PASSES:
+        return Verdict("warming", None, None, None, None)
+    mean, half = _mean(late)
+    slope, error = _line(known[-1 - len(late) :])
+    if mean - half > GROWS_KIB and late[-1] >= GOES_ON * mean:
+        rate, half = min((mean, half), (slope, error), key=lambda each: each[1])
+        return Verdict("growing", rate, rate - half, rate + half, None)
+    if (steps := _rate_of_steps(known, noise_kib)) is not None:
+        return Verdict("growing", steps, max(mean - half, 0.0), max(mean + half, steps), None)
+    # Where one level is off, two differences are: a line through all levels knows better that nothing grows.
+    if slope + error < mean + half:
+        mean, half = slope, error
+    return Verdict("stable" if mean + half < LEVEL_KIB else "warming", mean, mean - half, mean + half, None)
+
+
+def _mean(rates: Sequence[float]) -> tuple[float, float]:
+    """Their mean, and half of its 95 % interval."""
+    from scipy.stats import t as student  # not for a report, which has no settled readings
+
+    return fmean(rates), float(student.ppf(0.975, len(rates) - 1)) * stdev(rates) / math.sqrt(len(rates))
+
+
+def _line(known: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """The slope of a line through these levels, and half of its 95 % interval."""
+    from scipy.stats import linregress
+    from scipy.stats import t as student
+
+    numbers, levels = zip(*known, strict=True)
+    found: Any = linregress(numbers, levels)
+    return float(found.slope), float(student.ppf(0.975, len(known) - 2) * found.stderr)
+
+
+def _late(known: Sequence[tuple[int, float]]) -> list[float]:
+    """Growth per invocation in the passes that count."""
+    rates = [(b - a) / (after - before) for (before, a), (after, b) in pairwise(known)]
+    return rates[max(0, min(len(rates) // 3, len(rates) - PASSES)) :]
+
+
+def _rate_of_steps(known: Sequence[tuple[int, float]], noise_kib: float) -> float | None:
+    """The rate of what grows in steps and never falls, as a table that doubles; None of what does not. Each double of
+    the run has a step of its own."""
+    levels = [level for _, level in known]
+    quarter, half = (_nearest(known, part) for part in (0.25, 0.5))
+    if min(b - a for a, b in pairwise(levels)) < -noise_kib or not 0 <= quarter < half:
+        return None
+    before = (levels[half] - levels[quarter]) / (known[half][0] - known[quarter][0])
+    after = (levels[-1] - levels[half]) / (known[-1][0] - known[half][0])
+    is_noise = min(levels[half] - levels[quarter], levels[-1] - levels[half]) < noise_kib
+    if is_noise or before < LEVEL_KIB or after < EVEN * before:
+        return None
+    return (levels[-1] - levels[quarter]) / (known[-1][0] - known[quarter][0])
+
+
+def _nearest(known: Sequence[tuple[int, float]], part: float) -> int:
+    """The place of the reading nearest to this part of all invocations, but the last."""
+    aim = part * known[-1][0]
+    return min(range(len(known) - 1), key=lambda at: abs(known[at][0] - aim))
+
+
+def garbage_kib(readings: Sequence[Reading]) -> float:
+    """What is freed when the process is settled after a pass, at the median, KiB."""
+    freed = [each.kept[GARBAGE] for each in readings if GARBAGE in each.kept]
+    return median(after - before for before, after in pairwise(freed)) if len(freed) > 1 else 0.0
+
+
+def held_kib(readings: Sequence[Reading]) -> float | None:
+    """What malloc had held when it was asked first to give it back, KiB; None if it was not asked. Later ones have held
+    it for a pass alone."""
+    return next((each.kept[TRIMMED] for each in readings if TRIMMED in each.kept), None)
+
+
+@dataclass(frozen=True)
+class Filling:
+    """A cache that fills, or has just filled."""
+
+    cache: Cache
+    per_invocation: float
+    """Entries."""
+
+    @property
+    def invocations_left(self) -> int:
+        return math.ceil((self.cache.bound - self.cache.entries) / self.per_invocation)
+
+
+def filling(readings: Sequence[Reading]) -> Filling | None:
+    """The cache with a bound of its own that has gained most entries in the last passes; None if none has gained one in
+    FILLS of all invocations."""
+    if len(readings) <= PASSES:
+        return None
+    before, now = readings[-1 - PASSES], readings[-1]
+    passed = now.invocation - before.invocation
+    found = [
+        Filling(cache, (cache.entries - before.caches[key].entries) / passed)
+        for key, cache in now.caches.items()
+        if key in before.caches
+    ]
+    most = max(found, key=lambda each: each.per_invocation, default=None)
+    return most if most is not None and most.per_invocation >= FILLS else None
+
+
+def _since_full(readings: Sequence[Reading]) -> Sequence[Reading]:
+    """The readings since the caches that are full by now were filled."""
+    full = {key for key, cache in readings[-1].caches.items() if cache.entries >= cache.bound} if readings else set()
+    filled = [
+        at
+        for at, (before, now) in enumerate(pairwise(readings), 1)
+        for key in full
+        if key in before.caches and now.caches[key].entries - before.caches[key].entries >= FILLS
+    ]
+    return readings[max(filled, default=0) :]

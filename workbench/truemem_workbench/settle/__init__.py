@@ -1,0 +1,1 @@
+"""Settles a function's processes here, and reads what they keep."""

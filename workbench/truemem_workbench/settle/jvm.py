@@ -1,0 +1,122 @@
+"""Settles a JVM by its own attach protocol, and reads what is live in it: what jcmd does, without a JDK.
+
+A file asks the JVM to listen, SIGQUIT has it look for that file; then it listens at /tmp/.java_pidPID, and runs the
+diagnostic commands of jcmd (HotSpot: attachListener_posix.cpp, LinuxAttach's VirtualMachineImpl.java).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+LISTENS_S = 5.0
+ANSWERS_S = 30.0
+LOOK_S = 0.01
+PROTOCOL = "1"
+COLLECTIONS = 4
+"""In all, the histogram's own included. What a finalizer or a cleaner lets go of, the next collection frees; and the
+serial collector moves all objects together in each fourth one alone (MarkSweepAlwaysCompactCount): with any other
+number what it leaves would seem to come and go."""
+IDLE_S, IDLE_PART, MOST_IDLE_S = 0.02, 0.05, 0.5
+"""It is idle when it has used this part of so long at most. It is waited for so long at most: the compiler holds
+memory while it works."""
+
+_TOTAL = re.compile(r"^Total\s+\d+\s+(\d+)", re.M)
+_METASPACE = re.compile(r"Metaspace\s+used (\d+)K")
+_CLASSES = re.compile(r"(\d+) loaders, (\d+) classes")
+
+
+def settled_kib(pid: int) -> dict[str, float]:
+    """Collect the garbage of this JVM, which must run, wait until it is idle, and return what it keeps: `heap`, live
+    objects, KiB (`Total` of GC.class_histogram), `metaspace`, KiB, and the number of `classes`
+    (0 before JDK 10). Raises OSError,
+    ValueError if it does not answer."""
+    for _ in range(COLLECTIONS - 1):
+        run(pid, "GC.run")
+    total = _TOTAL.search(run(pid, "GC.class_histogram"))
+    metaspace = _METASPACE.search(run(pid, "GC.heap_info"))
+    if total is None or metaspace is None:
+        raise ValueError("the JVM's answer is not understood")
+    classes = _CLASSES.search(run(pid, "VM.metaspace"))
+    _wait_until_idle(pid)
+    return {
+        "heap": int(total[1]) / 1024,
+        "metaspace": float(metaspace[1]),
+        "classes": float(classes[2] if classes else 0),
+    }
+
+
+def _wait_until_idle(pid: int) -> None:
+    until, before = time.monotonic() + MOST_IDLE_S, -1
+    while time.monotonic() < until:
+        now = 0
+        for each in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):  # it has ended
+                now += int((each / "schedstat").read_text().split()[0])
+        if 0 <= now - before < IDLE_PART * IDLE_S * 1e9 and before >= 0:
+            return
+        before = now
+        time.sleep(IDLE_S)
+
+
+def run(pid: int, command: str) -> str:
+    """The answer to a diagnostic command. Raises OSError, ValueError."""
+    path = _listening(pid)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+        made.settimeout(ANSWERS_S)
+        made.connect(str(path))
+        made.sendall("".join(f"{word}\0" for word in (PROTOCOL, "jcmd", command, "", "")).encode())
+        answer = b"".join(iter(lambda: made.recv(65536), b"")).decode(errors="replace")
+    code, _, text = answer.partition("\n")
+    if code != "0":
+        raise ValueError(f"{command}: {text[:200]}")
+    return text
+
+
+def _listening(pid: int) -> Path:
+    """The socket at which the JVM listens. Raises OSError if it does not."""
+    root = Path(f"/proc/{pid}/root")
+    inner = _pid_inside(pid)
+    path = root / "tmp" / f".java_pid{inner}"
+    if path.is_socket():
+        return path
+    about = Path(f"/proc/{pid}").stat()
+    asked = Path(f"/proc/{pid}/cwd/.attach_pid{inner}")
+    try:
+        asked.touch()
+    except OSError:
+        asked = root / "tmp" / asked.name
+        asked.touch()
+    try:
+        with suppress(PermissionError):
+            os.chown(asked, about.st_uid, about.st_gid)
+        os.kill(pid, signal.SIGQUIT)
+        until = time.monotonic() + LISTENS_S
+        while not path.is_socket():
+            if time.monotonic() > until:
+                raise TimeoutError("the JVM does not listen")
+            time.sleep(LOOK_S)
+    finally:
+        with suppress(OSError):
+            asked.unlink()
+    return path
+
+
+def _pid_inside(pid: int) -> int:
+    """Its pid as it sees it itself."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    return pid
+
+
+def is_hotspot(pid: int) -> bool:
+    """Has the process mapped HotSpot? Others would end at SIGQUIT."""
+    with suppress(OSError):
+        return "/libjvm.so" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
+    return False

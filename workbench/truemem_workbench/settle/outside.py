@@ -1,0 +1,45 @@
+"""What a function's processes keep, as the kernel and the allocator's own lists have it: read from outside."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from ..analysis.curves import DESCRIPTORS, FILES, MALLOC, PROCESSES, RSS, THREADS
+from .malloc import in_use_kib
+
+OWN = ".truemem-"
+"""Begin of the names of the sidecar's and the probe's own files in /tmp."""
+PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
+
+
+def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
+    """What the kernel, and the allocator's own lists, say of the runtime's process and all below it. KiB and numbers.
+    Raises psutil.Error if the runtime has ended."""
+    processes = [runtime, *runtime.children(recursive=True)]
+    with runtime.oneshot():
+        found = {PROCESSES: float(len(processes)), RSS: 0.0, FILES: 0.0, THREADS: 0.0, DESCRIPTORS: 0.0}
+    for process in processes:
+        with suppress(psutil.Error, OSError):
+            rss, shared = (int(each) for each in Path(f"/proc/{process.pid}/statm").read_bytes().split()[1:3])
+            found[RSS] += rss * PAGE_KIB
+            found[FILES] += shared * PAGE_KIB
+            found[THREADS] += process.num_threads()
+            found[DESCRIPTORS] += process.num_fds()
+    if (used := in_use_kib(runtime.pid)) is not None:
+        found[MALLOC] = used
+    return found
+
+
+def used_kib(folder: Path) -> float:
+    """KiB that the files below a folder take of a disk, but for our own (`.truemem-`)."""
+    blocks = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                if not name.startswith(OWN):
+                    blocks += os.lstat(f"{path}/{name}").st_blocks
+    return blocks / 2
