@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -97,3 +98,13 @@ def test_garbage_is_what_settling_frees_at_the_median() -> None:
     made = [Reading(at, {"garbage": freed}) for at, freed in enumerate((0.0, 5000.0, 11_000.0, 90_000.0, 95_500.0))]
     assert garbage_kib(made) == 5750
     assert garbage_kib([]) == 0
+
+
+def test_what_another_process_kept_is_gone() -> None:
+    """It was killed, or its environment was reset."""
+    before, after = readings([5000.0, 4000, 3000, 2000, 1000]), readings([200.0 * at for at in range(1, 7)])
+    lives = [replace(each, process=1) for each in before] + [replace(each, process=2) for each in after]
+    found = verdict(lives, "inUse")
+    assert found.name == "growing"
+    assert found.per_invocation_kib == pytest.approx(8)
+    assert verdict(lives[:7], "inUse").name == "insufficient"

@@ -52,12 +52,15 @@ class Reading:
     kept: Mapping[str, float]
     caches: Mapping[str, Cache] = field(default_factory=dict)
     """By an id that stays while the process lives."""
+    process: int = 0
+    """Pid of the runtime's process."""
 
 
 def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib: float = 1.0) -> Verdict:
     """The verdict on what these readings have under a name, in KiB: `unit` KiB for each, where that is a number. It may
     move by `noise_kib` where nothing is kept. Named `growing`, `stable`, or `warming` where more passes must tell;
     INSUFFICIENT with less than PASSES."""
+    readings = [each for each in readings if each.process == readings[-1].process]  # what it kept went with it
     known = [(each.invocation, each.kept[name] * unit) for each in readings if name in each.kept]
     if len(_late(known)) < PASSES:
         return INSUFFICIENT

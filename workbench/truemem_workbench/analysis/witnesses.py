@@ -43,6 +43,8 @@ LEAST_STEPS = 2
 """In each half of all invocations."""
 JVM_KIB = 1024
 """What a JVM's own compiler and its pools have of malloc moves by up to 0.6 MiB (8 programs)."""
+SHOWS = 0.5
+"""RSS shows growth if it has risen by this part of what is kept."""
 FLAT_KIB = 64
 """Memory that moves by less over all invocations is level."""
 MOVERS = ("event", "requestBytes", "threads")
@@ -164,8 +166,17 @@ class Witnesses:
 
     @property
     def rss_shows(self) -> bool:
-        """True if RSS grows for certain."""
+        """True if RSS grows for certain. Where the process was settled: if it has risen with what is kept as long as
+        malloc held what was free, as in Lambda."""
         rss = self._rss_curve
+        if self.is_settled:
+            trimmed = (each.invocation for each in self.curves.settled if settled.TRIMMED in each.kept)
+            curve = Curve.of(self.curves.rss)
+            curve = curve[curve.invocation <= next(trimmed, math.inf)]
+            if len(curve) >= MINIMUM:
+                before, after = span_of(curve)
+                rate = max(self.of(IN_USE).per_invocation_kib or 0.0, self.rss.per_invocation_kib or 0.0)
+                return bool(after - before >= SHOWS * rate * (curve.invocation[-1] - curve.invocation[0]))
         return "growing" in (self.rss.name, rss.name) or (rss.low_kib or 0.0) > 0
 
     def memory_left(self, rate: float) -> int | None:

@@ -20,8 +20,7 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
     """What the kernel, and the allocator's own lists, say of the runtime's process and all below it. KiB and numbers.
     Raises psutil.Error if the runtime has ended."""
     processes = [runtime, *runtime.children(recursive=True)]
-    with runtime.oneshot():
-        found = {PROCESSES: float(len(processes)), RSS: 0.0, FILES: 0.0, THREADS: 0.0, DESCRIPTORS: 0.0}
+    found = {PROCESSES: float(len(processes)), RSS: 0.0, FILES: 0.0, THREADS: 0.0, DESCRIPTORS: 0.0}
     for process in processes:
         with suppress(psutil.Error, OSError):
             rss, shared = (int(each) for each in Path(f"/proc/{process.pid}/statm").read_bytes().split()[1:3])

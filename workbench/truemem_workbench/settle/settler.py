@@ -18,8 +18,6 @@ from .outside import seen_from_outside, used_kib
 if TYPE_CHECKING:
     from ..local import LocalLambda
 
-SYSTEM_TMP = Path("/tmp")
-
 
 class Settler:
     """Asks the probe, which settles the process at the end of an invocation, or a JVM between two."""
@@ -32,8 +30,8 @@ class Settler:
         self._said.touch()
         self._said.chmod(0o666)
         self._asked = 0
-        self._jvm: dict[str, float] = {}
-        """What the JVM has said last, with the metaspace of classes that are new since the first time."""
+        self._jvm: dict[int, dict[str, float]] = {}
+        """What a JVM has said last, by its pid, with the metaspace of classes that are new since the first time."""
 
     def ask(self, *, trims: bool) -> None:
         """The next invocation ends with a settled process. `trims`: malloc gives back what is free, as far as the probe
@@ -57,7 +55,7 @@ class Settler:
             return None
         if BLOCKS in kept and TRIMMED not in kept:
             del kept[RSS]  # with what malloc holds it says less than what is in use
-        return Reading(invocation, _completed(kept), _caches(said))
+        return Reading(invocation, _completed(kept), _caches(said), pid)
 
     def _answer(self) -> Mapping[str, object]:
         """What the probe has said since it was asked last; empty without one."""
@@ -74,10 +72,10 @@ class Settler:
             if jvm.is_hotspot(process.pid):
                 with suppress(OSError, ValueError), local.thawed():
                     now = jvm.settled_kib(process.pid)
-                    before = self._jvm or {**now, "kept": now["metaspace"]}
+                    before = self._jvm.get(process.pid) or {**now, "kept": now["metaspace"]}
                     came = now["classes"] != before["classes"]
                     kept = before["kept"] + (now["metaspace"] - before["metaspace"] if came else 0.0)
-                    self._jvm = {**now, "kept": kept}
+                    self._jvm[process.pid] = {**now, "kept": kept}
                     return {HEAP: now["heap"], CLASSES: kept}
         return {}
 
