@@ -39,7 +39,7 @@ def test_what_ends_where_it_was_is_no_leak(levels: list[float]) -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=5, max_size=40))
-def test_growth_has_an_interval_above_zero_or_steps_that_never_fall(levels: list[float]) -> None:
+def test_growth_is_above_zero_or_in_steps_that_never_fall(levels: list[float]) -> None:
     found = verdict(readings(levels), "inUse")
     if found.name == "growing":
         assert (found.low_kib or 0) > 0 or min(b - a for a, b in pairwise(levels)) >= -1

@@ -34,8 +34,8 @@ class Settler:
         """What a JVM has said last, by its pid, with the metaspace of classes that are new since the first time."""
 
     def ask(self, *, trims: bool) -> None:
-        """The next invocation ends with a settled process. `trims`: malloc gives back what is free, as far as the probe
-        can ask for that; after that nobody can tell any more how much is held."""
+        """The next invocation ends with a settled process. `trims`: malloc gives back what is free, if the probe can
+        ask for that. How much it held cannot be known after that."""
         self._asked += 1
         self.path.write_text(f"{self._asked} {trims:d}\n")
 
