@@ -207,8 +207,9 @@ class Probe:
 
     def _settle_if_asked(self, asked: bytes) -> None:
         """Collect garbage if the file has changed, and have malloc give back what is free if it says so: its number,
-        then 1 or 0. Not garbage in a function that has switched that off: there, it stays."""
-        with suppress(OSError):
+        then 1 or 0. Not garbage in a function that has switched that off: there, it stays. Never raises: what it meets
+        among the function's objects may not be as usual."""
+        with suppress(Exception):
             changed_ns = posix.stat(asked).st_mtime_ns
             if changed_ns == self._changed_ns:
                 return
@@ -223,9 +224,9 @@ class Probe:
             said = {"asked": number, "garbage": self._freed, "caches": _bounded_caches()[:CACHES]}
             if _blocks is not None:
                 said["blocks"] = _blocks()
-            if trims and (trim := getattr(ctypes.PyDLL(None), "malloc_trim", None)) is not None:
+            if trims and self._reader is not None:
                 rss = _rss_kib()
-                trim(0)
+                ctypes.PyDLL(None).malloc_trim(0)
                 said["trimmed"] = max(0, rss - _rss_kib())
             import json
 
@@ -253,7 +254,7 @@ def _bounded_caches() -> list[dict[str, Any]]:
         kind = type(each)
         if kind is wrapper:
             entries, bound = each.cache_info().currsize, each.cache_info().maxsize
-            name = f"functools.lru_cache of {each.__module__}.{each.__qualname__}"
+            name = f"functools.lru_cache of {getattr(each, '__qualname__', 'a partial')}"
         elif kind is collections.deque:
             entries, bound, name = len(each), each.maxlen, "collections.deque"
         elif kind.__module__.partition(".")[0] == "cachetools" and hasattr(each, "currsize"):

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from truemem_workbench.analysis.settled import Cache, Reading, filling, garbage_kib, verdict
+from truemem_workbench.analysis.settled import Cache, Reading, filling, garbage_kib, last_life, verdict
 
 PASS = 25
 
@@ -104,7 +104,14 @@ def test_what_another_process_kept_is_gone() -> None:
     """It was killed, or its environment was reset."""
     before, after = readings([5000.0, 4000, 3000, 2000, 1000]), readings([200.0 * at for at in range(1, 7)])
     lives = [replace(each, process=1) for each in before] + [replace(each, process=2) for each in after]
-    found = verdict(lives, "inUse")
+    found = verdict(last_life(lives), "inUse")
     assert found.name == "growing"
     assert found.per_invocation_kib == pytest.approx(8)
-    assert verdict(lives[:7], "inUse").name == "insufficient"
+    assert verdict(last_life(lives[:7]), "inUse").name == "insufficient"
+    assert last_life([]) == []
+
+
+def test_a_cache_that_was_emptied_once_is_followed_on() -> None:
+    made = readings([1000.0 * at for at in range(1, 9)], [(75, 75)] * 8)
+    emptied = [*made[:3], replace(made[3], caches={}), *made[4:]]
+    assert verdict(emptied, "inUse").name == "growing"

@@ -73,7 +73,7 @@ SMALLER_HEAP = {
 
 
 ENDS_SOONEST: tuple[Cause, ...] = ("threads", "descriptors", "tmp")
-"""Of these the nearest to its limit is the answer."""
+"""Causes of which the nearest to its limit is the answer."""
 
 Look = Callable[[Witnesses], Finding | None]
 
@@ -117,7 +117,7 @@ def find_by(witnesses: Witnesses, commands: Commands, allowed: Collection[str] =
 
 
 def _nearest(witnesses: Witnesses, row: Row, found: Finding, allowed: Collection[str]) -> tuple[Row, Finding]:
-    """Of what is counted and grows, what reaches its limit first: a client may keep a thread and three sockets."""
+    """What reaches its limit first, of what is counted and grows: a client may keep a thread and three sockets."""
     others = (
         (each, each.look(witnesses)) for each in TABLE if each.cause in ENDS_SOONEST and each.cause not in allowed
     )

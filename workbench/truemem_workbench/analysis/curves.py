@@ -28,7 +28,7 @@ from .runtime_heap import CollectedHeap, Reading, limit_advice, longest_life, re
 IN_USE, HELD, BLOCKS, FILES = "inUse", "held", "blocks", "files"
 PROCESSES, THREADS, DESCRIPTORS, TMP = "processes", "threads", "descriptors", "tmp"
 RSS, MALLOC, HEAP, EXTERNAL, CLASSES = "rss", "malloc", "heap", "external", "classes"
-"""Of settled readings alone: malloc, and the parts that a runtime has beside it."""
+"""Names in settled readings alone: malloc, and the parts that a runtime has beside it."""
 ENVIRONMENT = "environment"
 EXTENSION = "extension "
 """Begin of the name of an extension's curve. Among them is `truemem`, the sidecar."""

@@ -56,11 +56,15 @@ class Reading:
     """Pid of the runtime's process."""
 
 
+def last_life(readings: Sequence[Reading]) -> list[Reading]:
+    """The readings of the process that lives: what an earlier one kept went with it."""
+    return [each for each in readings if each.process == readings[-1].process]
+
+
 def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib: float = 1.0) -> Verdict:
     """The verdict on what these readings have under a name, in KiB: `unit` KiB for each, where that is a number. It may
     move by `noise_kib` where nothing is kept. Named `growing`, `stable`, or `warming` where more passes must tell;
     INSUFFICIENT with less than PASSES."""
-    readings = [each for each in readings if each.process == readings[-1].process]  # what it kept went with it
     known = [(each.invocation, each.kept[name] * unit) for each in readings if name in each.kept]
     if len(_late(known)) < PASSES:
         return INSUFFICIENT
@@ -174,6 +178,6 @@ def _since_full(readings: Sequence[Reading]) -> Sequence[Reading]:
         at
         for at, (before, now) in enumerate(pairwise(readings), 1)
         for key in full
-        if key in before.caches and now.caches[key].entries - before.caches[key].entries >= FILLS
+        if key in before.caches and key in now.caches and now.caches[key].entries > before.caches[key].entries
     ]
     return readings[max(filled, default=0) :]

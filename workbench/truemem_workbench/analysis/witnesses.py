@@ -138,10 +138,10 @@ class Witnesses:
     @cached_property
     def part(self) -> str | None:
         """Which part of what a runtime keeps grows most, where it has more than malloc; None for others."""
-        known = {name: self.of(name) for name in (HEAP, CLASSES, EXTERNAL, MALLOC)}
         if not self.is_settled or HEAP not in self.curves.settled[-1].kept:
             return None
-        return max(known, key=lambda name: known[name].per_invocation_kib or 0.0)
+        parts = (HEAP, CLASSES) if self.has_jvm else (HEAP, EXTERNAL, MALLOC)  # those that IN_USE has
+        return max(parts, key=lambda name: self.of(name).per_invocation_kib or 0.0)
 
     def _judged(self, name: str) -> Verdict:
         kept = settled.verdict(self.curves.settled, name, _unit(name), self._noise_kib(name))
@@ -168,7 +168,6 @@ class Witnesses:
     def rss_shows(self) -> bool:
         """True if RSS grows for certain. Where the process was settled: if it has risen with what is kept as long as
         malloc held what was free, as in Lambda."""
-        rss = self._rss_curve
         if self.is_settled:
             trimmed = (each.invocation for each in self.curves.settled if settled.TRIMMED in each.kept)
             curve = Curve.of(self.curves.rss)
@@ -177,6 +176,7 @@ class Witnesses:
                 before, after = span_of(curve)
                 rate = max(self.of(IN_USE).per_invocation_kib or 0.0, self.rss.per_invocation_kib or 0.0)
                 return bool(after - before >= SHOWS * rate * (curve.invocation[-1] - curve.invocation[0]))
+        rss = self._rss_curve
         return "growing" in (self.rss.name, rss.name) or (rss.low_kib or 0.0) > 0
 
     def memory_left(self, rate: float) -> int | None:

@@ -29,7 +29,7 @@ from ..analysis.curves import (
 from ..analysis.drift import Point, Verdict, judge, lives, per_minute, points, trusted_of
 from ..analysis.finding import Commands, Finding, unmeasured
 from ..analysis.resources import Resource
-from ..analysis.settled import Reading
+from ..analysis.settled import Reading, last_life
 from ..analysis.witnesses import Witnesses
 from ..lines.line import Line
 from ..support.untrusted_text import visible
@@ -262,6 +262,8 @@ class Measurement:
                 if number > self.warm_up
             ]
             resources = [each for each in resources if each.name != TMP] + [_disk(others[TMP])]
+        # A line may come some invocations late: the look that decides and the answer are made of the same readings.
+        until = self.judged_until or (self.seen[-1].number if self.seen else 0)
         is_allowed = self.seen and 100 * len(self.failures) <= self.errors_percent * self.invocations
         return replace(
             made,
@@ -271,7 +273,7 @@ class Measurement:
             reported=resources,
             limit_mib=self.memory_mib,
             failed=self._failed if not is_allowed else Failed() if self.errors_percent else made.failed,
-            settled=[each for each in self.settled if each.invocation <= (self.judged_until or math.inf)],
+            settled=last_life([each for each in self.settled if each.invocation <= until]),
             children=self.children,
         )
 
@@ -354,7 +356,7 @@ class Measurement:
 
     @cached_property
     def durations(self) -> list[float]:
-        """Of the invocations after the warm-up, those that failed too, but not those that were slowed."""
+        """Durations of the invocations after the warm-up, failed ones too, but not of those that were slowed, ms."""
         return [
             duration for number, duration in self.took.items() if self.warm_up < number and number not in self.slowed
         ]

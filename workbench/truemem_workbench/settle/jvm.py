@@ -6,6 +6,7 @@ diagnostic commands of jcmd (HotSpot: attachListener_posix.cpp, LinuxAttach's Vi
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -33,9 +34,8 @@ _CLASSES = re.compile(r"(\d+) loaders, (\d+) classes")
 
 def settled_kib(pid: int) -> dict[str, float]:
     """Collect the garbage of this JVM, which must run, wait until it is idle, and return what it keeps: `heap`, live
-    objects, KiB (`Total` of GC.class_histogram), `metaspace`, KiB, and the number of `classes`
-    (0 before JDK 10). Raises OSError,
-    ValueError if it does not answer."""
+    objects, KiB (`Total` of GC.class_histogram), `metaspace`, KiB, and the number of `classes` (0 before JDK 10).
+    Raises OSError, ValueError if it does not answer."""
     for _ in range(COLLECTIONS - 1):
         run(pid, "GC.run")
     total = _TOTAL.search(run(pid, "GC.class_histogram"))
@@ -52,13 +52,13 @@ def settled_kib(pid: int) -> dict[str, float]:
 
 
 def _wait_until_idle(pid: int) -> None:
-    until, before = time.monotonic() + MOST_IDLE_S, -1
+    until, before = time.monotonic() + MOST_IDLE_S, -math.inf
     while time.monotonic() < until:
         now = 0
         for each in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):  # it has ended
                 now += int((each / "schedstat").read_text().split()[0])
-        if 0 <= now - before < IDLE_PART * IDLE_S * 1e9 and before >= 0:
+        if now - before < IDLE_PART * IDLE_S * 1e9:
             return
         before = now
         time.sleep(IDLE_S)

@@ -86,7 +86,7 @@ def _first_bin(words: tuple[int, ...], begin: int) -> int | None:
 
 
 def _arenas(memory: int, bins: int) -> Iterator[tuple[int, int]]:
-    """Of each arena, how much it has from the system and how much of that is free, bytes."""
+    """Bytes that each arena has from the system, and how many of them are free."""
     first = state = bins - BEFORE_BINS
     for _ in range(MOST_ARENAS):
         bins = state + BEFORE_BINS

@@ -94,6 +94,6 @@ def _caches(said: Mapping[str, object]) -> dict[str, Cache]:
     found = {}
     caches = said.get("caches")
     for each in caches if isinstance(caches, list) else []:
-        with suppress(TypeError, ValueError, KeyError):
+        with suppress(TypeError, ValueError, KeyError, OverflowError):
             found[str(each["id"])] = Cache(str(each["name"])[:200], int(each["entries"]), int(each["bound"]))
     return found
