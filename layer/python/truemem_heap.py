@@ -58,8 +58,17 @@ _blocks = getattr(sys, "getallocatedblocks", None)
 CPython has it."""
 
 SETTLE = b"TRUEMEM_SETTLE"
-"""Path of a file, in a run on a developer's machine: each time that it has changed, the process is settled before the
-next reading. What it keeps then goes into the file of that name with `.said` at its end."""
+"""`off`: the process is never settled. Path of a file, in a run on a developer's machine: it is settled after the next
+answer each time that the file has changed. What it keeps then goes into the file of that name with `.said` at its end.
+"""
+FIRST_SETTLED = 64
+"""Without such a path the process is settled after so many answers, then after twice as many, and so on,"""
+SETTLED_SHARE = 50
+"""if that takes one part in this many of its CPU time, at most,"""
+SPARE = 10
+"""and this many times as long is left until the timeout."""
+BLOCK_NS = 100
+"""What settling may take for each block of Python's allocator, before it was done once: a collection looks at each."""
 
 CACHES = 1000
 """Caches with a bound of their own that are told at most."""
@@ -163,31 +172,40 @@ class Probe:
         self._reader = _reader()
         self._credit_ns = CREDIT_NS
         self._looked_ns = time.monotonic_ns()
-
-        self._settle = posix.environ.get(SETTLE)
-        self._changed_ns = self._freed = 0
-        if self._settle:
-            os.environ.pop(SETTLE.decode(), None)
+        self._settling = Settling(self._in_use)
 
     @property
     def read(self) -> Callable[[], Any] | None:
         """Malloc's figures. None without glibc."""
         return self._reader[0] if self._reader else None
 
-    def note(self, request_id: object) -> None:
-        """Take a reading for an invocation that is about to end. Never raises."""
+    def note(self, request_id: object) -> bool:
+        """Take a reading for an invocation that is about to end. Never raises. Returns True if the process is to be
+        settled after its answer: then the reading is taken there (`settle`)."""
         with suppress(Exception):
             if isinstance(request_id, str) and request_id:
-                self._note(request_id)
+                if self._settling.is_due():
+                    return True
+                self._note(request_id, {})
+        return False
 
-    def _note(self, request_id: str) -> None:
-        if self._settle:
-            self._settle_if_asked(self._settle)
+    def settle(self, request_id: Any) -> None:
+        """Settle the process, and take a reading. Never raises: what it meets among the function's objects may not be
+        as usual."""
+        with suppress(Exception):
+            self._note(request_id, self._settling.settle())
+
+    def begun(self, deadline_ms: object) -> None:
+        """The invocation that has come ends at this time, epoch ms. Never raises."""
+        with suppress(Exception):
+            self._settling.deadline_ms = int(deadline_ms)  # type: ignore[call-overload]
+
+    def _note(self, request_id: str, settled: dict[str, int]) -> None:
         began, now = time.thread_time_ns(), time.monotonic_ns()
         self._credit_ns = min(CREDIT_NS, self._credit_ns + (now - self._looked_ns) // SHARE)
         self._looked_ns = now
         children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # KiB, and half a µs: in each invocation
-        if self._reader is None or self._credit_ns < 0:
+        if self._reader is None or (self._credit_ns < 0 and not settled):
             self._page.put(request_id, {"children": children})
             return
         read, source = self._reader
@@ -201,37 +219,9 @@ class Probe:
         if source == "mallinfo":
             figures["bits"] = 32
         try:
-            self._page.put(request_id, figures)
+            self._page.put(request_id, {**figures, **settled})
         finally:
             self._credit_ns -= time.thread_time_ns() - began
-
-    def _settle_if_asked(self, asked: bytes) -> None:
-        """Collect garbage if the file has changed, and have malloc give back what is free if it says so: its number,
-        then 1 or 0. Not garbage in a function that has switched that off: there, it stays. Never raises: what it meets
-        among the function's objects may not be as usual."""
-        with suppress(Exception):
-            changed_ns = posix.stat(asked).st_mtime_ns
-            if changed_ns == self._changed_ns:
-                return
-            self._changed_ns = changed_ns
-            with open(asked, "rb") as file:  # noqa: PTH123 - no pathlib here
-                number, trims = map(int, file.read().split())
-            in_use = self._in_use()
-            if gc.isenabled():
-                gc.collect()
-                gc.collect()
-            self._freed += max(0, in_use - self._in_use())
-            said = {"asked": number, "garbage": self._freed, "caches": _bounded_caches()[:CACHES]}
-            if _blocks is not None:
-                said["blocks"] = _blocks()
-            if trims and self._reader is not None:
-                rss = _rss_kib()
-                ctypes.PyDLL(None).malloc_trim(0)
-                said["trimmed"] = max(0, rss - _rss_kib())
-            import json
-
-            with open(asked + b".said", "w") as file:  # noqa: PTH123
-                json.dump(said, file)
 
     def _in_use(self) -> int:
         """KiB that malloc has given out; 0 without glibc."""
@@ -241,14 +231,97 @@ class Probe:
         return int(heap.uordblks + heap.hblkhd) // 1024
 
 
+class Settling:
+    """Settles the process: garbage is collected, and what is in use then is kept."""
+
+    def __init__(self, in_use: Callable[[], int]) -> None:
+        """`in_use`: KiB."""
+        self._in_use = in_use
+        said = posix.environ.get(SETTLE, b"")
+        self._path = said if said.startswith(b"/") else None
+        self._next = sys.maxsize if said == b"off" else FIRST_SETTLED
+        self._answers = self._changed_ns = self._freed = self._spent_ns = self._cost_ns = self.deadline_ms = 0
+        self._entries: dict[int, int] = {}
+        """Of each cache with a bound, by its id."""
+        self._filling = 0
+        """The id of the one that gained most."""
+        if self._path:
+            os.environ.pop(SETTLE.decode(), None)
+
+    def is_due(self) -> bool:
+        """Asked at each answer."""
+        if self._path:
+            before = self._changed_ns
+            with suppress(OSError):  # it is not there before it is asked first
+                self._changed_ns = posix.stat(self._path).st_mtime_ns
+            return self._changed_ns != before
+        self._answers += 1
+        return self._answers >= self._next and self._is_cheap()
+
+    def _is_cheap(self) -> bool:
+        cost_ns = self._cost_ns or BLOCK_NS * (_blocks() if _blocks is not None else 1_000_000)
+        left_ns = self.deadline_ms * 1_000_000 - time.time_ns()
+        return left_ns > SPARE * cost_ns and (self._spent_ns + cost_ns) * SETTLED_SHARE < time.process_time_ns()
+
+    def settle(self) -> dict[str, int]:
+        """What is kept, and all that was freed so far, KiB; and room in the cache that fills most. Garbage stays in a
+        function that has switched its collection off. Raises whatever objects of the function raise."""
+        began_ns, in_use = time.thread_time_ns(), self._in_use()
+        while self._next <= self._answers:
+            self._next *= 2
+        if gc.isenabled():
+            gc.collect()
+            gc.collect()
+        kept = self._in_use()
+        self._freed += max(0, in_use - kept)
+        caches = _bounded_caches()[:CACHES]
+        figures = {"kept": kept, "garbage": self._freed} if kept else {}
+        if (room := self._room(caches)) is not None:
+            figures["room"] = room
+        if self._path:
+            self._say(self._path, caches)
+        self._cost_ns = max(self._cost_ns, time.thread_time_ns() - began_ns)
+        self._spent_ns += self._cost_ns
+        return figures
+
+    def _room(self, caches: list[dict[str, Any]]) -> int | None:
+        """Entries until the cache is full that gained most since the last time; None if none ever gained one."""
+        gained = {each["id"]: each["entries"] - self._entries.get(each["id"], each["entries"]) for each in caches}
+        self._entries = {each["id"]: each["entries"] for each in caches}
+        most = max(gained, key=gained.__getitem__, default=0)
+        if gained.get(most, 0) > 0:
+            self._filling = most
+        return next((each["bound"] - each["entries"] for each in caches if each["id"] == self._filling), None)
+
+    def _say(self, path: bytes, caches: list[dict[str, Any]]) -> None:
+        """More of it, for who runs it on a machine of his own; and have malloc give back what is free if the file says
+        so: its number, then 1 or 0."""
+        import json
+
+        with open(path, "rb") as file:  # noqa: PTH123 - no pathlib here
+            number, trims = map(int, file.read().split())
+        said = {"asked": number, "garbage": self._freed, "caches": caches}
+        if _blocks is not None:
+            said["blocks"] = _blocks()
+        if trims and ctypes is not None and hasattr(library := ctypes.PyDLL(None), "malloc_trim"):
+            rss = _rss_kib()
+            library.malloc_trim(0)
+            said["trimmed"] = max(0, rss - _rss_kib())
+        with open(path + b".said", "w") as file:  # noqa: PTH123
+            json.dump(said, file)
+
+
 def _rss_kib() -> int:
     with open("/proc/self/statm", "rb") as file:  # noqa: PTH123
         return int(file.read().split()[1]) * PAGE // 1024
 
 
 def _bounded_caches() -> list[dict[str, Any]]:
-    """Those of functools, collections and cachetools that have a bound, with how full they are."""
+    """Those of functools, collections, re and cachetools that have a bound, with how full they are."""
     found = []
+    of_re = sys.modules.get("re")
+    if of_re is not None and (patterns := getattr(of_re, "_cache", None)):
+        found.append({"id": id(patterns), "name": "re", "entries": len(patterns), "bound": of_re._MAXCACHE})
     wrapper = type(functools.lru_cache(len))
     for each in gc.get_objects():
         kind = type(each)
@@ -294,6 +367,8 @@ def _hook(probe: Probe, requests: Any = None) -> bool:
     """
     module = sys.modules.get("awslambdaric.lambda_runtime_client")
     for kind in list(vars(module).values()) if module is not None else []:
+        if _is_class(kind) and (waits := vars(kind).get("wait_next_invocation")) is not None:
+            kind.wait_next_invocation = _timing(waits, probe)
         posts = [vars(kind).get(f"post_invocation_{end}") for end in ("result", "error")] if _is_class(kind) else []
         if posts and all(map(_takes_a_request, posts)):
             for post in posts:
@@ -315,10 +390,24 @@ def _takes_a_request(post: Any) -> bool:
 def _noting(post: Callable[..., Any], probe: Probe) -> Callable[..., Any]:
     @functools.wraps(post)
     def noting(self: Any, invoke_id: Any, *arguments: Any, **named: Any) -> Any:
-        probe.note(invoke_id)
-        return post(self, invoke_id, *arguments, **named)
+        if not probe.note(invoke_id):
+            return post(self, invoke_id, *arguments, **named)
+        try:
+            return post(self, invoke_id, *arguments, **named)
+        finally:
+            probe.settle(invoke_id)
 
     return noting
+
+
+def _timing(waits: Callable[..., Any], probe: Probe) -> Callable[..., Any]:
+    @functools.wraps(waits)
+    def timing(*arguments: Any, **named: Any) -> Any:
+        request = waits(*arguments, **named)
+        probe.begun(getattr(request, "deadline_time_in_ms", None))
+        return request
+
+    return timing
 
 
 def watch(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -332,7 +421,9 @@ def watch(handler: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return handler(event, context, *arguments, **named)
         finally:
-            probe.note(getattr(context, "aws_request_id", None))
+            request_id = getattr(context, "aws_request_id", None)
+            if probe.note(request_id):
+                probe.settle(request_id)
 
     return watched
 

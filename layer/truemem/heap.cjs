@@ -9,7 +9,7 @@
 // Taken now: the function or another preload may put others in their place.
 const { closeSync, constants, existsSync, fstatSync, ftruncateSync, lstatSync } = require("fs");
 const { openSync, opendirSync, readFileSync, realpathSync, renameSync, statSync, unlinkSync, writeSync } = require("fs");
-const { compileFunction, createContext } = require("vm");
+const { compileFunction, createContext, runInNewContext } = require("vm");
 const { now } = Date;
 const { cpuUsage, hrtime } = process;
 const { bigint } = hrtime;
@@ -31,12 +31,23 @@ const memorySize = process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE; // MiB
 const tmp = process.env.TMPDIR || "";
 const folder = tmp.startsWith("/tmp/") && !tmp.includes("..") ? tmp.replace(/\/+$/, "") : "/tmp";
 
-// Path of a file, in a run on a developer's machine: each time that it has changed, the process is settled before the
-// next reading. What it keeps then goes into the file of that name with `.said` at its end.
-const settle = process.env.TRUEMEM_SETTLE;
-let collectGarbage; // V8's own function, in such a run
+// Settled, the heap has no garbage: then it is known what is kept. `off`: never. Path of a file, in a run on a
+// developer's machine: after the next answer each time that the file has changed; what is kept then goes into the file
+// of that name with `.said` at its end. Else after 64 answers, then after twice as many, and so on.
+const settle = process.env.TRUEMEM_SETTLE || "";
+const asked = settle.startsWith("/") ? settle : "";
+let settleNext = settle === "off" || atOnce ? Infinity : 64;
+const SETTLED_SHARE = 50; // if it takes one part in this many of the CPU time
+const SPARE = 10; // and this many times as long is left until the timeout
+const COLLECTED_MS = 2; // for each MiB of the heap, before it was done once
+let collectGarbage; // V8's own function
+let answers = 0;
+let answered; // id of an invocation whose answer is sent, if the heap is to be settled then
+let deadline = 0; // of the invocation that has come, epoch ms
 let changed = 0;
 let freed = 0; // bytes, by all collections that were asked for
+let spentMs = 0;
+let costMs = 0;
 
 // With `--lines` truemem asks for a profile by a file (lines.cjs), once in a process.
 let lines = process.env.TRUEMEM_LINES;
@@ -88,11 +99,7 @@ const begin = quietly(() => {
   observer.observe({ type: "gc" });
   collections = 0;
   leaveOptions();
-  if (!settle) return;
-  delete process.env.TRUEMEM_SETTLE;
-  v8.setFlagsFromString("--expose-gc");
-  collectGarbage = require("vm").runInNewContext("gc");
-  v8.setFlagsFromString("--no-expose-gc");
+  if (asked) delete process.env.TRUEMEM_SETTLE;
 });
 
 // Node.js iterates over arrays when it calls an observer: where the function has broken that, the next collection would
@@ -123,7 +130,11 @@ const kib = (bytes) => Math.round(bytes / 1024);
 const note = quietly((id) => {
   begin();
   unobserved();
-  if (collectGarbage) settleIfAsked();
+  if (isDue()) answered = id;
+  else put(id, {});
+});
+
+const put = quietly((id, settled) => {
   const heap = v8.getHeapStatistics(); // not process.memoryUsage(): that reads a file as well, for RSS
   number += 1;
   let figures = {
@@ -137,6 +148,7 @@ const note = quietly((id) => {
   if (live !== undefined) figures.live = kib(live);
   if (shared) figures = together(figures);
   if (!figures) return;
+  figures = { ...figures, ...settled };
   let text = `truemem-heap-3 ${number} ${id} ${now()} nodejs`;
   for (const name in figures) text += ` ${name}=${figures[name]}`;
   text += ` ${number}\n`;
@@ -161,27 +173,55 @@ function together({ limit, ...own }) {
   return sums;
 }
 
-const settleIfAsked = quietly(() => {
-  const { mtimeMs } = statSync(settle);
-  if (mtimeMs === changed) return;
-  changed = mtimeMs;
+function isDue() {
+  if (asked) {
+    const before = changed;
+    changed = statSync(asked, LOOKED_FOR)?.mtimeMs ?? changed; // it is not there before it is asked first
+    return changed !== before;
+  }
+  answers += 1;
+  if (answers < settleNext) return false;
+  const { user, system } = apply(cpuUsage, process, []);
+  const cost = costMs || (COLLECTED_MS * v8.getHeapStatistics().used_heap_size) / 2 ** 20;
+  return deadline - now() > SPARE * cost && (spentMs + cost) * SETTLED_SHARE < (user + system) / 1000;
+}
+
+// Between an answer and the request for the next invocation.
+const settleHeap = quietly(() => {
+  if (!answered) return;
+  const id = answered;
+  answered = undefined;
+  const began = apply(bigint, hrtime, []);
+  while (settleNext <= answers) settleNext *= 2;
+  if (!collectGarbage) {
+    v8.setFlagsFromString("--expose-gc");
+    collectGarbage = runInNewContext("gc");
+    v8.setFlagsFromString("--no-expose-gc");
+  }
   const before = v8.getHeapStatistics().used_heap_size;
   collectGarbage();
   collectGarbage();
   const heap = v8.getHeapStatistics();
   freed += Math.max(0, before - heap.used_heap_size);
+  if (collections !== undefined) collections += 1; // the observer is called later, and counts it again: a count is only ever compared
+  live = inSpaces((name) => !name.startsWith("new_"));
+  if (asked) tell(heap);
+  costMs = Math.max(costMs, Number(apply(bigint, hrtime, []) - began) / 1e6);
+  spentMs += costMs;
+  put(id, { kept: kib(heap.used_heap_size + heap.external_memory), garbage: kib(freed) });
+});
+
+function tell(heap) {
   const said = {
-    asked: parseInt(readFileSync(settle, "latin1"), 10),
+    asked: parseInt(readFileSync(asked, "latin1"), 10),
     heap: heap.used_heap_size / 1024,
     external: heap.external_memory / 1024,
     garbage: freed / 1024,
   };
-  const file = openSync(`${settle}.said`, constants.O_WRONLY | constants.O_TRUNC);
+  const file = openSync(`${asked}.said`, constants.O_WRONLY | constants.O_TRUNC);
   writeSync(file, JSON.stringify(said));
   closeSync(file);
-  if (collections !== undefined) collections += 1; // the observer is called later, and counts it again: a count is only ever compared
-  live = inSpaces((name) => !name.startsWith("new_"));
-});
+}
 
 function open() {
   const about = opened();
@@ -233,6 +273,7 @@ function tidy() {
 }
 
 const between = quietly(() => {
+  settleHeap();
   if (!lines) return;
   if (!profile) {
     waited = (waited + 1) % EACH;
@@ -263,6 +304,10 @@ function loadedProfile() {
   return load("lines.cjs")({ ...given, client: quietly(realpathSync)(script) });
 }
 
+const { then } = Promise.prototype;
+const took = quietly(({ headers }) => (deadline = Number(headers["lambda-runtime-deadline-ms"]) || 0));
+const come = quietly((coming) => apply(then, coming, [took, () => {}]));
+
 // AWS's client (aws-lambda-ric, and the one of Lambda's runtimes) answers through an addon, rapid-client.node: its
 // functions done(id, body) and error(id, body, xray) send.
 function hookAddon() {
@@ -277,11 +322,12 @@ function hookAddon() {
     begin();
     if (process.dlopen === loading) process.dlopen = load;
     const { next } = client;
-    if (lines)
-      client.next = function () {
-        between();
-        return apply(next, this, arguments);
-      };
+    client.next = function () {
+      between();
+      const coming = apply(next, this, arguments);
+      come(coming);
+      return coming;
+    };
     for (const name of ["done", "error"]) {
       const send = client[name];
       client[name] = function (id) {
@@ -308,6 +354,10 @@ function hookRequests() {
     }
   });
   subscribe("http.client.request.start", seen); // all of it has been handed over
+  const answer = quietly(({ response }) => {
+    if (response.headers["lambda-runtime-deadline-ms"]) took(response);
+  });
+  subscribe("http.client.response.finish", answer);
   subscribe("undici:request:create", seen);
 }
 

@@ -209,13 +209,13 @@ def test_a_runtimes_figures_are_read_in_any_order(
     random.shuffle(members)
     slot = f"truemem-heap-3 1 {REQUEST} {NOW} {runtime} {' '.join(members)} 1\n".encode()
     told = {RUNTIME_NAMES[name]: value for name, value in {**needed, **known}.items()}
-    assert parse(slot, REQUEST, NOW) == RuntimeHeap(runtime, **told)
+    assert parse(slot, REQUEST, NOW) == RuntimeHeap(runtime, settled=None, **told)
 
 
 def test_the_reading_on_the_page_of_the_docs_is_read() -> None:
     reading = block("heap.md", "reading").encode()
     known = {"used": 41_200, "committed": 65_300, "live": 30_100, "collections": 12}
-    assert parse(reading, REQUEST, 1_790_000_000_000) == RuntimeHeap("go", **known)
+    assert parse(reading, REQUEST, 1_790_000_000_000) == RuntimeHeap("go", settled=None, **known)
 
 
 def test_the_names_in_the_docs_are_those_that_are_read() -> None:

@@ -41,8 +41,28 @@ BLOCK_BYTES = 64
 """What one of Python's blocks is taken for: they have 16 to 512 bytes, most of them few."""
 MALLOC = (b"inUse", b"held", b"mapped")
 PYTHON = (b"gc0", b"gc1", b"gc2", b"threads")
-NAMES = {*FIELDS, *MALLOC, *PYTHON, b"blocks", b"children", b"bits"}
+SETTLED = (b"kept", b"garbage", b"room")
+"""Of a process that the probe has settled."""
+NAMES = {*FIELDS, *MALLOC, *PYTHON, *SETTLED, b"blocks", b"children", b"bits"}
 """All that are read. Others are for later versions, and are passed over."""
+
+
+class Settled(NamedTuple):
+    """What a process kept that the probe had settled: garbage was collected. KiB."""
+
+    kept: int
+    """In use by malloc (Python), or by V8's heap and what its objects own outside of it."""
+    garbage: int
+    """Freed by all such collections."""
+    room: int | None
+    """Entries until the cache is full that fills most, of those with a bound of their own; None: there is none."""
+
+    def document(self) -> dict[str, object]:
+        """Members of `heap`: sizes in MiB, to one KiB."""
+        members: dict[str, object] = {"kept": round(self.kept / 1024, 3), "garbage": round(self.garbage / 1024, 3)}
+        if self.room is not None:
+            members["room"] = self.room
+        return members
 
 
 class RuntimeHeap(NamedTuple):
@@ -69,6 +89,8 @@ class RuntimeHeap(NamedTuple):
     """Major collections since the process began."""
     gc_ms: int | None = None
     """Time that all collections took since the process began, ms."""
+    settled: Settled | None = None
+    """None of a process that was not settled."""
 
     @property
     def in_use_kib(self) -> int | None:
@@ -82,7 +104,7 @@ class RuntimeHeap(NamedTuple):
             figure = getattr(self, name)
             if figure is not None:
                 members[member.decode()] = figure if name in ("collections", "gc_ms") else mib(figure)
-        return members
+        return members if self.settled is None else {**members, **self.settled.document()}
 
 
 class Heap(NamedTuple):
@@ -108,6 +130,8 @@ class Heap(NamedTuple):
     blocks: int | None = None
     """sys.getallocatedblocks(): blocks in use of Python's own allocator, whose arenas are not malloc's. None: of a
     probe that did not tell."""
+    settled: Settled | None = None
+    """None of a process that was not settled."""
 
     @property
     def in_use_kib(self) -> int | None:
@@ -125,7 +149,7 @@ class Heap(NamedTuple):
         members["threads"] = self.threads
         if self.source != "mallinfo2":
             members["source"] = self.source
-        return members
+        return members if self.settled is None else {**members, **self.settled.document()}
 
 
 def parse(page: bytes, request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
@@ -163,7 +187,8 @@ def _reading(slot: bytes, wanted: bytes, since_ms: int) -> Heap | RuntimeHeap | 
         return _python(figures)
     if runtime not in RUNTIMES or b"used" not in figures or b"committed" not in figures:
         return None
-    return RuntimeHeap(runtime.decode(), **{FIELDS[name]: figures[name] for name in figures if name in FIELDS})
+    known = {FIELDS[name]: figures[name] for name in figures if name in FIELDS}
+    return RuntimeHeap(runtime.decode(), settled=_settled(figures), **known)
 
 
 def _python(figures: dict[bytes, int]) -> Heap | None:
@@ -177,7 +202,12 @@ def _python(figures: dict[bytes, int]) -> Heap | None:
     in_use, held, mapped = (figures[name] for name in MALLOC)
     *gc, threads = (figures[name] for name in PYTHON)
     source = "mallinfo" if figures.get(b"bits") == 32 else "mallinfo2"
-    return Heap(in_use, held, mapped, gc, threads, source, children, figures.get(b"blocks"))
+    return Heap(in_use, held, mapped, gc, threads, source, children, figures.get(b"blocks"), _settled(figures))
+
+
+def _settled(figures: dict[bytes, int]) -> Settled | None:
+    kept, garbage = figures.get(b"kept"), figures.get(b"garbage")
+    return None if kept is None or garbage is None else Settled(kept, garbage, figures.get(b"room"))
 
 
 class HeapPages:

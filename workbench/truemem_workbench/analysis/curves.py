@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,17 +23,18 @@ from .drift import MOVER_MEMBERS, Curve, Point, Value, mover_value, point_of
 from .heap import malloc_heap, size_of
 from .resources import Resource, ResourceHistory
 from .runtime_heap import CollectedHeap, Reading, limit_advice, longest_life, reading
+from .settled import GARBAGE, Cache, last_life
+from .settled import Reading as Settled
 
 IN_USE, HELD, BLOCKS, FILES = "inUse", "held", "blocks", "files"
 PROCESSES, THREADS, DESCRIPTORS, TMP = "processes", "threads", "descriptors", "tmp"
 RSS, MALLOC, HEAP, EXTERNAL, CLASSES = "rss", "malloc", "heap", "external", "classes"
 """Names in settled readings alone: malloc, and the parts that a runtime has beside it."""
+GO = "go"
+"""The same: 1 where a process is a program in Go, whose heap nothing from outside can settle."""
 ENVIRONMENT = "environment"
 EXTENSION = "extension "
 """Begin of the name of an extension's curve. Among them is `truemem`, the sidecar."""
-
-if TYPE_CHECKING:
-    from .settled import Reading as Settled
 
 MOST = 3
 """Errors that are told of those that failed."""
@@ -96,7 +96,7 @@ class Curves:
     readings: Sequence[Reading] = ()
     """Of a garbage-collected heap."""
     settled: Sequence[Settled] = ()
-    """Readings of the settled processes, where the run was ours."""
+    """Readings of the settled process, of its last life."""
     reported: Sequence[Resource] = ()
     """What the sidecar itself says of /tmp, descriptors, threads and processes: of a calm one nothing."""
     limit_mib: float | None = None
@@ -152,6 +152,8 @@ class CurveBuilder:
         """What may move RSS in these invocations; NaN: unknown."""
         self._others, self._resources = Others(), ResourceHistory()
         self._readings: list[Reading] = []
+        self._settled: list[Settled] = []
+        self._lives = 0
         self._failed: Counter[str] = Counter()
         self._answered = 0
         self._died: list[int] = []
@@ -173,6 +175,9 @@ class CurveBuilder:
             self._killed.append(number)
         if (found := reading(line.members, self._count)) is not None:
             self._readings.append(found)
+        self._lives += line.begins
+        if (kept := settled_on(line, number, self._lives)) is not None:
+            self._settled.append(kept)
         if (profile := profile_in(line.members)) is not None:
             self.profiles.append(profile)
         self._runtime = self._runtime or runtime_of(line)
@@ -203,6 +208,7 @@ class CurveBuilder:
             beside={name: dict(zip(numbers, column, strict=True)) for name, column in self._beside.items()},
             others=self._others.curves(),
             readings=sorted(self._readings, key=lambda each: each.number),
+            settled=last_life(sorted(self._settled, key=lambda each: each.invocation)),
             runtime=self._runtime,
             reported=self._resources.found(self._latest),
             limit_mib=self._limit,
@@ -249,6 +255,31 @@ def others_of(numbered: Iterable[tuple[int, Record]]) -> dict[str, Curve]:
     for number, line in numbered:
         others.add(number, line)
     return others.curves()
+
+
+def is_settled(line: Record) -> bool:
+    """True of a line that says what a process keeps."""
+    heap = line.members.get("heap")
+    return isinstance(heap, Mapping) and "kept" in heap
+
+
+def settled_on(line: Record, number: int, process: int) -> Settled | None:
+    """What a process that the probe has settled keeps, of the line of this invocation; None of others. `process` tells
+    one life of the environment from another."""
+    heap = line.members.get("heap")
+    if not isinstance(heap, Mapping) or (kept := size_of(heap.get("kept"))) is None:
+        return None
+    rss, room = line.members.get("rss"), figure(heap.get("room"))
+    known = {
+        HEAP: size_of(heap.get("used")),
+        EXTERNAL: size_of(heap.get("external")),
+        FILES: size_of(rss.get("file")) if "used" in heap and isinstance(rss, Mapping) else None,
+        GARBAGE: size_of(heap.get("garbage")),
+    }
+    found = {name: value * 1024 for name, value in known.items() if value is not None} | {IN_USE: kept * 1024}
+    if (blocks := size_of(heap.get("blocks"))) is not None:
+        found[BLOCKS] = blocks
+    return Settled(number, found, {} if room is None else {"": Cache("", -int(room), 0)}, process)
 
 
 def runtime_of(line: Record) -> str:

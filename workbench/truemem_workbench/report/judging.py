@@ -15,11 +15,22 @@ from numpy.typing import NDArray
 
 from ..analysis import fleet
 from ..analysis.causes import find
-from ..analysis.curves import ENVIRONMENT, EXTENSION, PROCESSES, THREADS, Curves, Failed, others_of, runtime_of
+from ..analysis.curves import (
+    ENVIRONMENT,
+    EXTENSION,
+    PROCESSES,
+    THREADS,
+    Curves,
+    Failed,
+    others_of,
+    runtime_of,
+    settled_on,
+)
 from ..analysis.drift import MOVER_MEMBERS, Curve
 from ..analysis.finding import Finding, commands_of
 from ..analysis.resources import resources
 from ..analysis.runtime_heap import readings
+from ..analysis.settled import Reading, last_life
 from ..lines.record import Record, figure, record_of
 from ..support.untrusted_text import parsed
 from .parts import NO_REQUEST, Name, Part, Rows, Texts
@@ -244,6 +255,7 @@ class _OfTexts(NamedTuple):
     heaps: Sequence[Record]
     runtime: str
     reported: Sequence[tuple[float, object]]
+    settled: Sequence[tuple[int, Record]]
 
 
 class _Columns:
@@ -276,7 +288,7 @@ class _Columns:
         own = slice(*self._found.starts[place : place + 2])
         at = np.flatnonzero(rows["text"][own] >= 0) if texts else ()
         if not len(at):
-            return _OfTexts([], [], "", [])
+            return _OfTexts([], [], "", [], [])
         numbers = np.nan_to_num(rows["invocation"][own][at]).astype(int).tolist()
         text, has_malloc, has_runtime, ended = (
             rows[name][own][at].tolist() for name in ("text", "has_malloc", "has_runtime", "ended")
@@ -296,6 +308,11 @@ class _Columns:
             next(filter(None, map(runtime_of, (*records, *heaps[:1]))), ""),
             [(each.number, _object(each.texts.resources)) for each in told if each.texts.resources is not None][
                 -REPORTED:
+            ],
+            [
+                (each.number, Record(members=_object(each.texts.heap)))
+                for each in told
+                if _KEPT in (each.texts.heap or "")
             ],
         )
 
@@ -334,6 +351,7 @@ class _Columns:
             others={**others, **sampled},
             readings=readings(texts.heaps),
             reported=resources(texts.reported, 0 if np.isnan(latest) else int(latest)),
+            settled=_last_life(texts.settled, rss),
             runtime=texts.runtime,
             limit_mib=_value(size),
             failed=Failed(failed, int(answered.sum())),
@@ -367,6 +385,18 @@ def _with_begins(others: Mapping[str, Curve], rss: Curve) -> dict[str, Curve]:
         begun = np.diff(lives, prepend=0) > 0
         found[name] = Curve.made(curve.invocation, curve.time_ms, curve.current_kib, begins=begun, died=curve.died)
     return found
+
+
+_KEPT = '"kept":'
+"""In the heap of a process that was settled."""
+
+
+def _last_life(settled: Sequence[tuple[int, Record]], rss: Curve) -> list[Reading]:
+    """What was kept by the processes that live, as far as these lines tell."""
+    begins = rss.invocation[rss.begins]
+    lives = (int(np.searchsorted(begins, number, side="right")) for number, _ in settled)
+    made = (settled_on(line, number, life) for (number, line), life in zip(settled, lives, strict=True))
+    return last_life([each for each in made if each is not None])
 
 
 def _record(told: _Told) -> Record:
