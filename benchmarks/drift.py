@@ -19,7 +19,7 @@ import click
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from truemem.verdict import CONFIDENCE, GATE_KIB, GROWING, OPEN_KIB, SLOW_KIB, median
+from truemem.verdict import CONFIDENCE, GATE_KIB, GROWING, OPEN_KIB, median
 from truemem_workbench.analysis.drift import INSUFFICIENT, MATTERS_KIB, Point, judge
 
 from benchmarks import drift_methods, drift_oracle, drift_thresholds
@@ -47,8 +47,8 @@ BY = "python -m benchmarks.drift"
 LENGTHS = (128, 256, 512, 1024, LIFE)
 AT = 1024
 """The length that is promised."""
-SIDECAR, PATIENT, GATE = "sidecar", "workbench", "gate"
-FORMS = (SIDECAR, PATIENT, GATE)
+SIDECAR, WORKBENCH = "sidecar", "workbench"
+FORMS = (SIDECAR, WORKBENCH)
 SHOWN = (*GROUPS, ALIKE)
 FALSE = {BOUNDED: 0.03, FILLING: 0.04}
 FOUND = {ALONE: 0.75, BESIDE: 0.65}
@@ -123,13 +123,12 @@ def measure(seed: int) -> Result:
     for count in LENGTHS:
         group, rate, curve = made.group(count), made.true_rate(count), points(made, count)
         by[SIDECAR, count] = JudgedCurve(group, rate, small[count], None)
-        for form in (PATIENT, GATE):
-            begun = time.process_time()
-            verdict = judge(curve, is_patient=form == PATIENT)
-            if count == AT:
-                workbench_ms = (time.process_time() - begun) * 1e3
-            told = Told(verdict.name, verdict.low_kib or 0.0, verdict.high_kib or 0.0, verdict.confidence)
-            by[form, count] = JudgedCurve(group, rate, told, verdict.settled)
+        begun = time.process_time()
+        verdict = judge(curve)
+        if count == AT:
+            workbench_ms = (time.process_time() - begun) * 1e3
+        told = Told(verdict.name, verdict.low_kib or 0.0, verdict.high_kib or 0.0, verdict.confidence)
+        by[WORKBENCH, count] = JudgedCurve(group, rate, told, verdict.settled)
     current = np.asarray(made.current[:AT], np.float64)
     asked = SEALED.start <= seed < SEALED.start + METHODS_OF
     methods = drift_methods.judged(drift_methods.reduced(current, float("inf"))) if asked else {}
@@ -172,13 +171,12 @@ def covered(results: Sequence[Result], form: str, count: int, groups: Sequence[s
 
 def contradictions(results: Sequence[Result], form: str) -> float:
     """The share of verdicts that their interval contradicts."""
-    most = GATE_KIB if form == GATE else SLOW_KIB
     wrong = []
     for each in results:
         for count in LENGTHS:
             name, low, high, _ = each.by[form, count].told
             ended = name in ("stable", "plateau", "spiky")
-            wrong.append((name == GROWING and low <= 0) or (ended and (low > most or high > OPEN_KIB)))
+            wrong.append((name == GROWING and low <= 0) or (ended and (low > GATE_KIB or high > OPEN_KIB)))
     return sum(wrong) / len(wrong)
 
 
@@ -218,9 +216,9 @@ def measure_real(name: str) -> list[str]:
     curve = [point for point in recorded.stored(name) if point.certain]
     current, peak, time_ms = (np.array([_number(point, at) for point in curve]) for at in (2, 3, 1))
     small, first = sidecar_at(current, peak, time_ms, [len(curve)])
-    large, gate = judge(curve), judge(curve, is_patient=False)
+    large = judge(curve)
     rate = f"{large.low_kib or 0:.2f} to {large.high_kib or 0:.2f}"
-    names = [small[len(curve)].verdict, large.name, gate.name]
+    names = [small[len(curve)].verdict, large.name]
     return [name, "yes" if recorded.REAL[name] else "no", *names, "" if first is None else f"{first:,}", rate]
 
 
@@ -236,7 +234,7 @@ def by_length(results: Sequence[Result]) -> str:
         for count in LENGTHS
         for form in FORMS
     ]
-    sizes = [f"{sum(each.by[PATIENT, AT].group == group for each in results)}" for group in SHOWN]
+    sizes = [f"{sum(each.by[WORKBENCH, AT].group == group for each in results)}" for group in SHOWN]
     rows.append([f"curves at {AT:,}", "", *sizes])
     return markdown(["invocations", "form", *SHOWN], rows, 2)
 
@@ -247,7 +245,7 @@ def oracle(results: Sequence[Result], taught: Sequence[tuple[list[float], str | 
     trees = drift_oracle.Trees(
         np.array([features for features, _ in pairs]), np.array([drift_oracle.CLASSES[group] for _, group in pairs])
     )
-    groups = [each.by[PATIENT, AT].group or "" for each in results]
+    groups = [each.by[WORKBENCH, AT].group or "" for each in results]
     likely = trees.likely(np.array([each.features for each in results]))
     rows = []
     for form in FORMS:
@@ -300,7 +298,7 @@ def page(
     methods = []
     for method in asked[0].methods if asked else ():
         told = {
-            group: share(each.methods[method] for each in asked if each.by[PATIENT, AT].group == group)
+            group: share(each.methods[method] for each in asked if each.by[WORKBENCH, AT].group == group)
             for group in GROUPS
         }
         methods.append([method, *map(percent, told.values())])
@@ -312,7 +310,7 @@ def page(
     return "\n".join(
         [
             f"# Drift\n\n`{BY}`, on {machine()}.\n\n## Promised and measured\n\nFrom RSS alone, with no memory limit "
-            f"known. The sidecar's verdict, the workbench's, and the gate's, which is not patient. {kept}\n",
+            f"known. The sidecar's verdict, and the workbench's. {kept}\n",
             markdown(["promised", "aim", *FORMS, "kept"], table),
             f"\n## The curves\n\n{len(results):,} compositions of {LIFE:,} invocations, of sealed seeds: "
             "`testing.drift.compositions` draws their parts from wide ranges that were written "
@@ -333,8 +331,8 @@ def page(
                 ["from", "confidence"] + [text for form in FORMS for text in (f"{form}: verdicts", "were leaks")],
                 confidences,
             ),
-            "\n## Settled\n\nThe share of the gate's verdicts that are `settled`: a leak with enough confidence, or no "
-            f"growth of {MATTERS_KIB:g} KiB within the interval.\n\n" + markdown(["invocations", *SHOWN], settled),
+            "\n## Settled\n\nThe share of its verdicts that are `settled`: a leak with enough confidence, or no"
+            f" growth of {MATTERS_KIB:g} KiB within the interval.\n\n" + markdown(["invocations", *SHOWN], settled),
             "\n## Thresholds\n\n`python -m benchmarks.drift_thresholds`: chosen on the tuning seeds, each time without "
             "a fifth of them, and measured on that fifth.\n\n" + drift_thresholds.table(len(TUNING)),
             "\n## Recorded programs\n\nRecorded under the local Lambda with the sidecar attached, "
@@ -351,7 +349,7 @@ def page(
 
 
 def _settled(results: Sequence[Result], count: int, group: str) -> float | None:
-    seen = (each.by[GATE, count] for each in results)
+    seen = (each.by[WORKBENCH, count] for each in results)
     return share(bool(each.settled) for each in seen if each.group == group)
 
 

@@ -156,14 +156,9 @@ INSUFFICIENT = "insufficient"
 
 GROWING_FROM = 128
 """Invocations before growth may be called a leak: until then most caches grow as well."""
-URGENT_UNTIL = 1024
-"""Until then only if the memory limit is near, or not known: most that grows so far is a cache, and there is time."""
-NEAR = 4
-"""The limit is near if growth reaches it within this multiple of the invocations so far."""
-SLOW_KIB = 1.25
-"""Growth per invocation that is not called a leak while the limit is far: caches end as slowly."""
-GATE_KIB = 1.0
-"""The same for a gate."""
+GATE_KIB, SLOW_KIB = 1.0, 64 * 1024
+"""Growth per invocation that is called a leak, at least: caches end as slowly. Or what it has come to in all: an
+instance of 14 days may serve a hundred million requests."""
 GIVEN_BACK = 0.5
 """Growth has been given back if so much of it is gone."""
 CERTAIN_KIB = 0.01
@@ -187,10 +182,7 @@ CONFIDENCE = ((4096, 0.94), (1024, 0.88), (0, 0.84))
 class LeakVerdict:
     """The verdict on one life of an environment: from a look to the next."""
 
-    def __init__(self, is_patient: bool = True) -> None:
-        """`is_patient`: does a leak have to be urgent, or long, to be called one? A gate that chooses its own events
-        is not patient."""
-        self._is_patient = is_patient
+    def __init__(self) -> None:
         self._base = self._top = 0.0
         """Where growth began, and its highest level since, KiB."""
         self.name = ""
@@ -210,12 +202,10 @@ class LeakVerdict:
         levels: Sequence[float],
         floors: Sequence[float],
         invocations: int,
-        room_kib: float | None = None,
         spikes: int = 0,
     ) -> None:
         """Judge at least eight levels, KiB, evenly spaced over all `invocations` of this life, and the floors of the
-        same. `room_kib` is left until the memory limit; None where that is not known. `spikes`: how many invocations
-        had one."""
+        same. `spikes`: how many invocations had one."""
         first = first_judged(levels)
         judged = floors[first:]
         per_level = invocations / len(levels)
@@ -226,7 +216,7 @@ class LeakVerdict:
         going = going_on(floors, first, seen)
         if self.since:
             self._withdraw(going, levels)
-        elif is_certain and is_large and going > 0 and self._is_leak(rate, invocations, room_kib):
+        elif is_certain and is_large and going > 0 and self._is_leak(rate, invocations):
             self.since, self.ended = invocations, ""
             self._base, self._top = min(judged), max(levels[first:])
         if self.since and is_certain:
@@ -247,15 +237,9 @@ class LeakVerdict:
         """The median of all slopes between levels, where there is a faster way than `trend` has."""
         return None
 
-    def _is_leak(self, rate: float, invocations: int, room_kib: float | None) -> bool:
+    def _is_leak(self, rate: float, invocations: int) -> bool:
         """Is certain growth that goes on a leak?"""
-        if invocations < GROWING_FROM:
-            return False
-        if room_kib is not None and room_kib <= NEAR * invocations * rate:
-            return True
-        if not self._is_patient:
-            return rate >= GATE_KIB
-        return rate >= SLOW_KIB and (invocations >= URGENT_UNTIL or room_kib is None)
+        return invocations >= GROWING_FROM and (rate >= GATE_KIB or rate * invocations >= SLOW_KIB)
 
     def _withdraw(self, going: float, levels: Sequence[float]) -> None:
         """End it if it has been given back, or does not go on."""
@@ -356,9 +340,8 @@ class Drift:
         self._spikes += is_spike(peak_kib, max(self._held_kib, held_kib))
         self._held_kib = held_kib
 
-    def add(self, held_kib: int, time_ms: int, limit_kib: int | None = None) -> None:
-        """Add the CurrentRSS of an invocation that began at `time_ms`, where it is known for certain. `limit_kib`: what
-        the function can have; None where that is not known."""
+    def add(self, held_kib: int, time_ms: int) -> None:
+        """Add the CurrentRSS of an invocation that began at `time_ms`, where it is known for certain."""
         self._first_ms = self._first_ms or time_ms
         self._last_ms = time_ms
         self.count += 1
@@ -373,7 +356,7 @@ class Drift:
                 self._levels.append(self._sum / self._summed)
                 self._floors.append(self._floor)
                 self._sum, self._summed = 0.0, 0
-                self._judge(limit_kib)
+                self._judge()
 
     def due(self) -> bool:
         """Is a verdict to be printed with this invocation?"""
@@ -403,13 +386,12 @@ class Drift:
             members["ended"] = verdict.ended
         return members
 
-    def _judge(self, limit_kib: int | None) -> None:
+    def _judge(self) -> None:
         levels, floors = self._levels, self._floors
-        room_kib = None if limit_kib is None else limit_kib - levels[-1]
         if len(levels) == self._look_at:
             self._look_at = next(self._looks)[1]
             # Invocations between those that count have leaked as well.
-            self.verdict.look(levels, floors, self._seen, room_kib, self._spikes)
+            self.verdict.look(levels, floors, self._seen, self._spikes)
         if len(levels) == LEVELS:
             self._levels = [(levels[at] + levels[at + 1]) / 2 for at in range(0, LEVELS, 2)]
             self._floors = [min(floors[at], floors[at + 1]) for at in range(0, LEVELS, 2)]

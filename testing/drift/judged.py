@@ -42,15 +42,15 @@ def on_the_way(curve: Iterable[Point]) -> Iterable[str]:
         yield made.verdict.name or INSUFFICIENT
 
 
-def drifts(curve: Iterable[Point], limit_kib: float = 0) -> Iterator[Drift]:
-    """The sidecar's drift after each invocation. `limit_kib`: the memory limit, 0 where it is not known."""
+def drifts(curve: Iterable[Point]) -> Iterator[Drift]:
+    """The sidecar's drift after each invocation."""
     made = Drift()
     for point in curve:
         if point.begins:
             made = Drift()
         made.see(round(point.current_kib), round(point.peak_kib or 0))
         if point.certain:
-            made.add(round(point.current_kib), round(point.time_ms), round(limit_kib) or None)
+            made.add(round(point.current_kib), round(point.time_ms))
         yield made
 
 

@@ -11,8 +11,6 @@ from truemem_workbench.analysis.drift import Point
 from testing.drift.compositions import MIB, Floats, noise
 from testing.drift.judged import drifts
 
-LIMIT_KIB = 512 * 1024
-"""Memory size of the functions."""
 MS = 200
 """Between invocations."""
 
@@ -42,10 +40,10 @@ def curve_of(kind: str, seed: int, life: int) -> list[Point]:
     return [Point(number, number * MS, kib, kib + 500) for number, kib in enumerate(held.tolist(), 1)]
 
 
-def told(curve: Iterable[Point], limit_kib: float = LIMIT_KIB) -> Iterator[int]:
+def told(curve: Iterable[Point]) -> Iterator[int]:
     """The invocations of one life whose line has MemoryGrowing."""
     curve = list(curve)
-    for point, drift in zip(curve, drifts(curve, limit_kib), strict=True):
+    for point, drift in zip(curve, drifts(curve), strict=True):
         if point.certain and drift.due() and drift.verdict.name == GROWING:
             yield point.invocation
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.drift import PATIENT, SIDECAR, Promise
+from benchmarks.drift import SIDECAR, WORKBENCH, Promise
 from benchmarks.drift_methods import METHODS, MOST, judged, reduced
 from benchmarks.drift_oracle import Trees, found
 
@@ -25,7 +25,7 @@ def test_every_method_tells_a_steep_leak_from_noise(method: str) -> None:
 def test_a_promise_is_kept_by_every_form_or_not_at_all(
     sidecar: float | None, workbench: float | None, kept: bool
 ) -> None:
-    promise = Promise("intervals", 0.90, 0.97, {SIDECAR: sidecar, PATIENT: workbench})
+    promise = Promise("intervals", 0.90, 0.97, {SIDECAR: sidecar, WORKBENCH: workbench})
     assert promise.aim() == "90% to 97%"
     assert promise.kept() is kept
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem.verdict import GATE_KIB, GROWING, OPEN_KIB, PLATEAU, SLOW_KIB, SPIKY, STABLE, LeakVerdict
+from truemem.verdict import GATE_KIB, GROWING, OPEN_KIB, PLATEAU, SPIKY, STABLE, LeakVerdict
 from truemem_workbench.analysis.drift import MATTERS_KIB, SURE, Point, judge
 
 from testing.drift.compositions import (
@@ -75,30 +75,29 @@ def test_each_group_has_enough_curves_and_its_label_is_true() -> None:
 
 
 @cache
-def called(is_patient: bool) -> dict[str, float]:
+def called() -> dict[str, float]:
     """Called growing at COUNT, of each group."""
     told: dict[str, list[bool]] = {group: [] for group in GROUPS}
     for seed in SEEDS:
         made = compose(seed)
         if (group := made.group(COUNT)) in told:
-            told[group].append(judge(points(made, COUNT), is_patient=is_patient).name == GROWING)
+            told[group].append(judge(points(made, COUNT)).name == GROWING)
     return {group: sum(said) / len(said) for group, said in told.items()}
 
 
-@pytest.mark.parametrize("is_patient", [True, False])
-def test_leaks_are_found_and_little_else_is_accused(is_patient: bool) -> None:
-    shares = called(is_patient)
+def test_leaks_are_found_and_little_else_is_accused() -> None:
+    shares = called()
     assert all(shares[group] >= least for group, least in LEAST.items()), shares
     assert all(shares[group] <= most for group, most in MOST.items()), shares
 
 
-def agrees(name: str, low: float, high: float, called_from: float) -> None:
+def agrees(name: str, low: float, high: float) -> None:
     """No verdict contradicts its interval."""
     assert low <= high
     if name == GROWING:
         assert round(low, 2) > 0
     if name in ENDED:
-        assert low <= called_from
+        assert low <= GATE_KIB
         assert high <= OPEN_KIB
 
 
@@ -106,12 +105,12 @@ seeds = st.integers(TUNING.start, TUNING.stop - 1)
 
 
 @settings(max_examples=max(10, settings().max_examples // 2))
-@given(seeds, st.integers(32, LIFE), st.booleans(), st.one_of(st.none(), st.integers(64, 4096)))
-def test_no_verdict_contradicts_its_interval(seed: int, count: int, is_patient: bool, limit: int | None) -> None:
-    verdict = judge(points(compose(seed), count), limit, is_patient)
+@given(seeds, st.integers(32, LIFE), st.one_of(st.none(), st.integers(64, 4096)))
+def test_no_verdict_contradicts_its_interval(seed: int, count: int, limit: int | None) -> None:
+    verdict = judge(points(compose(seed), count), limit)
     assert verdict.low_kib is not None
     assert verdict.high_kib is not None
-    agrees(verdict.name, verdict.low_kib, verdict.high_kib, SLOW_KIB if is_patient else GATE_KIB)
+    agrees(verdict.name, verdict.low_kib, verdict.high_kib)
     if verdict.settled and verdict.name != GROWING:
         assert verdict.high_kib < MATTERS_KIB
     if verdict.settled and verdict.name == GROWING:
@@ -124,17 +123,17 @@ def test_no_line_of_the_sidecar_contradicts_its_interval(seed: int) -> None:
     for number, drift in enumerate(drifts(points(compose(seed), 2 * COUNT)), 1):
         if drift.due():
             _, low, high = drift.verdict.growth
-            agrees(drift.verdict.name, low, high, SLOW_KIB)
+            agrees(drift.verdict.name, low, high)
             document = drift.document(number, None)
             assert document["verdict"] != GROWING or float(str(document["low"])) > 0
 
 
-@given(st.lists(st.integers(0, 2**30), min_size=8, max_size=40), st.integers(32, 100_000), st.booleans())
-def test_no_levels_at_all_make_it_contradict_itself(levels: list[int], invocations: int, is_patient: bool) -> None:
-    verdict = LeakVerdict(is_patient)
+@given(st.lists(st.integers(0, 2**30), min_size=8, max_size=40), st.integers(32, 100_000))
+def test_no_levels_at_all_make_it_contradict_itself(levels: list[int], invocations: int) -> None:
+    verdict = LeakVerdict()
     for end in range(8, len(levels) + 1):
         verdict.look(levels[:end], levels[:end], invocations)
-        agrees(verdict.name, *verdict.growth[1:], called_from=SLOW_KIB if is_patient else GATE_KIB)
+        agrees(verdict.name, *verdict.growth[1:])
 
 
 # --- what users found -------------------------------------------------------------------------------------------------
@@ -147,8 +146,8 @@ def test_a_heap_that_grows_in_steps_passes_no_gate_early(seed: int) -> None:
     at = np.cumsum(random.uniform(90, 130, 40))
     steps = np.searchsorted(at, np.arange(4000)) * 110 * 26.0
     garbage = np.arange(4000) % random.integers(7, 20) * random.uniform(100, 600)
-    assert not judge(curve((steps + garbage)[:280], seed), is_patient=False).settled
-    late = judge(curve(steps + garbage, seed), is_patient=False)
+    assert not judge(curve((steps + garbage)[:280], seed)).settled
+    late = judge(curve(steps + garbage, seed))
     assert late.name == GROWING
     assert late.settled
 
@@ -157,7 +156,7 @@ def test_two_uneven_steps_and_a_rest_are_no_plateau() -> None:
     """As Node.js 26 took memory for a leak of 32 KiB, 60 invocations after its start."""
     rises = [0] * 5 + [31] * 15 + [72] * 39 + [1270] + [43] * 18 + [2294] + [0] * 61 + [614, 0, 0, 0]
     held = itertools.accumulate(rises, initial=56_433.0)
-    found = judge([Point(n, n * 1000.0, kib, kib) for n, kib in enumerate(held, 1)], is_patient=False)
+    found = judge([Point(n, n * 1000.0, kib, kib) for n, kib in enumerate(held, 1)])
     assert (found.name, found.settled) == ("warming", False)
 
 
@@ -165,8 +164,8 @@ def test_two_uneven_steps_and_a_rest_are_no_plateau() -> None:
 def test_growth_that_may_still_be_a_cache_does_not_settle_a_gate(count: int) -> None:
     """An engine of SQLAlchemy in each invocation: 9.6 KiB, until about the 1,000th."""
     held = np.minimum(np.arange(3000), 1000) * 9.6
-    early = judge(curve(held[:count]), is_patient=False)
+    early = judge(curve(held[:count]))
     assert not early.settled
-    flat = judge(curve(held), is_patient=False)
+    flat = judge(curve(held))
     assert flat.name == PLATEAU
     assert flat.settled

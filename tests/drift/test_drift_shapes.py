@@ -65,14 +65,6 @@ def test_a_leak_has_a_narrow_interval_and_a_load_does_not_end_it() -> None:
 # --- growth -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stairs", [4, 5, 6])
-def test_few_stairs_are_no_leak_while_the_limit_is_far(stairs: int) -> None:
-    each = 300 / stairs
-    for seed in range(10):
-        held = np.floor((np.arange(300) + each / 2) / each) * 600
-        assert judge(curve(held, seed), 512).name != GROWING
-
-
 @BOTH
 def test_what_comes_by_a_quarter_of_the_first_rate_is_ending(verdict: Verdict) -> None:
     for later, bends in ((10, True), (36, False)):

@@ -270,16 +270,15 @@ class Publisher:
         if record.window is None or record.peak is None:
             return None
         held_kib = current(record.window)
-        # The last reading may be that of a dying function.
-        memory = record.measured.memory if record.measured is not None else None
-        limit_kib = None
-        if self._config.memory_mib:
-            others_kib = memory.sidecar + sum(memory.extensions.values()) if memory is not None else 0
-            limit_kib = self._config.memory_mib * 1024 - others_kib
         drift.see(held_kib, record.peak.estimate)
+        # The last reading may be that of a dying function.
         if held_kib and record.closed_by != "shutdown":
-            drift.add(held_kib, record.time_ms, limit_kib)
+            drift.add(held_kib, record.time_ms)
             due |= drift.due()
         if not due:
             return None
-        return drift.document(record.invocation, None if limit_kib is None else limit_kib - record.peak.estimate)
+        if not self._config.memory_mib:
+            return drift.document(record.invocation, None)
+        memory = record.measured.memory if record.measured is not None else None
+        others_kib = memory.sidecar + sum(memory.extensions.values()) if memory is not None else 0
+        return drift.document(record.invocation, self._config.memory_mib * 1024 - others_kib - record.peak.estimate)

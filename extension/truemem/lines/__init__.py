@@ -61,17 +61,10 @@ LINES = "growthLines"
 class Growing(LeakVerdict):
     """Says only whether it is `growing`. What cannot be is not judged: that would take 0.3 ms."""
 
-    def look(
-        self,
-        levels: Sequence[float],
-        floors: Sequence[float],
-        invocations: int,
-        room_kib: float | None = None,
-        spikes: int = 0,
-    ) -> None:
+    def look(self, levels: Sequence[float], floors: Sequence[float], invocations: int, spikes: int = 0) -> None:
         """See LeakVerdict."""
         if self.since or (invocations >= GROWING_FROM and may_grow(floors)):
-            super().look(levels, floors, invocations, room_kib)
+            super().look(levels, floors, invocations)
 
     def _settled(self, levels: Sequence[float], judged: Sequence[float], per_level: float) -> str:
         return ""
@@ -110,9 +103,7 @@ class GrowthLines(Wing):
 
     def _new_drifts(self) -> tuple[Drift, Drift]:
         """Of CurrentRSS, as the line has it, and of what the runtime has in use."""
-        # Who wants it in each environment does not wait until a leak is urgent: a run of a few hundred invocations.
-        is_patient = self._share < 1
-        return Drift(Growing(is_patient)), Drift(Growing(is_patient))
+        return Drift(Growing()), Drift(Growing())
 
     def begun(self, record: PendingRecord, members: Mapping[str, Any]) -> None:
         deadline_ms = members.get("deadlineMs")
@@ -164,7 +155,6 @@ class GrowthLines(Wing):
     def _consider(self, record: PendingRecord) -> None:
         """Ask, if it is time."""
         seen, self._seen = self._seen, []
-        limit_kib = self._limit_kib(record)
         for in_use, held_kib in seen:
             if in_use.pid != self._pid:
                 if self._lives(self._pid):
@@ -176,7 +166,7 @@ class GrowthLines(Wing):
             for drift, kib in zip(self._drifts, (grown_kib, in_use.kib), strict=True):
                 drift.see(0, 0)
                 if kib and held_kib:
-                    drift.add(kib, record.time_ms, kib + limit_kib - held_kib)
+                    drift.add(kib, record.time_ms)
             if self._is_jvm and in_use.kib is not None:
                 self._rise(in_use.kib)
         grows = self._rises >= RISES or any(drift.verdict.name == GROWING for drift in self._drifts)

@@ -45,6 +45,9 @@ MOST_SLOTS = 16_384
 """A larger table is not listed: 10,000 descriptors take 4 ms (docs/resources.md)."""
 MOST_KNOWN = 4 * AT_ONCE
 """Processes whose limits are kept."""
+TASKS = 1024
+"""Processes and threads together that Lambda allows in an environment (developer guide, "Lambda quotas"). Another
+machine allows more: there, what is told of a function is still what Lambda will do."""
 UNSURE = 0.9
 """Share of a limit from which on it is read again: a process may raise its own (Node.js and Java do, as they start)."""
 
@@ -56,7 +59,7 @@ class Limits(NamedTuple):
     """RLIMIT_NOFILE: descriptors that it may have open. In Lambda 1,024, on Managed Instances 4,096 (developer guide,
     "Lambda quotas")."""
     tasks: int | None
-    """RLIMIT_NPROC: processes and threads of its user together. In Lambda 1,024 in the environment (same page)."""
+    """RLIMIT_NPROC: processes and threads of its user together; TASKS at most."""
 
 
 def parse_slots(text: bytes) -> int:
@@ -69,7 +72,8 @@ def parse_slots(text: bytes) -> int:
 
 def parse_limits(text: bytes) -> Limits:
     """The soft limits that we use, of /proc/PID/limits: one in a line, after its name."""
-    return Limits(*[_soft_limit(text, name) for name in (b"\nMax open files ", b"\nMax processes ")])
+    tasks = _soft_limit(text, b"\nMax processes ")
+    return Limits(_soft_limit(text, b"\nMax open files "), TASKS if tasks is None else min(tasks, TASKS))
 
 
 def _soft_limit(text: bytes, name: bytes) -> int | None:
@@ -264,20 +268,18 @@ class _Series:
     """One kind of thing, from invocation to invocation."""
 
     def __init__(self, name: str) -> None:
-        # What is kept in /tmp is often a cache, as in memory.
         is_tmp = name == "tmp"
         self._unit_kib = 1 if is_tmp else COUNTED_KIB
         self._rate_name = "perInvocationKiB" if is_tmp else "perInvocation"
-        self._drift = Drift(_Verdict(is_patient=is_tmp))
+        self._drift = Drift(_Verdict())
         self._used: int | None = None
         """As last known: it stands for an invocation at which it was not counted."""
 
-    def add(self, used: int | None, limit: int | None, time_ms: int) -> None:
+    def add(self, used: int | None, time_ms: int) -> None:
         self._drift.see(0, 0)
         self._used = self._used if used is None else used
         if self._used is not None:
-            limit_kib = None if limit is None else limit * self._unit_kib
-            self._drift.add(self._used * self._unit_kib, time_ms, limit_kib)
+            self._drift.add(self._used * self._unit_kib, time_ms)
 
     @property
     def is_growing(self) -> bool:
@@ -308,11 +310,10 @@ class ResourceDrift:
     def add(self, usage: Usage, time_ms: int) -> None:
         """Add an invocation that began at `time_ms`."""
         self._count += 1
-        used, size = usage.tmp or (None, None)
-        self._series["tmp"].add(used, size, time_ms)
-        self._series["descriptors"].add(usage.descriptors, usage.descriptor_limit, time_ms)
-        self._series["threads"].add(usage.threads or None, usage.task_limit, time_ms)
-        self._series["processes"].add(usage.processes or None, usage.task_limit, time_ms)
+        self._series["tmp"].add(usage.tmp[0] if usage.tmp else None, time_ms)
+        self._series["descriptors"].add(usage.descriptors, time_ms)
+        self._series["threads"].add(usage.threads or None, time_ms)
+        self._series["processes"].add(usage.processes or None, time_ms)
 
     def members(self, usage: Usage, always: bool) -> dict[str, object]:
         """The member of the line of the invocation that was added last: what is above a tenth of its limit, or grows;
