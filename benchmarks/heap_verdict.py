@@ -156,7 +156,7 @@ def told(plan: Plan, texts: Sequence[str]) -> Told:
     lines = [line for text in texts for line in parse_event(text)]
     curves = curves_of(lines)
     kind = curves.heap.kind if curves.heap is not None else "nothing"
-    finding = find(curves, Commands(again="truemem check"), is_patient=False)
+    finding = find(curves, Commands(again="truemem check"))
     return Told(plan, kind, finding, judge(points(lines), MEMORY_MIB).name, texts)
 
 

@@ -29,7 +29,7 @@ def found(
         heap = {"inUse": in_use(n), "held": held(n), "mapped": 1, "blocks": round(blocks(n)) if blocks else None}
         rss = in_use(n) + held(n) + 1 + other(n)
         texts.append(line(n, **{"CurrentRSS": rss, "PeakRSS": rss + 5, "processes": 1, "heap": heap, **members}))
-    return find(curves_of(parsed(texts)), Commands(again="again", repair="repair"), is_patient=False)
+    return find(curves_of(parsed(texts)), Commands(again="again", repair="repair"))
 
 
 SCENARIOS: dict[str, tuple[dict[str, Any], tuple[str, str, bool, bool]]] = {
@@ -85,7 +85,7 @@ def with_children(count: Curve) -> Finding:
         processes = round(count(n))
         rss = 30 + 2 * processes + n % 7 / 50
         texts.append(line(n, CurrentRSS=rss, PeakRSS=rss + 5, processes=processes, heap=heap))
-    return find(curves_of(parsed(texts)), Commands(again="again"), is_patient=False)
+    return find(curves_of(parsed(texts)), Commands(again="again"))
 
 
 def test_a_child_in_fifty_invocations_that_stays_is_named() -> None:

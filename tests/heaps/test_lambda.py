@@ -70,7 +70,7 @@ def test_the_workbench_names_what_a_real_function_does(
         for number in range(170):
             running.invoke(step, mib=first + more * number)
         lines = [line for record in finished(running) for line in parse_event(record.line)]
-    finding = find(curves_of(lines), commands_deployed("f"), is_patient=False)
+    finding = find(curves_of(lines), commands_deployed("f"))
     assert (finding.cause, finding.holder, finding.grows) == (cause, holder, True), finding
 
 

@@ -85,7 +85,7 @@ def found(lines: Iterable[Record]) -> CollectedHeap:
 
 
 def answer(lines: Iterable[Line]) -> Finding:
-    return causes.find(curves_of(lines), Commands(again="again", heap="add the probe"), is_patient=False)
+    return causes.find(curves_of(lines), Commands(again="again", heap="add the probe"))
 
 
 NODE: dict[str, Any] = {"runtime": "nodejs", "metaspace": 1}

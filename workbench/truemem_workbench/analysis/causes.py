@@ -93,10 +93,9 @@ class Row:
     pattern: str = ""
 
 
-def find(curves: Curves, commands: Commands, *, is_patient: bool = True, allowed: Collection[str] = ()) -> Finding:
-    """The answer on one environment. `is_patient`: see LeakVerdict; a gate is not. `allowed`: causes that may grow; one
-    of them is the answer only if no other is."""
-    return find_by(Witnesses(curves, is_patient=is_patient), commands, allowed)
+def find(curves: Curves, commands: Commands, allowed: Collection[str] = ()) -> Finding:
+    """The answer on one environment. `allowed`: causes that may grow; one of them is the answer only if no other is."""
+    return find_by(Witnesses(curves), commands, allowed)
 
 
 def find_by(witnesses: Witnesses, commands: Commands, allowed: Collection[str] = ()) -> Finding:
@@ -234,6 +233,9 @@ def _collector(witnesses: Witnesses) -> Finding | None:
         )
         repair = "Size the function by its peaks."
         return Finding(cause="collector", title=title, holder="garbage", evidence=[rss_span(witnesses)], repair=repair)
+    if witnesses.is_go and witnesses.rss.name in ("stable", "plateau") and _has_grown(witnesses):
+        title = "No leak: memory has grown and stopped, as a heap does until its garbage is collected."
+        return Finding(cause="collector", title=title, holder="garbage", evidence=[rss_span(witnesses)])
     heap = witnesses.curves.heap
     if heap is None or heap.kind != "lazy" or heap.live.name not in ("level", "filled") or not _is_known(heap):
         return None
@@ -362,12 +364,11 @@ def _page_cache(witnesses: Witnesses) -> Finding | None:
 
 def _hoarding(witnesses: Witnesses) -> Finding | None:
     """malloc holds much, and nothing grows."""
-    held, used = (witnesses.curves.others.get(name, ())[-MINIMUM:] for name in (HELD, IN_USE))
-    if not held or not used:
+    if not witnesses.knows(HELD, IN_USE):
         return None
-    kept, in_use = (median_of(Curve.of(each).current_kib) for each in (held, used))
+    kept, in_use = (witnesses.span(name)[1] for name in (HELD, IN_USE))
     given_back = settled.held_kib(witnesses.curves.settled)
-    kept = kept if given_back is None else min(kept, given_back)
+    kept = min(kept, span_of(witnesses.curves.rss)[1] if given_back is None else given_back)  # it may not be resident
     if kept < max(HELD_MIB * 1024, HELD_SHARE * (kept + in_use)):
         return None
     title = (

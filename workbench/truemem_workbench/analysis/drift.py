@@ -29,7 +29,6 @@ from truemem.verdict import (
     LEVELS,
     MINIMUM,
     SPIKE_KIB,
-    URGENT_UNTIL,
     LeakVerdict,
     all_slopes,
     levels_of,
@@ -47,8 +46,8 @@ Value = str | float | None
 
 NEARLY = 0.9
 """A look at so many of all readings, or more, gives way to the one at the end."""
-LAST_LEVELS = 32
-"""Levels of the look at the end of a long life. With more of them its interval comes out too narrow."""
+MANY, LAST_LEVELS = 1024, 32
+"""Levels of the look at the end of a life of so many invocations. With more levels its interval is too narrow."""
 MINUTE_MS = 60_000
 MATTERS_KIB = 4.0
 """Growth per invocation that matters to a gate: smaller growth is often that of a runtime."""
@@ -182,18 +181,17 @@ INSUFFICIENT = Verdict("insufficient", None, None, None, None)
 def judge(
     points: Sequence[Point],
     limit_mib: int | None = None,
-    is_patient: bool = True,
     beside: Mapping[str, Mapping[int, Value]] = MappingProxyType({}),
 ) -> Verdict:
     """Judge one environment's invocations, given in any order.
 
     Each life (the time between two resets) is judged on its own. A leak in any life is a leak; else the verdict is that
     of the last life that is long enough. Of the lives that ran out of memory before they were long enough, at least
-    half must have grown into the limit. `is_patient`: see LeakVerdict; a gate is not. `beside`: by name, what may move
-    with the memory: a value by the invocation's number.
+    half must have grown into the limit. `beside`: by name, what may move with the memory: a value by the invocation's
+    number.
     """
     all_lives = lives(points)
-    judged = (_judge(life, limit_mib, is_patient, beside) for life in all_lives)
+    judged = (_judge(life, limit_mib, beside) for life in all_lives)
     known = [verdict for verdict in judged if verdict.name != "insufficient"]
     growing = [verdict for verdict in known if verdict.name == "growing"]
     killed = [life for life in all_lives if SHORT_LIFE <= len(life) < GROWING_FROM and life.died[-1]]
@@ -213,12 +211,12 @@ def trusted_of(life: Curve, least: int = MINIMUM) -> Curve:
     return certain if len(certain) >= least else life  # doubtful is better than not at all: medians bear some of it
 
 
-def _judge(life: Curve, limit_mib: int | None, is_patient: bool, beside: Mapping[str, Mapping[int, Value]]) -> Verdict:
+def _judge(life: Curve, limit_mib: int | None, beside: Mapping[str, Mapping[int, Value]]) -> Verdict:
     trusted = trusted_of(life)
     if len(trusted) < MINIMUM:
         return INSUFFICIENT
     first, spikes = int(life.invocation[0]), _spikes(life)
-    plain = _looked(trusted, first, spikes, limit_mib, is_patient)
+    plain = _looked(trusted, first, spikes, limit_mib)
     if not beside or len(trusted) < GROWING_FROM:
         return plain
     numbers = trusted.invocation.tolist()
@@ -227,7 +225,7 @@ def _judge(life: Curve, limit_mib: int | None, is_patient: bool, beside: Mapping
     if explained is None:
         return plain
     by, rest = explained
-    of_the_rest = _looked(trusted.at_levels(rest), first, spikes, limit_mib, is_patient)
+    of_the_rest = _looked(trusted.at_levels(rest), first, spikes, limit_mib)
     if (of_the_rest.name == "growing") == (plain.name == "growing"):
         return plain
     return replace(of_the_rest, explained=by)
@@ -257,16 +255,15 @@ def median_of(values: Floats) -> float:
     return middle(np.sort(values).tolist())
 
 
-def _looked(trusted: Curve, first: int, spikes: int, limit_mib: int | None, is_patient: bool) -> Verdict:
+def _looked(trusted: Curve, first: int, spikes: int, limit_mib: int | None) -> Verdict:
     """The verdict on the points of a life that began at the invocation `first`."""
-    seen = _QuickVerdict(is_patient)
+    seen = _QuickVerdict()
     held = trusted.current_kib
     for count, levels, floors in _looks(held):
         invocations = int(trusted.invocation[count - 1]) - first + 1
         if count < len(held) and not seen.since and not _may_begin(floors, invocations):
             continue  # the looks after it are the same without it
-        room_kib = limit_mib * 1024 - levels[-1] if limit_mib else None
-        seen.look(levels, floors, invocations, room_kib, spikes)
+        seen.look(levels, floors, invocations, spikes)
     name, (growth, low, high) = cast(Name, seen.name), seen.growth
     made = Verdict(name, growth, low, high, None, ended=seen.ended or None)
     if name != "growing":
@@ -309,7 +306,7 @@ def _looks(held: Floats) -> Iterator[tuple[int, list[float], list[float]]]:
             levels = middles[:whole].reshape(-1, blocks).mean(axis=1).tolist()
             floors = lowest[:whole].reshape(-1, blocks).min(axis=1).tolist()
         yield stride * count, levels[:count], floors[:count]
-    most = LEVELS if len(held) < URGENT_UNTIL else LAST_LEVELS
+    most = LEVELS if len(held) < MANY else LAST_LEVELS
     yield len(held), *levels_of(held.tolist(), min(most, len(held) // BLOCK))
 
 

@@ -261,7 +261,7 @@ def _movement(levels: Sequence[float], slope: float) -> float:
 
 
 def _judged(levels: list[float], floors: list[float], invocations: int, is_proven: bool = False) -> Course:
-    verdict = LeakVerdict(is_patient=False)
+    verdict = LeakVerdict()
     verdict.look(levels, floors, invocations)
     first = max(2, len(levels) // 6)  # as the engine does: what is loaded at the start
     judged = levels[first:]

@@ -19,11 +19,9 @@ GARBAGE, TRIMMED = "garbage", "trimmed"
 """What all collections have freed, and what malloc has given back, KiB."""
 PASSES = 3
 """Differences that a verdict needs. Of more, the first third is left out: a function may still warm up in it."""
-GROWS_KIB = 0.5
-"""Growth per invocation that is a leak, KiB, by the low end of its interval: AWS's own client keeps a string of some
-bytes, and a library's threads fill their own lists."""
-LEVEL_KIB = 1.0
-"""Nothing grows if the high end of the interval is below this."""
+GROWS_KIB, LEVEL_KIB = 0.5, 1.0
+"""Growth per invocation that is a leak, KiB: by the low end of its interval, and by itself. AWS's own clients keep 0.2
+to 0.3 KiB. Nothing grows if the high end is below the latter."""
 GOES_ON = 0.8
 """What grows has grown in the last pass as well, by this part of the mean."""
 EVEN = 0.6
@@ -75,11 +73,11 @@ def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib
         return Verdict("warming", None, None, None, None)
     mean, half = _mean(late)
     slope, error = _line(known[-1 - len(late) :])
-    if mean - half > GROWS_KIB and late[-1] >= GOES_ON * mean:
+    if mean - half > GROWS_KIB and mean >= LEVEL_KIB and late[-1] >= GOES_ON * mean:
         rate, half = min((mean, half), (slope, error), key=lambda each: each[1])
         return Verdict("growing", rate, rate - half, rate + half, None)
-    if (steps := _rate_of_steps(known, noise_kib)) is not None:
-        return Verdict("growing", steps, max(mean - half, 0.0), max(mean + half, steps), None)
+    if (steps := _steps(known, noise_kib)) is not None:
+        return steps
     # Where one level is off, two differences are: a line through all levels knows better that nothing grows.
     if slope + error < mean + half:
         mean, half = slope, error
@@ -109,9 +107,9 @@ def _late(known: Sequence[tuple[int, float]]) -> list[float]:
     return rates[max(0, min(len(rates) // 3, len(rates) - PASSES)) :]
 
 
-def _rate_of_steps(known: Sequence[tuple[int, float]], noise_kib: float) -> float | None:
-    """The rate of what grows in steps and never falls, as a table that doubles; None of what does not. Each double of
-    the run has a step of its own."""
+def _steps(known: Sequence[tuple[int, float]], noise_kib: float) -> Verdict | None:
+    """Of what grows in steps and never falls, as a table that doubles; None of what does not. Each double of the run
+    has a step of its own; the interval is that of the rates of both halves."""
     levels = [level for _, level in known]
     quarter, half = (_nearest(known, part) for part in (0.25, 0.5))
     if min(b - a for a, b in pairwise(levels)) < -noise_kib or not 0 <= quarter < half:
@@ -119,9 +117,10 @@ def _rate_of_steps(known: Sequence[tuple[int, float]], noise_kib: float) -> floa
     before = (levels[half] - levels[quarter]) / (known[half][0] - known[quarter][0])
     after = (levels[-1] - levels[half]) / (known[-1][0] - known[half][0])
     is_noise = min(levels[half] - levels[quarter], levels[-1] - levels[half]) < noise_kib
-    if is_noise or before < LEVEL_KIB or after < EVEN * before:
+    if is_noise or min(before, after) < max(EVEN * before, LEVEL_KIB):
         return None
-    return (levels[-1] - levels[quarter]) / (known[-1][0] - known[quarter][0])
+    rate = (levels[-1] - levels[quarter]) / (known[-1][0] - known[quarter][0])
+    return Verdict("growing", rate, min(before, after), max(before, after), None)
 
 
 def _nearest(known: Sequence[tuple[int, float]], part: float) -> int:

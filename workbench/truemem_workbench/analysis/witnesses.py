@@ -19,6 +19,7 @@ from .curves import (
     EXTENSION,
     EXTERNAL,
     FILES,
+    GO,
     HEAP,
     HELD,
     IN_USE,
@@ -43,6 +44,8 @@ LEAST_STEPS = 2
 """In each half of all invocations."""
 JVM_KIB = 1024
 """What a JVM's own compiler and its pools have of malloc moves by up to 0.6 MiB (8 programs)."""
+GO_KIB = 4096
+"""A heap in Go grows to twice what is live, and to so much, before it is collected (GOGC)."""
 SHOWS = 0.5
 """RSS shows growth if it has risen by this part of what is kept."""
 FLAT_KIB = 64
@@ -54,9 +57,8 @@ MOVERS = ("event", "requestBytes", "threads")
 class Witnesses:
     """The verdict on each curve, when it is asked for."""
 
-    def __init__(self, curves: Curves, *, is_patient: bool) -> None:
+    def __init__(self, curves: Curves) -> None:
         self.curves = curves
-        self._is_patient = is_patient
         self._verdicts: dict[str, Verdict] = {}
 
     @cached_property
@@ -64,14 +66,20 @@ class Witnesses:
         """The verdict on RSS."""
         known = self.curves
         if self.is_settled:  # where a runtime has a heap, that part of RSS alone in which it has no part
-            return settled.verdict(known.settled, RSS if RSS in known.settled[-1].kept else FILES)
+            kept = known.settled[-1].kept
+            if name := RSS if RSS in kept else FILES if HEAP in kept else "":
+                return settled.verdict(known.settled, name)
+        if self.is_go and (found := settled.verdict(known.settled, RSS)).name != "insufficient":
+            before, after = self.span(RSS)
+            may_be_garbage = after - before < max(before, GO_KIB)
+            return replace(found, name="warming") if found.name == "growing" and may_be_garbage else found
         return self._rss_curve
 
     @cached_property
     def _rss_curve(self) -> Verdict:
         known = self.curves
         limit = round(known.limit_mib) if known.limit_mib else None
-        return judge(known.rss, limit, self._is_patient, known.beside)
+        return judge(known.rss, limit, known.beside)
 
     def of(self, name: str) -> Verdict:
         """The verdict on another witness, in KiB of its unit; INSUFFICIENT where it has too little to say."""
@@ -126,6 +134,10 @@ class Witnesses:
         return span_of(self.curves.rss if name == "rss" else self.curves.others.get(name, ()))
 
     @cached_property
+    def is_go(self) -> bool:
+        return bool(self.curves.settled) and GO in self.curves.settled[-1].kept
+
+    @cached_property
     def is_settled(self) -> bool:
         """True if what is in use is known by readings of a settled process."""
         return settled.verdict(self.curves.settled, IN_USE).name != "insufficient"
@@ -159,7 +171,7 @@ class Witnesses:
         is_memory = name in (IN_USE, HELD, BLOCKS) or name.startswith(EXTENSION)
         limit = round(self.curves.limit_mib) if self.curves.limit_mib and is_memory else None
         beside = {key: values for key, values in self.curves.beside.items() if key in MOVERS} if name == IN_USE else {}
-        return judge(found.at_levels(values * unit), limit, self._is_patient, beside)
+        return judge(found.at_levels(values * unit), limit, beside)
 
     def _noise_kib(self, name: str) -> float:
         return JVM_KIB if name == MALLOC and self.has_jvm else 1.0

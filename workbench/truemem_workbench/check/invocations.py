@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..settle.settler import in_a_pass
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 
 BLOCK = 10  # invocations between two checks for the end of the warm-up, and at least between two for a decision
 INVOCATIONS = 200
-PASSES = 8
-"""Passes of the invocations that are asked for; what is kept is read after each."""
 MOST_IN_A_PASS = 2
 """A pass is longer by this, at most, so that all events are in it."""
 WARM_UP = 80  # default of the most invocations for the warm-up
@@ -56,7 +55,7 @@ class Plan:
 
     def in_a_pass(self, events: int) -> int:
         """Invocations in a pass: all of these different events in each, if they are few enough."""
-        least = max(BLOCK, self.invocations // PASSES)
+        least = in_a_pass(self.invocations)
         return -(-least // events) * events if events <= MOST_IN_A_PASS * least else least
 
 

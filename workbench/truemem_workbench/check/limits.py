@@ -366,7 +366,7 @@ def descriptors_drift(points: Sequence[Point], limit: float) -> LimitCheck:
     if not points:
         return LimitCheck(name, allowed, "unknown", "unknown", f"How many descriptors are open is unknown. {UNTOLD}")
     count = max(len(trusted_of(life)) for life in lives(points))
-    found = judge([each._replace(current_kib=each.current_kib * COUNTED_KIB) for each in points], is_patient=False)
+    found = judge([each._replace(current_kib=each.current_kib * COUNTED_KIB) for each in points])
     rates = found.per_invocation_kib, found.low_kib, found.high_kib
     if count < GROWING_FROM or None in rates:
         sentence = (

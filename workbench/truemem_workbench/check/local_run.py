@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import psutil
 
-from ..analysis.settled import Reading
 from ..explain.explanation import Explanation
 from ..explain.run import explain
 from ..lines.line import Line, parse_event
@@ -26,14 +24,12 @@ from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
 from .events import text_of
-from .invocations import BLOCK, PASSES, WARM_UP, Plan, invoke_until_decided
+from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
 from .limits import Decision, Limits
 from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled, settling
 from .target import Target
 
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
-UNTRIMMED = PASSES // 2
-"""Passes before the first after which malloc gives back what is free: until then it is seen how much it holds."""
 MANY = 16  # processes of one name: so many are children that stay, and not the function and its extensions
 
 
@@ -54,14 +50,7 @@ class Run:
         beside the sidecar; the measurement's memory is still the function's. Raises BadInput for one that cannot be."""
         self._target = target
         self._limits = limits or Limits()
-        self._folder = tempfile.TemporaryDirectory(prefix="truemem-collect-")
-        Path(self._folder.name).chmod(0o755)  # the function may run as another user
-        self._settler = Settler(Path(self._folder.name))
-        self._passes_from = self._pass = 0
-        """After this invocation passes begin, of so many invocations each; 0: there are none."""
-        self._settled: list[Reading] = []
-        self._slowed: set[int] = set()
-        """Numbers of invocations at whose end the process was settled."""
+        self._settler = Settler()
         self._children = ""
         made = beside(
             target.function, target.settings(), exact=exact, probe=probe, settle=self._settler.path, folder=extensions
@@ -85,7 +74,7 @@ class Run:
 
     def __exit__(self, *error: object) -> None:
         self._local.stop(abort=error[0] is not None)
-        self._folder.cleanup()
+        self._settler.close()
 
     def _look_at_children(self) -> None:
         """Keep the name that most of the environment's processes have, if there are many of it."""
@@ -101,20 +90,16 @@ class Run:
         self._events.append(text_of(event))
         self._begins.append(len(self._local.logs))
         number = len(self._events)
-        place = (number - self._passes_from) % self._pass if self._pass else None
-        if place in (0, self._pass - 1):  # twice: what a finalizer lets go of, the next collection frees
-            self._settler.ask(trims=len(self._settled) >= UNTRIMMED and place == 0)
-            self._slowed.add(number)
+        self._settler.before(number)
         invocation = self._local.invoke(event, timeout=LONGEST_ANSWER_S)
         self._invocations.append(invocation)
         self._in_tmp[number] = used_kib(self._local.environment_dir / "tmp") / 1024
-        if place == 0 and (reading := self._settler.read(self._local, number)) is not None:
-            self._settled.append(reading)
+        self._settler.after(self._local, number)
         return invocation
 
     def begin_passes(self, invocations: int) -> None:
         """From now on the process is settled and read after each pass of so many."""
-        self._passes_from, self._pass = len(self._invocations), invocations
+        self._settler.begin_passes(len(self._invocations), invocations)
 
     def report_of(self, invocation: Invocation) -> Report:
         """Its REPORT, once all that belongs to it has ended and is frozen."""
@@ -161,8 +146,8 @@ class Run:
             asked=asked,
             invocations=len(self._invocations),
             warm_up=warm_up,
-            settled=self._settled,
-            slowed=self._slowed,
+            settled=self._settler.readings,
+            slowed=self._settler.slowed,
             children=self._children,
             errors_percent=self._limits.errors_percent or 0.0,
             allowed=self._limits.allowed,

@@ -18,8 +18,6 @@ from ..analysis.causes import find
 from ..analysis.curves import (
     DESCRIPTORS,
     HEAP_RAN_OUT,
-    PROCESSES,
-    THREADS,
     TMP,
     Curves,
     Failed,
@@ -129,7 +127,6 @@ def curve(values: Sequence[float], *, width: int = WIDTH, plain: bool = False, h
 UNSETTLED = ("insufficient", "warming")  # verdicts that say nothing about growth in the long run
 
 
-TASKS = 1024.0  # processes and threads that Lambda allows ("Lambda quotas"); this machine allows more
 TMP_MIB = 512.0  # size of /tmp in Lambda, unless more is bought
 
 
@@ -254,7 +251,6 @@ class Measurement:
             beside["event"] = {
                 each.line.invocation or place: self.events[each.number - 1] for place, each in enumerate(self.judged, 1)
             }
-        resources = [replace(each, limit=TASKS) if each.name in (PROCESSES, THREADS) else each for each in resources]
         if self.left_in_tmp:  # what the lines have is the disk below, which is this machine's
             others[TMP] = [
                 Point(number, 0.0, mib * 1024, None)
@@ -273,7 +269,7 @@ class Measurement:
             reported=resources,
             limit_mib=self.memory_mib,
             failed=self._failed if not is_allowed else Failed() if self.errors_percent else made.failed,
-            settled=last_life([each for each in self.settled if each.invocation <= until]),
+            settled=last_life([each for each in self.settled if each.invocation <= until]) or made.settled,
             children=self.children,
         )
 
@@ -291,12 +287,12 @@ class Measurement:
         if not self.seen and not self.failures:
             said = f"None of {self.invocations} invocations has a record. The sidecar's last line:"
             return unmeasured(f"{said} `{printable(self.last_words)}`.", self.commands)
-        return find(self.curves, self.commands, is_patient=False, allowed=self.allowed)
+        return find(self.curves, self.commands, self.allowed)
 
     @cached_property
     def verdict(self) -> Verdict:
         """The verdict on RSS alone."""
-        return Witnesses(self.curves, is_patient=False).rss
+        return Witnesses(self.curves).rss
 
     @cached_property
     def per_minute(self) -> float | None:

@@ -23,6 +23,7 @@ from ..local.scaling import EnvironmentChange, Scaling
 from ..local.scenario_context import NotAsDescribed, ScenarioContext
 from ..local.scenarios import SCENARIOS
 from ..local.session import Invocation, LocalLambda
+from ..settle.settler import Settler, in_a_pass
 from ..support.exit_codes import Ended, raise_on_signals
 from ..support.untrusted_text import loads, visible
 from .local_summary import Summary, short
@@ -182,11 +183,12 @@ def run(
     invocations: int | None,
     console: Console,
     scaling: Scaling | None = None,
+    settler: Settler | None = None,
     finished: Callable[[LocalLambda, Sequence[Invocation]], None] = lambda *_: None,
 ) -> int:
     """Invoke with `event` so many times; with None serve until Ctrl-C. Returns the exit code. Raises BadInput.
 
-    `finished` gets the answers of a finite run, when the environment has ended.
+    `settler` is asked in a finite run, after each pass. `finished` gets its answers, when the environment has ended.
     """
 
     def changed(change: EnvironmentChange) -> None:
@@ -203,9 +205,9 @@ def run(
         console.notices(local)
         if invocations is not None:
             if settings.managed_instances is not None or scaling is not None:
-                answers = _invoke_at_once(local, event, tenant_id, invocations, at_once, console)
+                answers = _invoke_at_once(local, event, tenant_id, invocations, at_once, console, settler)
             else:
-                answers = _invoke(local, event, tenant_id, invocations, console)
+                answers = _invoke(local, event, tenant_id, invocations, console, settler)
             finished(local, answers)
             return _exit_code(local, answers, managed=settings.managed_instances is not None)
         console.serving(local, settings.name)
@@ -258,19 +260,36 @@ def play(
 
 
 def _invoke(
-    local: LocalLambda, event: object, tenant_id: str | None, invocations: int, console: Console
+    local: LocalLambda,
+    event: object,
+    tenant_id: str | None,
+    invocations: int,
+    console: Console,
+    settler: Settler | None,
 ) -> list[Invocation]:
     answers = []
-    for _ in range(invocations):
+    if settler is not None:
+        settler.begin_passes(0, in_a_pass(invocations))
+    for number in range(1, invocations + 1):
+        if settler is not None:
+            settler.before(number)
         answers.append(local.invoke(event, tenant_id=tenant_id))
         console.response(answers[-1])
         local.settle()
+        if settler is not None:
+            settler.after(local, number)
     local.stop()
     return answers
 
 
 def _invoke_at_once(
-    local: LocalLambda, event: object, tenant_id: str | None, invocations: int, at_once: int, console: Console
+    local: LocalLambda,
+    event: object,
+    tenant_id: str | None,
+    invocations: int,
+    at_once: int,
+    console: Console,
+    settler: Settler | None,
 ) -> list[Invocation]:
     def invoke(_: int) -> Invocation:
         return local.invoke(event, tenant_id=tenant_id, may_wait=True)
@@ -281,6 +300,8 @@ def _invoke_at_once(
         for invocation in callers.map(invoke, range(invocations)):
             answers.append(invocation)
             console.response(invocation)
+            if settler is not None and len(answers) % in_a_pass(invocations) == 0:
+                settler.ask()  # each environment says on its next line what it keeps
     finally:
         callers.shutdown(wait=False, cancel_futures=True)
     local.settle()

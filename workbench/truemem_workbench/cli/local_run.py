@@ -18,6 +18,7 @@ from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, 
 from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler, is_node
 from ..local.configuration.settings import Settings
 from ..local.scenarios import BYSTANDER, SCENARIOS
+from ..settle.settler import Settler
 from ..support import docs_link
 from ..support.bad_input import BadInput, need_linux
 from ..support.options import check_outputs, output_option, typed
@@ -202,11 +203,13 @@ def run(
     environment: Mapping[str, str] = variables(env)
     if SIDECAR in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
         target, environment = in_exact_mode(target, environment, launched[SIDECAR]) or (target, environment)
-    probed = with_probe(target, environment) if SIDECAR in launched and not no_probe else target
+    finite = event is not None and scenario is None
+    settler = Settler(trims=False) if finite else None
+    has_probe = SIDECAR in launched and not no_probe
+    probed = with_probe(target, environment, settler.path if settler else None) if has_probe else target
     if lines:
         _check_lines(is_probed=probed is not target)
         environment = {LINES: "on", **environment}
-    target = probed
     chosen = Settings(
         name=name or name_from(target.task_root.name),
         extensions=launched,
@@ -218,17 +221,15 @@ def run(
         raise BadInput(f"gap of {gap_s:g} s: from 0 to {LONGEST_GAP_S} (a day). Try --gap 5")
     if raw and as_json:
         raise BadInput("--raw with --json: JSON has all lines anyway. Leave one out")
-    finite = event is not None and scenario is None
-    can_explain = target.python is not None or is_node(target)
     commands = commands_local(
         in_check(click.get_current_context()),
         is_probed=not no_probe,
-        can_explain=can_explain,
+        can_explain=target.python is not None or is_node(target),
         function=target,
         shows_log=False,
     )
     _check_outputs(outputs, finite=finite, measured=SIDECAR in launched)
-    parsed = None if event is None and scenario is None else read_event(event or "{}")
+    parsed = read_event(event or "{}") if event is not None or scenario is not None else None
     times = _times(invocations, with_event=event is not None)
     scaling = _scaling(environments, reserved_concurrency, with_event=event is not None)
     printer = local_console.Console(
@@ -238,7 +239,7 @@ def run(
         printer.notice(notice)
     if scenario is not None:
         code = local_console.play(
-            scenario, target, chosen, event=parsed, tenant_id=tenant_id, gap_s=gap_s, console=printer
+            scenario, probed, chosen, event=parsed, tenant_id=tenant_id, gap_s=gap_s, console=printer
         )
     else:
 
@@ -257,17 +258,19 @@ def run(
                         commands,
                         measured=SIDECAR in launched,
                         scaled=scaling is not None,
+                        settled=settler.readings if settler else (),
                     )
                     printer.summary(summary, written)
 
         code = local_console.run(
-            target,
+            probed,
             chosen,
             event=parsed,
             tenant_id=tenant_id,
             invocations=times,
             console=printer,
             scaling=scaling,
+            settler=settler,
             finished=finished,
         )
     printer.check()

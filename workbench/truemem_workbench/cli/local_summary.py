@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..analysis.causes import find
 from ..analysis.curves import Curves, Failed, curves_of
 from ..analysis.finding import Commands, Finding, unmeasured
+from ..analysis.settled import Reading, last_life
 from ..check.measurement import printable
 from ..lines.line import Line, parse_event
 from ..local import Invocation, Report
@@ -124,10 +125,11 @@ def summarise(
     *,
     measured: bool = True,
     scaled: bool = False,
+    settled: Sequence[Reading] = (),
 ) -> Summary:
     """Summarise a run that has ended. `printed`: the sidecar's stdout; `measured`: false if it was not attached.
 
-    `scaled`: there may be several environments, and each has a finding.
+    `scaled`: there may be several environments, and each has a finding. `settled`: what the one environment kept.
     """
     lines = {line.request_id: line for text in printed for line in parse_event(text)}
     answered = {answer.request_id: answer for answer in answers}
@@ -135,7 +137,7 @@ def summarise(
         _row(number, report, lines.get(report.request_id), answered.get(report.request_id), scaled=scaled)
         for number, report in enumerate(reports, 1)
     ]
-    findings = _findings(_by_environment(printed, answered if scaled else None), rows, commands)
+    findings = _findings(_by_environment(printed, answered if scaled else None), rows, commands, settled)
     # Of several the growing one, else the one that was looked at for longest.
     longest = sorted(findings, key=Counter(row.environment for row in rows).__getitem__, reverse=True)
     names = sorted(longest, key=lambda name: not findings[name].grows)
@@ -143,7 +145,7 @@ def summarise(
         finding = findings[names[0]]
     elif any(row.error for row in rows):
         failed = replace(_failed(rows), in_init=True)
-        finding = find(Curves(invocations=len(rows), failed=failed), commands, is_patient=False)
+        finding = find(Curves(invocations=len(rows), failed=failed), commands)
     else:
         finding = unmeasured(_UNMEASURED[measured], commands if measured else replace(commands, silent=""))
     return Summary(
@@ -204,13 +206,16 @@ def _by_environment(printed: Sequence[str], answered: Mapping[str, Invocation] |
     return found
 
 
-def _findings(lines: Mapping[str, Sequence[Line]], rows: Sequence[Row], commands: Commands) -> dict[str, Finding]:
+def _findings(
+    lines: Mapping[str, Sequence[Line]], rows: Sequence[Row], commands: Commands, settled: Sequence[Reading]
+) -> dict[str, Finding]:
     """The finding of each environment."""
     findings = {}
     for name, own in lines.items():
         failed = _failed([row for row in rows if row.environment == name])
         curves = curves_of(own)
-        findings[name] = find(replace(curves, failed=failed) if failed.count else curves, commands, is_patient=False)
+        failed = failed if failed.count else curves.failed
+        findings[name] = find(replace(curves, settled=last_life(settled) or curves.settled, failed=failed), commands)
     return findings
 
 

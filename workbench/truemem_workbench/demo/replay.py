@@ -168,7 +168,7 @@ def _print(
 
 
 def _finding(outcome: Outcome) -> Finding:
-    return find(curves_of(line for text in outcome.lines for line in parse_event(text)), COMMANDS, is_patient=False)
+    return find(curves_of(line for text in outcome.lines for line in parse_event(text)), COMMANDS)
 
 
 def _point(sentence: str) -> Text:

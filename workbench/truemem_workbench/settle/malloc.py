@@ -1,4 +1,4 @@
-"""What glibc's malloc has in use in another process: read from outside, through /proc/PID/mem. Without a call into it.
+"""What glibc's malloc has given out in another process, and what it holds: read from outside, through /proc/PID/mem.
 
 The main arena lies in libc's writable mapping. It is found by its empty bins, which point at themselves, so that no
 symbols and no table of builds are needed; the other arenas are a list that begins there (malloc/malloc.c, malloc_state
@@ -28,16 +28,17 @@ SAFE_LINKING = 12
 """Fast bins' links are hidden by their own address, moved by so many bits (since glibc 2.32)."""
 
 
-def in_use_kib(pid: int, root: str = "/proc") -> float | None:
-    """KiB that malloc has given out in this process, thread caches included as mallinfo2(3) has it. None where there
-    is no glibc that was found, or its memory may not be read. A list that changes meanwhile ends the same way: the
-    process should be at rest."""
+def malloc_kib(pid: int, root: str = "/proc") -> tuple[float, float] | None:
+    """KiB that malloc has given out in this process, thread caches included as mallinfo2(3) has it, and KiB that it
+    holds: free, resident or not. None where there is no glibc that was found, or its memory may not be read. A list
+    that changes meanwhile ends the same way: the process should be at rest."""
     with suppress(OSError, ValueError, struct.error):
-        return _in_use(pid, root) / 1024
+        in_use, held = _read(pid, root)
+        return in_use / 1024, held / 1024
     return None
 
 
-def _in_use(pid: int, root: str) -> int:
+def _read(pid: int, root: str) -> tuple[int, int]:
     libc, heap = _mappings(pid, root)
     memory = os.open(f"{root}/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -46,7 +47,8 @@ def _in_use(pid: int, root: str) -> int:
             bins = _first_bin(words, begin)
             if bins is not None:
                 arenas = list(_arenas(memory, bins))
-                return sum(system - free for system, free in arenas) + _mapped(words, heap)
+                held = sum(free for _, free in arenas)
+                return sum(system for system, _ in arenas) - held + _mapped(words, heap), held
     finally:
         os.close(memory)
     raise ValueError("no arena was found")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import cache
+from mmap import PROT_READ, mmap
 from pathlib import Path
 
 import psutil
 
-from ..analysis.curves import DESCRIPTORS, FILES, MALLOC, PROCESSES, RSS, THREADS
-from .malloc import in_use_kib
+from ..analysis.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, PROCESSES, RSS, THREADS
+from .malloc import malloc_kib
 
 OWN = ".truemem-"
 """Begin of the names of the sidecar's and the probe's own files in /tmp."""
@@ -28,9 +30,22 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
             found[FILES] += shared * PAGE_KIB
             found[THREADS] += process.num_threads()
             found[DESCRIPTORS] += process.num_fds()
-    if (used := in_use_kib(runtime.pid)) is not None:
-        found[MALLOC] = used
+            if is_go(program := Path(f"/proc/{process.pid}/exe"), program.stat().st_ino):
+                found[GO] = 1.0
+    if (known := malloc_kib(runtime.pid)) is not None:
+        found[MALLOC], found[HELD] = known
     return found
+
+
+GO_BUILT = b"\xff Go buildinf:"
+"""Begin of what the linker of Go writes into each program (debug/buildinfo)."""
+
+
+@cache
+def is_go(program: Path, file_number: int) -> bool:
+    """True of a program in Go. `file_number`: its inode, as the pid may be given out again. Raises OSError."""
+    with program.open("rb") as file, mmap(file.fileno(), 0, prot=PROT_READ) as text:
+        return text.find(GO_BUILT) >= 0
 
 
 def used_kib(folder: Path) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, IN_USE, MALLOC, RSS, TMP
+from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, GO, HEAP, HELD, IN_USE, MALLOC, RSS, TMP
 from ..analysis.settled import TRIMMED, Cache, Reading
 from . import jvm
 from .outside import seen_from_outside, used_kib
@@ -19,27 +20,71 @@ if TYPE_CHECKING:
     from ..local import LocalLambda
 
 
-class Settler:
-    """Asks the probe, which settles the process at the end of an invocation, or a JVM between two."""
+PASSES, LEAST_IN_A_PASS = 8, 10
+"""Passes of the invocations that are asked for, and invocations in one, at least."""
+UNTRIMMED = PASSES // 2
+"""Passes before the first after which malloc gives back what is free: until then it is seen how much it holds."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` must be one that the function's user can look into."""
-        self.path = folder / "settle"
+
+def in_a_pass(invocations: int) -> int:
+    """Invocations in a pass, where so many are made."""
+    return max(LEAST_IN_A_PASS, invocations // PASSES)
+
+
+class Settler:
+    """Settles the function of one environment after each pass of invocations, and reads what it keeps: it asks the
+    probe, which settles the process after an answer, or a JVM between two."""
+
+    def __init__(self, *, trims: bool = True) -> None:
+        """`trims`: malloc gives back what is free as well, after some passes. How much it held cannot be known then."""
+        self.readings: list[Reading] = []
+        """What was kept after each pass."""
+        self.slowed: set[int] = set()
+        """Numbers of invocations at whose end the process was settled."""
+        self._trims = trims
+        self._after = self._pass = 0
+        """After this invocation passes begin, of so many invocations each; 0: there are none."""
+        self._folder = tempfile.TemporaryDirectory(prefix="truemem-settle-")
+        Path(self._folder.name).chmod(0o755)  # the function may run as another user
+        self.path = Path(self._folder.name) / "settle"
         """The probe looks whether this file has changed. What it says then goes into the one beside it."""
-        self._said = folder / "settle.said"
+        self._said = self.path.with_suffix(".said")
         self._said.touch()
         self._said.chmod(0o666)
         self._asked = 0
         self._jvm: dict[int, dict[str, float]] = {}
         """What a JVM has said last, by its pid, with the metaspace of classes that are new since the first time."""
 
-    def ask(self, *, trims: bool) -> None:
-        """The next invocation ends with a settled process. `trims`: malloc gives back what is free, if the probe can
-        ask for that. How much it held cannot be known after that."""
+    def close(self) -> None:
+        """The function has ended."""
+        self._folder.cleanup()
+
+    def begin_passes(self, after: int, invocations: int) -> None:
+        """After this invocation passes begin, of so many invocations each."""
+        self._after, self._pass = after, invocations
+
+    def before(self, number: int) -> None:
+        """Invocation `number` comes next."""
+        place = self._place(number)
+        if place in (0, self._pass - 1):  # twice: what a finalizer lets go of, the next collection frees
+            self.ask(trims=self._trims and len(self.readings) >= UNTRIMMED and place == 0)
+            self.slowed.add(number)
+
+    def after(self, local: LocalLambda, number: int) -> None:
+        """Invocation `number` is over. At the end of a pass what is kept is read."""
+        if self._place(number) == 0 and (reading := self._read(local, number)) is not None:
+            self.readings.append(reading)
+
+    def _place(self, number: int) -> int | None:
+        """In its pass; 0 is the last one. None before the first pass."""
+        return (number - self._after) % self._pass if self._pass and number > self._after else None
+
+    def ask(self, *, trims: bool = False) -> None:
+        """The next invocation ends with a settled process."""
         self._asked += 1
         self.path.write_text(f"{self._asked} {trims:d}\n")
 
-    def read(self, local: LocalLambda, invocation: int) -> Reading | None:
+    def _read(self, local: LocalLambda, invocation: int) -> Reading | None:
         """What is kept after this invocation. None where nothing of that can be known: the runtime has ended."""
         local.settle()
         pid = local.processes().get("runtime")
@@ -82,9 +127,13 @@ class Settler:
 
 def _completed(kept: dict[str, float]) -> dict[str, float]:
     """With IN_USE, what is kept for certain of all that is known; and without what says nothing of this runtime."""
+    if GO in kept:
+        return {name: value for name, value in kept.items() if name not in (MALLOC, HELD)}
     parts = [kept[name] for name in (HEAP, CLASSES) if name in kept]
     if CLASSES not in kept and (of_malloc := kept.get(MALLOC, kept.get(EXTERNAL))) is not None:
         parts.append(of_malloc)  # buffers outside of V8's heap come from malloc; a JVM's own use of it comes and goes
+    if BLOCKS in kept:  # malloc's own figures are on each line
+        kept.pop(HELD, None)
     if HEAP in kept:  # it touches more of its heap, and compiles: RSS rises where nothing is kept
         del kept[RSS]
     return {**kept, **({IN_USE: sum(parts)} if parts else {})}

@@ -168,10 +168,10 @@ class Choice:
 
     def sentence(self) -> str:
         """The suggestion in one sentence."""
-        if len(self.untried) == len(self.trials):
-            return "No size was tried."
         if self.grows:
             return "No size is suggested: memory grows, so none is safe for long."
+        if len(self.untried) == len(self.trials):
+            return "No size was tried."
         if self.suggested is None or self.cheapest is None or self.fastest is None:
             tried = "each that was tried" if self.untried else "each of them"
             return f"No size can be suggested: something speaks against {tried}."

@@ -297,10 +297,11 @@ def _print(result: Result) -> None:
     from .result import FIGURES, LAST, TEXTS
 
     console = output()
-    made = table("", TEXTS, FIGURES, LAST)
-    for row in result.rows():
-        made.add_row(*row)
-    console.print(fitted(made, console))
+    if len(result.choice.untried) < len(result.choice.trials):
+        made = table("", TEXTS, FIGURES, LAST)
+        for row in result.rows():
+            made.add_row(*row)
+        console.print(fitted(made, console))
     for sentence in result.sentences():
         say(console, sentence, begin="- ")
     for line in result.log:

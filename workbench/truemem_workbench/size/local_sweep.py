@@ -18,12 +18,13 @@ import psutil
 from truemem.config import VCPU_MIB
 from truemem.verdict import GROWING_FROM
 
-from ..analysis.finding import Commands
+from ..analysis.finding import TOO_FEW, Commands, Finding
 from ..analysis.sizing import HEADROOM, rounded_size
 from ..check.local_run import Run
 from ..check.measurement import Measurement, printable
 from ..check.target import TEMPLATES, Target
 from ..local import Invocation, LocalLambda, Settings
+from ..settle.settler import in_a_pass
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.failed_answer import error_of
@@ -36,6 +37,9 @@ LADDER = (LEAST_MIB, 256, 512, 1024, VCPU_MIB, NEW_ACCOUNT_MIB, 3 * VCPU_MIB, 4 
 INVOCATIONS = 50
 WARM_UP = 3
 """Invocations at each size whose durations do not count: the first ones import and connect."""
+JUDGED, UNJUDGED, JUDGE_S = GROWING_FROM + 20, 20, 60.0
+"""First of all it is asked whether memory grows: so many invocations, of which the first do not count, or those of so
+many seconds."""
 LOOKS_FOR_PEAK = 10
 """Invocations at each size that look for its peak, or as many as there are events."""
 LEAST_ROUNDS, PATIENCE_S = 10, 300.0
@@ -102,6 +106,8 @@ class LocalSweep:
         self._notices: dict[str, None] = {}
         self._log: Sequence[str] = ()
         self._looked: dict[int, tuple[Tally, Measurement]] = {}
+        self._finding: Finding | None = None
+        """Of the run that asked whether memory grows."""
 
     @property
     def most(self) -> int:
@@ -114,9 +120,11 @@ class LocalSweep:
             self._notices[
                 f"this machine is busy (load {load:.1f}): large sizes look slower than they are. Try it again later"
             ] = None
-        signal, sizes = 0, list[int]()
+        signal, sizes = 0, self._asked(asked) if asked else []
         try:
-            sizes = self._asked(asked) if asked else self._sensible()
+            if (grows := self._judge()) is not None:
+                return Sweep(trials=[grows], notices=list(self._notices))
+            sizes = sizes or self._sensible()
             self._looked = {size: seen for size, seen in self._looked.items() if size in sizes}
             tallies = [self._look(size) for size in sizes]
             for group in _groups(tallies, self._together(len(sizes))):
@@ -126,6 +134,23 @@ class LocalSweep:
         looked = [*self._looked, *(size for size in sizes if size not in self._looked)]
         trials = [self._trial(size) if size in self._looked else Trial(memory=size) for size in sorted(looked)]
         return Sweep(trials=trials, notices=list(self._notices), signal=signal, log=self._log)
+
+    def _judge(self) -> Trial | None:
+        """What was seen if memory grows: then no size is safe for long. None otherwise."""
+        tally = Tally(memory=self.most, warm_up=JUDGED)
+        began = time.monotonic()
+        with Run(replace(self._target, memory_mib=self.most)) as run:
+            run.begin_passes(in_a_pass(JUDGED))
+            for done, event in enumerate(itertools.islice(itertools.cycle(self._events), JUDGED), 1):
+                tally.add(run.report_of(answer := run.invoke(event)), _error(answer))
+                self._progress("does it grow?", done, JUDGED)
+                if tally.is_out or time.monotonic() - began > JUDGE_S:
+                    break
+            trial = tally.trial(replace(run.measurement(UNJUDGED), commands=self._commands))
+        self._finding = trial.finding
+        if self._finding is None or not self._finding.grows:
+            return None
+        return replace(trial, finding=replace(self._finding, invocations_left=None))  # that depends on the size
 
     def _asked(self, asked: Sequence[int]) -> list[int]:
         """Those of the sizes asked for that can be tried here."""
@@ -189,7 +214,9 @@ class LocalSweep:
 
     def _trial(self, size: int) -> Trial:
         tally, measurement = self._looked[size]
-        return tally.trial(measurement)
+        trial = tally.trial(measurement)
+        is_known = trial.finding is not None and trial.finding.pattern != TOO_FEW
+        return trial if is_known else replace(trial, finding=self._finding)
 
     def _together(self, sizes: int) -> int:
         """How many environments this machine's free memory can hold at once."""

@@ -158,7 +158,7 @@ def _found(
     curves: Mapping[str, Curves], served: Mapping[str, int], commands: Commands, allowed: Collection[str]
 ) -> tuple[dict[str, Finding], Finding, Verdict]:
     """The finding on each environment, the one to act on, and the verdict on RSS in its environment."""
-    witnesses = {name: Witnesses(each, is_patient=True) for name, each in curves.items()}
+    witnesses = {name: Witnesses(each) for name, each in curves.items()}
     found = {name: find_by(each, commands, allowed) for name, each in witnesses.items()}
     first = most_urgent([(finding, served[name]) for name, finding in found.items()])
     speaks = next(name for name, finding in found.items() if finding is first)

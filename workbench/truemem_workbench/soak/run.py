@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 
 from ..check.limits import LimitCheck
@@ -21,6 +21,7 @@ from ..local.configuration.layer import SIDECAR, beside
 from ..local.lifecycle.journal import EnvironmentChange, LogLine
 from ..local.scaling import Answer, Scaling
 from ..local.session import Stopped
+from ..settle.settler import Settler
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.terminal import counted
@@ -34,6 +35,8 @@ LAST_LINES = 20
 """Lines of the function's log that are kept, for a function that fails."""
 LOOK_S = 1.0
 SAVED_EVERY_S = 10.0
+SETTLED, LEAST_APART_S = 16, 2.0
+"""So often in all each environment is settled after an answer; not more often than each so many seconds."""
 Watch = Callable[[Tally], None]
 """Gets the figures so far every LOOK_S, in the caller's thread."""
 
@@ -101,8 +104,9 @@ def run(
         tally.add(arrived(answer, tally.zero_s))
 
     ran = Ran(tally)
-    with _local(target, plan, on_log, tally.change, on_answer) as local:
-        look = _Look(local, tally, saved, watch)
+    settler = Settler(trims=False)
+    with closing(settler), _local(target, plan, settler, on_log, tally.change, on_answer) as local:
+        look = _Look(local, tally, saved, watch, settler, max(LEAST_APART_S, plan.for_s / SETTLED))
         try:
             if isinstance(traffic, LoadScript):
                 local.run(_begin(tally))
@@ -184,15 +188,27 @@ def _load(script: LoadScript, local: LocalLambda, look: Callable[[], None], ran:
 class _Look:
     """Looks at the figures while requests come: saves them now and then, and lets them be watched."""
 
-    def __init__(self, local: LocalLambda, tally: Tally, saved: Saved | None, watch: Watch) -> None:
+    def __init__(
+        self,
+        local: LocalLambda,
+        tally: Tally,
+        saved: Saved | None,
+        watch: Watch,
+        settler: Settler,
+        settled_each_s: float,
+    ) -> None:
         self._local, self._tally, self._saved, self._watch = local, tally, saved, watch
-        self._next_s = tally.seconds
+        self._settler, self._settled_each_s = settler, settled_each_s
+        self._next_s = self._settled_s = tally.seconds
         self._is_saved = False
         self.unsaved: list[str] = []
         """Since when nothing could be saved, a sentence; empty if all is."""
 
     def __call__(self) -> None:
         self._local.run(self._tick())
+        if self._tally.seconds >= self._settled_s + self._settled_each_s:
+            self._settler.ask()
+            self._settled_s = self._tally.seconds
         if self._saved is not None and self._tally.seconds >= self._next_s:
             self.save(self._saved, self._local.run(self._changes(self._saved)))
             self._next_s = self._tally.seconds + SAVED_EVERY_S
@@ -222,13 +238,14 @@ class _Look:
 def _local(
     target: Target,
     plan: Plan,
+    settler: Settler,
     on_log: Callable[[LogLine], None],
     on_environment: Callable[[EnvironmentChange], None],
     on_answer: Callable[[Answer], None],
 ) -> LocalLambda:
     environment = {LINES: "on", **target.environment} if plan.names_lines else target.environment
     settings = target.settings(environment=environment, managed_instances=plan.managed_instances)
-    made = beside(target.function, settings, probe=plan.is_probed)
+    made = beside(target.function, settings, probe=plan.is_probed, settle=settler.path)
     if plan.names_lines and not made.is_probed:
         raise BadInput("--lines: the probe cannot be loaded, it is for Python and Node.js. Leave it out")
     return LocalLambda(

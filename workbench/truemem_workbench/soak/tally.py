@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..analysis.clocks import PAUSES_MS, Step
+from ..analysis.curves import is_settled
 from ..lines.line import Line, lines_in
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ MOST_LINES_ENDED = 256
 STOPPED = "stopped"
 """Why those end that live at the end of the soak: all their lines are judged."""
 MOST_PINNED = 128
-"""Lines of an environment that stay: the first one, and those with a kill or with new processes."""
+"""Lines of an environment that stay: the first one, and those with a kill, with new processes or of settled ones."""
 MOST_ENDED = 64
 """Ended environments that are kept. When there are more, the one that served least is only counted."""
 MOST_TYPES = 64
@@ -149,7 +150,7 @@ class KeptLines:
         self.begins |= line.begins
         step = self._step(line)
         self.latest = place, line, step
-        is_special = not place or line.begins or line.out_of_memory or line.environment_kills > 0
+        is_special = not place or line.begins or line.out_of_memory or line.environment_kills > 0 or is_settled(line)
         is_pinned = is_special and self.pinned < MOST_PINNED
         if is_pinned or place % self.stride == 0:
             self.pinned += is_pinned
