@@ -330,7 +330,7 @@ def _bounded_caches() -> list[dict[str, Any]]:
             name = f"functools.lru_cache of {getattr(each, '__qualname__', 'a partial')}"
         elif kind is collections.deque:
             entries, bound, name = len(each), each.maxlen, "collections.deque"
-        elif kind.__module__.partition(".")[0] == "cachetools" and hasattr(each, "currsize"):
+        elif str(kind.__module__).partition(".")[0] == "cachetools" and hasattr(each, "currsize"):
             entries, bound, name = each.currsize, each.maxsize, f"cachetools.{kind.__name__}"
         else:
             continue

@@ -91,6 +91,8 @@ class Environment:
     def report_of(self, answer: Invocation) -> Report:
         return self.report(answer.request_id)
 
+    def begin_passes(self, invocations: int) -> None: ...
+
     def measurement(self, warm_up: int) -> Measurement:
         return run_of([self.need - 5])
 
@@ -102,7 +104,11 @@ Swept = Callable[..., Sweep]
 def swept(monkeypatch: pytest.MonkeyPatch) -> Swept:
     """A sweep of two events, on a machine with two CPUs."""
     monkeypatch.setattr(Environment, "calls", [])
-    monkeypatch.setattr(local_sweep, "Run", lambda target, probe: Environment(target.memory_mib, "peak"))
+    monkeypatch.setattr(
+        local_sweep,
+        "Run",
+        lambda target, probe=True: Environment(target.memory_mib, "growth" if probe else "peak"),
+    )
     monkeypatch.setattr(LocalSweep, "_local", lambda _, size: Environment(size, "time"))
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr("os.getloadavg", lambda: (0.9, 9, 9))
@@ -117,6 +123,7 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> Swept:
 
 def test_sizes_take_turns_with_the_same_event(swept: Swept) -> None:
     trials = swept([256, 512]).trials
+    Environment.calls = [call for call in Environment.calls if call[0] != "growth"]
     peaks = [call for call in Environment.calls if call[0] == "peak"]
     assert peaks == [*((("peak", 256, event)) for event in "aba"), *((("peak", 512, event)) for event in "aba")]
     assert [call[1:] for call in Environment.calls[len(peaks) :]] == [

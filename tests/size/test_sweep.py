@@ -39,6 +39,16 @@ def test_a_size_that_kills_does_not_end_the_sweep(invoke_size: Size, tmp_path: P
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_where_memory_grows_no_size_is_tried(invoke_size: Size, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("KEPT = []\n\ndef handler(event, context):\n    KEPT.append(bytes(30_000))\n")
+    done = invoke_size(str(tmp_path / "app.py:handler"), "--memory", "128,512")
+    assert done.exit_code == 2
+    assert "No size is suggested: memory grows, so none is safe for long." in done.stdout
+    assert "- Leak: 29." in done.stdout
+    assert "not tried" not in done.stdout
+    assert "Next: truemem explain" in done.stdout
+
+
 def test_sizes_begin_above_the_peak(invoke_size: Size, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_sweep, "LADDER", (128, 256, 20_000))
     done = invoke_size(HASHING, "--event", '{"mib": 100}', "--invocations", 1, "--warm-up", 1)

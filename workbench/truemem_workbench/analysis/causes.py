@@ -61,6 +61,10 @@ ALIKE = 0.5
 """If this part of all invocations failed, nothing is said of memory."""
 NEAR = 0.9
 """A limit is near from this part on."""
+KILLS = 2
+"""So many are a habit."""
+GO_SHARE = 0.8
+"""Part of the memory size that is a good limit for a heap in Go: what is beside it needs some."""
 CACHED = 0.25
 """Page cache is named if it is this part of the memory size."""
 SMALLER_HEAP = {
@@ -131,7 +135,9 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
     evidence += [witnesses.curves.ended] if witnesses.curves.ended else _ends(found, witnesses.curves)
     if (failed := witnesses.curves.failed.in_all) and found.cause != "failing":
         evidence.append(f"{failed:,} of {counted(witnesses.curves.invocations, 'invocation')} failed")
-    following = (commands.longer or commands.again) if found.pattern == TOO_FEW else _next(row, commands, witnesses)
+    following = _next(row, commands, witnesses, found)
+    if found.pattern == TOO_FEW:
+        following = commands.longer or commands.again
     repair = found.repair or row.repair
     if found.cause == "failing":
         repair, following = _known_repair(witnesses.curves, commands) or (repair, following)
@@ -156,7 +162,7 @@ def _ends(found: Finding, curves: Curves) -> list[str]:
     return ends
 
 
-def _next(row: Row, commands: Commands, witnesses: Witnesses) -> str:
+def _next(row: Row, commands: Commands, witnesses: Witnesses, found: Finding) -> str:
     """The first of the row's commands that is there, and has a use."""
     runtime = witnesses.curves.runtime
     for name in row.next:
@@ -164,6 +170,7 @@ def _next(row: Row, commands: Commands, witnesses: Witnesses) -> str:
         if (
             not command
             or (name == "heap" and runtime)
+            or (name == "repair" and not found.setting)
             or (name in ("profile", "explain") and runtime in ("java", "go", "dotnet"))
         ):
             continue
@@ -234,7 +241,7 @@ def _collector(witnesses: Witnesses) -> Finding | None:
         repair = "Size the function by its peaks."
         return Finding(cause="collector", title=title, holder="garbage", evidence=[rss_span(witnesses)], repair=repair)
     if witnesses.is_go and witnesses.rss.name in ("stable", "plateau") and _has_grown(witnesses):
-        title = "No leak: memory has grown and stopped, as a heap does until its garbage is collected."
+        title = "No leak: it was garbage. The heap has grown and stopped, as one does until it is collected."
         return Finding(cause="collector", title=title, holder="garbage", evidence=[rss_span(witnesses)])
     heap = witnesses.curves.heap
     if heap is None or heap.kind != "lazy" or heap.live.name not in ("level", "filled") or not _is_known(heap):
@@ -253,6 +260,27 @@ def _collector(witnesses: Witnesses) -> Finding | None:
         evidence=evidence,
         repair=exceeds,
         pattern="a-heap-limit-above-the-memory-size" if exceeds else "",
+    )
+
+
+def _killed(witnesses: Witnesses) -> Finding | None:
+    """It ran out of memory again and again, each time before growth could be judged: more of the same decides
+    nothing."""
+    curves, killed = witnesses.curves, len(witnesses.curves.out_of_memory)
+    if killed < KILLS or max(len(trusted_of(life)) for life in lives(curves.rss)) >= GROWING_FROM:
+        return None
+    title = f"Out of memory in {killed} of {counted(curves.invocations, 'invocation')}, before growth could be judged"
+    if not witnesses.is_go or not curves.limit_mib:
+        title, repair = f"{title}.", curves.limit_advice or "It needs more memory, or it leaks: more memory tells."
+        return Finding(cause="undecided", title=title, holder="function", repair=repair, settled=False)
+    limit = f"{GO_SHARE * curves.limit_mib:.0f}MiB"
+    return Finding(
+        cause="collector",
+        title=f"{title}: a heap in Go grows to twice what is live until its garbage is collected.",
+        holder="garbage",
+        evidence=[rss_span(witnesses)],
+        repair=f"Set GOMEMLIMIT={limit}: then it is collected before memory ends.",
+        setting={"GOMEMLIMIT": limit},
     )
 
 
@@ -568,6 +596,13 @@ TABLE: tuple[Row, ...] = (
         repair="Find what fills it.",
         next=("heap", "explain", "again"),
         pattern="a-cache-without-bound",
+    ),
+    Row(
+        cause="undecided",
+        look=_killed,
+        needs="it ran out of memory twice or more, each time within 128 invocations, and nothing above explains it",
+        next=("repair", "sweep", "again"),
+        pattern="out-of-memory-in-one-go",
     ),
     Row(
         cause="undecided",

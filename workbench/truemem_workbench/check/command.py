@@ -74,7 +74,7 @@ Exit codes:
   1  a limit was broken, or the function ran out of memory
   2  it could not be decided: the input cannot be used, invocations failed, more of them are needed,
      a limit is within the bounds of a peak, or the result could not be written
-  130, 143  Ctrl-C or SIGTERM
+  130, 143  Ctrl-C or SIGTERM: what is known so far is printed
 """
 
 
@@ -240,14 +240,16 @@ def _check(
     result = Result(measurement, find(measurement, limits, was), was=was)
     if target is not None:
         result = replace(result, source=target.source, line=target.line)
-        if explain or (explain is None and can_explain and result.grows):
+        is_whole = not measurement.signal
+        if is_whole and (explain or (explain is None and can_explain and result.grows)):
             made = explanation(target, payloads, measurement)
             # of descriptors and the like, memory that no line holds says nothing
             if explain or made.holders or measurement.finding.cause not in COUNTED:
                 result = replace(result, explanation=made)
-        if try_repair and (setting := measurement.finding.setting):
+        if is_whole and try_repair and (setting := measurement.finding.setting):
             result = _tried(result, command, target, payloads, plan, limits, setting, probe=not given["no_probe"])
-    return places.write(result, {".png": partial(_draw, result, limits), ".html": partial(_explain_in, result)})
+    code = places.write(result, {".png": partial(_draw, result, limits), ".html": partial(_explain_in, result)})
+    return 128 + measurement.signal if measurement.signal else code
 
 
 def _draw(result: Result, limits: Limits, path: Path) -> None:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..settle.settler import in_a_pass
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 
 BLOCK = 10  # invocations between two checks for the end of the warm-up, and at least between two for a decision
 INVOCATIONS = 200
+PASSES = 8
+"""Passes of the invocations that are asked for; what is kept is read after each."""
 MOST_IN_A_PASS = 2
 """A pass is longer by this, at most, so that all events are in it."""
 WARM_UP = 80  # default of the most invocations for the warm-up
@@ -26,6 +27,11 @@ HOPELESS = 5
 
 Undecided = Callable[[int], str]
 """Called with the length of the warm-up. Returns why more invocations are needed; empty if they are not."""
+
+
+def in_a_pass(invocations: int) -> int:
+    """Invocations in a pass, where so many are made."""
+    return max(BLOCK, invocations // PASSES)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from ..local.configuration.function import missing_module
 from ..local.configuration.layer import SIDECAR, beside
 from ..settle.outside import used_kib
 from ..settle.settler import Settler
+from ..support.exit_codes import Ended
 from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
@@ -122,13 +123,14 @@ class Run:
     def failing(self) -> int:
         return len(self._invocations) if all(each.function_error for each in self._invocations) else 0
 
-    def measurement(self, warm_up: int | None = None, asked: int | None = None) -> Measurement:
+    def measurement(self, warm_up: int | None = None, asked: int | None = None, *, is_cut: bool = False) -> Measurement:
         """End the environment and return what was measured. The first `warm_up` invocations do not count for drift.
 
-        With None, the warm-up is as long as the curve took to settle.
+        With None, the warm-up is as long as the curve took to settle. `is_cut`: an invocation is under way, and nothing
+        waits for it.
         """
         self._look_at_children()
-        self._local.stop()
+        self._local.stop(abort=is_cut)
         if warm_up is None:
             warm_up = settling([seen.line for seen in self._seen()], step=BLOCK, bound=WARM_UP)
         return self.so_far(warm_up, asked)
@@ -225,7 +227,10 @@ def measure(
             """Why to go on."""
             return decision.why(run.so_far(taken))
 
-        taken = invoke_until_decided(run, events, plan, why, progress)
+        try:
+            taken = invoke_until_decided(run, events, plan, why, progress)
+        except Ended as ended:
+            return replace(run.measurement(is_cut=True), signal=ended.number)
         run.follow(events[0])
         return replace(run.measurement(taken, plan.invocations), judged_until=decision.until)
 

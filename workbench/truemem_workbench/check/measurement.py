@@ -174,6 +174,8 @@ class Measurement:
     """Number of invocations in the warm-up. They count for peaks, not for drift."""
     memory_mib: int | None
     seconds: float
+    signal: int = 0
+    """Number of the signal that has ended it early; 0 if none has."""
     settled: Sequence[Reading] = ()
     """What was kept after each pass of invocations, the process settled."""
     slowed: Collection[int] = ()

@@ -37,16 +37,20 @@ class Tried:
 
     @property
     def helps(self) -> bool:
-        """True if what grew does not, or RSS ends at least a tenth lower."""
+        """True if what grew does not, what ran out of memory does not, or RSS ends at least a tenth lower."""
         was, now = self.before.finding, self.after.finding
         lower = (self.after.usual_current or 0.0) < LOWER * (self.before.usual_current or 0.0)
-        return (was.grows and not now.grows) or lower
+        lives = bool(self.before.out_of_memory) and not self.after.out_of_memory
+        return (was.grows and not now.grows) or lives or lower
 
     def sentence(self) -> str:
         words = " ".join(f"{name}={value}" for name, value in self.setting.items())
         rates = [each.verdict.per_invocation_kib or 0.0 for each in (self.before, self.after)]
         levels = [each.levels[-1] if each.levels else 0.0 for each in (self.before, self.after)]
         helps = "The repair helps" if self.helps else "The repair does not help"
+        killed = [len(each.out_of_memory) for each in (self.before, self.after)]
+        if killed[0]:
+            return f"{helps}: with {words} it ran out of memory {killed[1]} times, without it {killed[0]}."
         return (
             f"{helps}: with {words} RSS grows by {rates[1]:,.1f} KiB in each invocation, without it by {rates[0]:,.1f};"
             f" it ends at {levels[1]:,.0f} MiB, without it at {levels[0]:,.0f}."
@@ -88,7 +92,8 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        return exit_code(self.limits)
+        """Of a run that was ended early nothing is kept for certain."""
+        return exit_code(self.limits) or (UNKNOWN if self.measurement.signal else KEPT)
 
     @property
     def grows(self) -> bool:
@@ -100,6 +105,8 @@ class Result:
     def headline(self) -> str:
         """The result in one line."""
         word = ("passed", "FAILED", "could not be measured")[self.exit_code]
+        if self.measurement.signal:
+            word += " to the end" if self.exit_code == UNKNOWN else ", ended early"
         counted = f"{len(self.measurement.judged)} invocations after {self.measurement.warm_up} to warm up"
         return f"{self.measurement.spec} {word}: {counted}, {self.measurement.seconds:.0f} s"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from ..check.invocations import in_a_pass
 from ..lines.line import parse_event
 from ..local.configuration.function import Function, missing_module
 from ..local.configuration.layer import SIDECAR
@@ -23,7 +24,7 @@ from ..local.scaling import EnvironmentChange, Scaling
 from ..local.scenario_context import NotAsDescribed, ScenarioContext
 from ..local.scenarios import SCENARIOS
 from ..local.session import Invocation, LocalLambda
-from ..settle.settler import Settler, in_a_pass
+from ..settle.settler import Settler
 from ..support.exit_codes import Ended, raise_on_signals
 from ..support.untrusted_text import loads, visible
 from .local_summary import Summary, short
@@ -188,7 +189,8 @@ def run(
 ) -> int:
     """Invoke with `event` so many times; with None serve until Ctrl-C. Returns the exit code. Raises BadInput.
 
-    `settler` is asked in a finite run, after each pass. `finished` gets its answers, when the environment has ended.
+    `settler` is asked in a finite run, after each pass. `finished` gets its answers, when the environment has ended; a
+    signal ends it early.
     """
 
     def changed(change: EnvironmentChange) -> None:
@@ -199,22 +201,26 @@ def run(
 
     local = LocalLambda(function, settings, console.log, scaling, changed if scaling else None)
     at_once = (settings.managed_instances or 1) * (scaling.environments if scaling else 1)
+    answers: list[Invocation] = []
     raise_on_signals()
     try:
         local.start()
         console.notices(local)
         if invocations is not None:
             if settings.managed_instances is not None or scaling is not None:
-                answers = _invoke_at_once(local, event, tenant_id, invocations, at_once, console, settler)
+                _invoke_at_once(local, event, tenant_id, invocations, at_once, console, settler, answers)
             else:
-                answers = _invoke(local, event, tenant_id, invocations, console, settler)
+                _invoke(local, event, tenant_id, invocations, console, settler, answers)
             finished(local, answers)
             return _exit_code(local, answers, managed=settings.managed_instances is not None)
         console.serving(local, settings.name)
         console.wait_until_closed()
     except Ended as ended:
         local.stop(abort=True)
-        return 0 if invocations is None else 128 + ended.number
+        if invocations is None:
+            return 0
+        finished(local, answers)
+        return 128 + ended.number
     finally:
         local.stop()
     return 0
@@ -266,8 +272,8 @@ def _invoke(
     invocations: int,
     console: Console,
     settler: Settler | None,
-) -> list[Invocation]:
-    answers = []
+    answers: list[Invocation],
+) -> None:
     if settler is not None:
         settler.begin_passes(0, in_a_pass(invocations))
     for number in range(1, invocations + 1):
@@ -279,7 +285,6 @@ def _invoke(
         if settler is not None:
             settler.after(local, number)
     local.stop()
-    return answers
 
 
 def _invoke_at_once(
@@ -290,11 +295,11 @@ def _invoke_at_once(
     at_once: int,
     console: Console,
     settler: Settler | None,
-) -> list[Invocation]:
+    answers: list[Invocation],
+) -> None:
     def invoke(_: int) -> Invocation:
         return local.invoke(event, tenant_id=tenant_id, may_wait=True)
 
-    answers = []
     callers = ThreadPoolExecutor(at_once)
     try:
         for invocation in callers.map(invoke, range(invocations)):
@@ -306,7 +311,6 @@ def _invoke_at_once(
         callers.shutdown(wait=False, cancel_futures=True)
     local.settle()
     local.stop()
-    return answers
 
 
 def _exit_code(local: LocalLambda, answers: Sequence[Invocation], *, managed: bool) -> int:

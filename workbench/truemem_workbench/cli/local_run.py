@@ -18,7 +18,6 @@ from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, 
 from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler, is_node
 from ..local.configuration.settings import Settings
 from ..local.scenarios import BYSTANDER, SCENARIOS
-from ..settle.settler import Settler
 from ..support import docs_link
 from ..support.bad_input import BadInput, need_linux
 from ..support.options import check_outputs, output_option, typed
@@ -29,6 +28,7 @@ from .lazy_group import Lazy, LazyGroup
 if TYPE_CHECKING:  # aiohttp is for the run itself, not for every `truemem local run --help`
     from ..local.scaling import Scaling
     from ..local.session import Invocation, LocalLambda
+    from ..settle.settler import Settler
 
 COMMANDS = {"run": Lazy("truemem_workbench.cli.local_run:run", "Run a function, as Lambda does.")}
 
@@ -65,7 +65,7 @@ Exit codes:
   0  every invocation succeeded, Ctrl-C ended the serving, or the scenario went as described
   1  an invocation failed (a function error, a timeout, out of memory), or the scenario did not go as described
   2  the input cannot be used; one line says what to type instead
-  130, 143  Ctrl-C or SIGTERM while --event runs
+  130, 143  Ctrl-C or SIGTERM while --event runs: what is known so far is printed
 """.format(scenarios="\n".join(f"  {name:23} {each.description}" for name, each in SCENARIOS.items()))
 
 
@@ -204,7 +204,7 @@ def run(
     if SIDECAR in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
         target, environment = in_exact_mode(target, environment, launched[SIDECAR]) or (target, environment)
     finite = event is not None and scenario is None
-    settler = Settler(trims=False) if finite else None
+    settler = _settler() if finite else None
     has_probe = SIDECAR in launched and not no_probe
     probed = with_probe(target, environment, settler.path if settler else None) if has_probe else target
     if lines:
@@ -275,6 +275,12 @@ def run(
         )
     printer.check()
     return code
+
+
+def _settler() -> Settler:
+    from ..settle.settler import Settler  # psutil is for the run itself, as is aiohttp
+
+    return Settler(trims=False)
 
 
 def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:

@@ -135,7 +135,7 @@ def summarise(
     answered = {answer.request_id: answer for answer in answers}
     rows = [
         _row(number, report, lines.get(report.request_id), answered.get(report.request_id), scaled=scaled)
-        for number, report in enumerate(reports, 1)
+        for number, report in enumerate((each for each in reports if each.request_id in answered), 1)
     ]
     findings = _findings(_by_environment(printed, answered if scaled else None), rows, commands, settled)
     # Of several the growing one, else the one that was looked at for longest.

@@ -20,15 +20,8 @@ if TYPE_CHECKING:
     from ..local import LocalLambda
 
 
-PASSES, LEAST_IN_A_PASS = 8, 10
-"""Passes of the invocations that are asked for, and invocations in one, at least."""
-UNTRIMMED = PASSES // 2
+UNTRIMMED = 4
 """Passes before the first after which malloc gives back what is free: until then it is seen how much it holds."""
-
-
-def in_a_pass(invocations: int) -> int:
-    """Invocations in a pass, where so many are made."""
-    return max(LEAST_IN_A_PASS, invocations // PASSES)
 
 
 class Settler:

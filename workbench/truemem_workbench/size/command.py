@@ -192,10 +192,11 @@ def _size(
         architecture=architecture or own,
         max_duration=max_duration,
     )
+    choice = choose(swept.trials, wanted)
     result = Result(
         spec=target or function_name or "",
-        choice=choose(swept.trials, wanted),
-        notices=[*swept.notices, *([WEAKER] if target else [])],
+        choice=choice,
+        notices=[*swept.notices, *([WEAKER] if target and not choice.grows else [])],
         log=swept.log,
         is_cut=swept.signal > 0,
     )

@@ -20,11 +20,11 @@ from truemem.verdict import GROWING_FROM
 
 from ..analysis.finding import TOO_FEW, Commands, Finding
 from ..analysis.sizing import HEADROOM, rounded_size
+from ..check.invocations import in_a_pass
 from ..check.local_run import Run
 from ..check.measurement import Measurement, printable
 from ..check.target import TEMPLATES, Target
 from ..local import Invocation, LocalLambda, Settings
-from ..settle.settler import in_a_pass
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.failed_answer import error_of
@@ -123,7 +123,7 @@ class LocalSweep:
         signal, sizes = 0, self._asked(asked) if asked else []
         try:
             if (grows := self._judge()) is not None:
-                return Sweep(trials=[grows], notices=list(self._notices))
+                return Sweep(trials=[grows], notices=[])
             sizes = sizes or self._sensible()
             self._looked = {size: seen for size, seen in self._looked.items() if size in sizes}
             tallies = [self._look(size) for size in sizes]

@@ -92,8 +92,8 @@ class Result:
         return [f"It was ended early. {left}What follows is of the invocations until then."]
 
     def all_notices(self) -> list[str]:
-        if len(self.choice.untried) == len(self.choice.trials):
-            return []
+        if self.choice.grows:
+            return list(self.notices)
         other = next(each for each in GB_SECOND if each != self.choice.wanted.architecture)
         return [
             *self.notices,

@@ -305,6 +305,11 @@ def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Coll
     if not found.grows and cause not in COUNTED and clock.name == "invocation" and (clock.high_kib or 0) < MATTERS_KIB:
         little = f"{grown.sentence()}: less than {MATTERS_KIB:g} KiB is not called a leak"
         return replace(found, evidence=[*found.evidence, little])
+    if found.grows and grown.what == RSS and clock.may_end and found.confidence is not None:  # a curve is a guess
+        title = "Undecided: memory grows, but ever less, as a cache that fills does."
+        return replace(
+            found, cause="undecided", title=title, grows=False, settled=False, repair="", next=commands.longer
+        )
     if found.grows and clock.name in ("", "invocation"):
         return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")])
     if found.cause == "undecided" and (clock.may_end or clock.name == "invocation"):  # a leak, or what fills

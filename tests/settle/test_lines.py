@@ -1,0 +1,106 @@
+"""What a settled process keeps, on the line: every command judges by it."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem_workbench.analysis.curves import curves_of
+from truemem_workbench.analysis.witnesses import Witnesses
+from truemem_workbench.lines.line import Line, parse_event
+from truemem_workbench.settle.outside import is_go
+
+TRUEMEM = str(Path(sys.executable).with_name("truemem"))
+PROBE = Path(__file__).parents[2] / "layer" / "python" / "truemem_heap.py"
+LEAKS = """
+KEPT = []
+
+def handler(event, context):
+    KEPT.append(bytes(5_000))
+    garbage = [[] for _ in range(200)]
+    for each in garbage:
+        each.append(each)
+"""
+
+
+def line(number: int, kept: float | None, **members: object) -> Line:
+    heap = {"inUse": 20.0, "held": 1.0, "mapped": 0.0, **({} if kept is None else {"kept": kept, "garbage": 0.0})}
+    document = {"environmentId": "a", "requestId": str(number), "invocation": number, "CurrentRSS": 40.0, "heap": heap}
+    (made,) = parse_event(json.dumps({"_aws": {"Timestamp": number}, "truemem": 1, "schema": 1, **document, **members}))
+    return made
+
+
+@given(st.floats(2, 500), st.integers(4, 12), st.booleans())
+def test_readings_on_the_line_have_the_rate_of_a_leak(rate: float, count: int, is_replaced: bool) -> None:
+    """Also where earlier processes have kept something else."""
+    earlier = [line(number, 900.0) for number in (10, 20)] if is_replaced else []
+    begun = [line(21, None, coldStart=True)]
+    lines = [*earlier, *begun, *(line(64 * at, 20 + rate * 64 * at / 1024) for at in range(1, count + 1))]
+    found = Witnesses(curves_of(lines)).of("inUse")
+    assert found.name == "growing"
+    assert found.per_invocation_kib == pytest.approx(rate, rel=0.02)
+
+
+def test_a_report_says_what_the_local_run_said(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(LEAKS)
+    command = [TRUEMEM, "local", "run", "app.py:handler", "--event", "{}", "--invocations", "160", "--json"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    said = json.loads(run.stdout.splitlines()[-1])["summary"]["finding"]
+    (tmp_path / "run.jsonl").write_text(run.stdout)
+    report = subprocess.run(
+        [TRUEMEM, "report", "run.jsonl", "--json"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    (function,) = json.loads(report.stdout)["functions"]
+    told = function["finding"]
+    assert said["cause"] == told["cause"] == "leak"
+    assert said["perInvocationKiB"] == pytest.approx(5.1, rel=0.1)
+    assert told["perInvocationKiB"] == pytest.approx(said["perInvocationKiB"], rel=0.1)
+
+
+@pytest.fixture
+def settling(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """The probe's schedule in an environment like Lambda's, with this value of TRUEMEM_SETTLE."""
+
+    def make(said: str | None = None) -> Any:
+        monkeypatch.delenv("TRUEMEM_SETTLE", raising=False)
+        if said is not None:
+            monkeypatch.setenv("TRUEMEM_SETTLE", said)
+        spec = importlib.util.spec_from_file_location("probe_of_this_test", PROBE)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        made = module.Settling(lambda: 1000)
+        made.deadline_ms = time.time() * 1000 + 900_000
+        monkeypatch.setattr(time, "process_time_ns", lambda: 10**15)
+        return made
+
+    return make
+
+
+def test_a_deployed_process_is_settled_ever_more_seldom(settling: Callable[..., Any]) -> None:
+    made, at = settling(), []
+    for answer in range(1, 600):
+        if made.is_due():
+            at.append(answer)
+            assert made.settle()["kept"] == 1000
+    assert at == [64, 128, 256, 512]
+
+
+def test_it_is_not_settled_near_the_timeout_or_if_told_so(settling: Callable[..., Any]) -> None:
+    late, off = settling(), settling("off")
+    late.deadline_ms = time.time() * 1000 + 1
+    assert not any(each.is_due() for each in (late, off) for _ in range(600))
+
+
+def test_a_program_in_go_is_known_by_what_its_linker_writes(tmp_path: Path) -> None:
+    program = tmp_path / "bootstrap"
+    program.write_bytes(b"\x7fELF" + b"\0" * 5000 + b"\xff Go buildinf:" + b"\0" * 100)
+    assert is_go(program, 1)
+    assert not is_go(Path(sys.executable), 2)
