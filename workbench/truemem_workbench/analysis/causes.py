@@ -296,12 +296,14 @@ def _undecided(witnesses: Witnesses) -> Finding | None:
         else:
             title = f"Undecided: {counted(judged, 'invocation')} can be judged, {GROWING_FROM} are needed."
         return Finding(cause="undecided", title=title, settled=False, pattern=TOO_FEW)
+    rising, verdict = _rising(witnesses)
     extension = _rising_extension(witnesses)
-    if extension:
-        verdict = witnesses.of(f"{EXTENSION}{extension}")
-        rising = _may_rise(f"the extension {extension}", verdict)
+    of_extension = witnesses.of(f"{EXTENSION}{extension}")
+    if not rising or (of_extension.per_invocation_kib or 0.0) > (verdict.per_invocation_kib or 0.0):
+        rising = _may_rise(f"the extension {extension}", of_extension) if extension else rising
+        verdict = of_extension if extension else verdict
     else:
-        rising, verdict = _rising(witnesses)
+        extension = ""
     if not rising:
         return None
     if not extension and heap is not None and heap.kind in ("filling", "lazy"):

@@ -161,7 +161,8 @@ def extension_grows(witnesses: Witnesses) -> Finding | None:
         return None
     worst = max(growing, key=lambda name: witnesses.rate(f"{EXTENSION}{name}"))
     verdict = witnesses.of(f"{EXTENSION}{worst}")
-    if witnesses.rss.name == "growing" and (witnesses.rss.per_invocation_kib or 0) > (verdict.per_invocation_kib or 0):
+    own = [witnesses.of(IN_USE), witnesses.rss]
+    if any(each.name == "growing" and _rate_of(each) > _rate_of(verdict) for each in own):
         return None
     before, after = witnesses.span(f"{EXTENSION}{worst}")
     grows = (witnesses.rss.low_kib or 0.0) > GATE_KIB
