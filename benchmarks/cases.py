@@ -1,7 +1,8 @@
 """How often the finding names the true cause: of public reports, rebuilt, and of the recorded programs.
 
 `python -m benchmarks.cases` runs the real gate with its default options on each of tests/cases and on each program of
-testing.drift.recorded, and some cases ten times. Writes results/cases.md: an hour. Exit codes: 0 as promised, 1 not.
+testing.drift.recorded, and some cases ten times. Writes results/cases.md: half an hour. Exit
+codes: 0 as promised, 1 not.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import click
 from truemem_workbench.analysis.finding import GROWS
@@ -23,7 +25,7 @@ from truemem_workbench.check.target import Target
 from truemem_workbench.support.terminal import counted
 
 from benchmarks.publish import machine, markdown
-from testing.cases import Case, cases, ready
+from testing.cases import COUNTED, Case, cases, ready
 from testing.drift import recorded
 from testing.installs import Missing
 
@@ -46,18 +48,29 @@ class Told:
     right: bool
     invocations: int
     seconds: float
+    ratio: float | None = None
+    """What an invocation keeps: as it is told, to what is known. None where either is not a size."""
     more: str = ""
 
     def cells(self) -> list[str]:
         mark = "" if self.right else " **wrong**"
-        return [self.name, self.known, f"{self.cause}{mark}", f"{self.invocations:,}", f"{self.seconds:.0f}", self.more]
+        ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
+        figures = [f"{self.invocations:,}", f"{self.seconds:.0f}", ratio]
+        return [self.name, self.known, f"{self.cause}{mark}", *figures, self.more]
+
+
+def ratio_of(case: Case, kib: float | None) -> float | None:
+    """What the finding says that an invocation keeps, as a multiple of what is known. None where it is not a size."""
+    if kib is None or case.keeps is None or case.causes[0] in COUNTED:
+        return None
+    return kib / case.keeps
 
 
 def told_of(case: Case, *options: str) -> Told:
     """Run the command on a case. Raises Missing where something that it needs is not here."""
     program = ready(case)
     events = () if "--events" in case.options else ("--event", case.event)
-    command = [str(TRUEMEM), "check", *program.arguments, *events, *case.options, *options, "--json"]
+    command = [str(TRUEMEM), "check", *program.arguments, *events, *case.options, *options, "--no-explain", "--json"]
     begun = time.monotonic()
     done = subprocess.run(command, cwd=program.folder, capture_output=True, text=True, check=False)
     document = json.loads(done.stdout)
@@ -73,6 +86,7 @@ def told_of(case: Case, *options: str) -> Told:
         right=right,
         invocations=document["invocations"],
         seconds=time.monotonic() - begun,
+        ratio=ratio_of(case, finding.get("perInvocationKiB")),
         more=more,
     )
 
@@ -133,12 +147,14 @@ def page(once: Sequence[Told], repeated: Sequence[Told]) -> str:
         most = max(each.invocations for each in runs)
         more = "; ".join(dict.fromkeys(each.more for each in runs[:1] if each.more))
         counts.append([name, f"{sum(each.right for each in runs)} of {len(runs)}", f"{most:,}", more])
-    heads = ["program", "known", "told", "invocations", "s", ""]
+    heads = ["program", "known", "told", "invocations", "s", "told / true", ""]
     return "\n".join(
         [
             f"# Cases\n\n`python -m benchmarks.cases`, on {machine()}.\n",
             f"The true cause in {right} of {counted(len(once), 'program')} ({right / len(once):.0%}), with the gate's"
-            " default options: public reports, rebuilt (tests/cases), then the recorded programs.\n",
+            " default options: public reports, rebuilt (tests/cases), then the recorded programs. At the median it"
+            f" takes {median(each.invocations for each in once):.0f} invocations and"
+            f" {median(each.seconds for each in once):.0f} s.\n",
             markdown(heads, rows, text_columns=3),
             "\n## Again and again\n",
             markdown(["case", "right", "most invocations", "with the repair"], counts),

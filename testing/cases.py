@@ -1,8 +1,8 @@
 """Public reports of memory that grows, as programs: reads a case, makes it ready to run, measures it.
 
 `python -m testing.cases NAME` measures what a case really does, without truemem. The program runs twice: as it is, and
-with its collector run before each look. Sizes come from /proc, mallinfo2(3), sys._debugmallocstats, V8's and the JVM's
-own figures, and mincore (as fincore(1) prints it). The figures are printed and written to measured.json of the case's
+with its collector run before each look. Sizes come from /proc, mallinfo2(3), sys._debugmallocstats, those of V8, the
+JVM and Go, and mincore (as fincore(1) prints it). The figures are printed and written to measured.json of the case's
 folder; test_cases.py asserts that they show the known cause.
 """
 
@@ -52,6 +52,8 @@ CAUSES = (
 )
 """What a case may have as its known cause: those of a finding but `undecided`."""
 HARMLESS = frozenset({"none", "cache", "collector", "page-cache"})
+COUNTED = frozenset({"processes", "threads", "descriptors"})
+"""Causes that are counted: others have a size."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ class Case:
     established: str
     """What the thread of the report found out."""
     runtime: str
-    """python, nodejs, java or shell."""
+    """python, nodejs, java, shell or executable."""
+    build: str | None
+    """Of an executable: the shell command that makes its `bootstrap`. The compiler is its first word."""
     nightly: bool
     options: tuple[str, ...]
     """Of `truemem check`."""
@@ -83,6 +87,10 @@ class Case:
     """The version of Node.js that shows it; None where any does."""
     measure: dict[str, Any]
     """`invocations`, and `node`: flags of Node.js."""
+    keeps: float | None
+    """What an invocation keeps, in the long run: KiB, or a number where the first cause is one of COUNTED. The case's
+    author saw it in a loop of their own around the handler, without truemem and this module. None: nothing, or unknown.
+    """
 
     @property
     def folder(self) -> Path:
@@ -125,14 +133,15 @@ def exits(causes: tuple[str, ...]) -> frozenset[int]:
 def read(folder: Path) -> Case:
     """The case of a folder. Raises KeyError or ValueError if its file is not as README.md says."""
     told = tomllib.loads((folder / "case.toml").read_text())
-    causes = tuple(told.pop("cause"))
+    causes, runtime = tuple(told.pop("cause")), told.pop("runtime")
     case = Case(
         name=folder.name,
         title=told.pop("title"),
         causes=causes,
         sources=tuple(told.pop("sources")),
         established=told.pop("established"),
-        runtime=told.pop("runtime"),
+        runtime=runtime,
+        build=told.pop("build") if runtime == "executable" else None,
         nightly=told.pop("nightly", True),
         options=tuple(told.pop("options", ())),
         holder=told.pop("holder", None),
@@ -142,6 +151,7 @@ def read(folder: Path) -> Case:
         packages=tuple(told.pop("packages", ())),
         node=told.pop("node", None),
         measure=told.pop("measure", {}),
+        keeps=told.pop("keeps", None),
     )
     if told or not set(causes) <= set(CAUSES):
         raise ValueError(f"{folder.name}/case.toml: {', '.join(told) or 'cause'} is not as README.md says")
@@ -181,6 +191,14 @@ def ready(case: Case) -> Ready:
         if shutil.which("curl") is None:
             raise Missing("there is no curl on the path")
         target = _executable(folder, (RUNTIMES / "bootstrap.sh").read_text())
+    elif case.build:
+        compiler = case.build.split()[0]
+        if shutil.which(compiler) is None:
+            raise Missing(f"there is no {compiler} on the path")
+        for file in RUNTIMES.glob("runtime.*"):
+            shutil.copy(file, folder)
+        subprocess.run(case.build, shell=True, cwd=folder, check=True)
+        target = str(folder / "bootstrap")
     extensions = folder / "extensions"
     return Ready(folder, target, python, extensions if extensions.is_dir() else None)
 

@@ -398,7 +398,7 @@ def _hoarding(witnesses: Witnesses) -> Finding | None:
         return None
     kept, in_use = (witnesses.span(name)[1] for name in (HELD, IN_USE))
     given_back = settled.held_kib(witnesses.curves.settled)
-    kept = min(kept, span_of(witnesses.curves.rss)[1] if given_back is None else given_back)  # it may not be resident
+    kept = min(kept, span_of(witnesses.untrimmed)[1] if given_back is None else given_back)  # it may not be resident
     if kept < max(HELD_MIB * 1024, HELD_SHARE * (kept + in_use)):
         return None
     title = (
@@ -445,7 +445,7 @@ def _filling(witnesses: Witnesses) -> Finding | None:
 
 def _has_grown(witnesses: Witnesses) -> bool:
     """True if RSS has grown since the first judged invocation."""
-    before, after = span_of(witnesses.curves.rss)
+    before, after = span_of(witnesses.untrimmed)
     return witnesses.rss.name == "plateau" or after - before > max(GREW_KIB, GREW_SHARE * before)
 
 

@@ -30,7 +30,7 @@ from .finding import Cause, Finding
 from .resources import Resource
 from .runtime_heap import LEAKS, CollectedHeap
 from .settled import CACHE_KIB, LARGE_KIB, LEVEL_KIB, held_kib
-from .witnesses import BLOCK_KIB, JVM_KIB, Witnesses
+from .witnesses import BLOCK_KIB, JVM_KIB, Witnesses, span_of
 
 PER_BLOCK = 1.5
 """Python's blocks per invocation below which they do not grow: AWS's client keeps one (its trace id). What is kept is
@@ -405,7 +405,7 @@ def _grown(witnesses: Witnesses, cause: Cause, verdict: Verdict, **words: object
 
 
 def rss_span(witnesses: Witnesses) -> str:
-    before, after = witnesses.span("rss")
+    before, after = span_of(witnesses.untrimmed)
     return f"RSS {_span(before, after)}"
 
 

@@ -180,16 +180,20 @@ class Witnesses:
     def rss_shows(self) -> bool:
         """True if RSS grows for certain. Where the process was settled: if it has risen with what is kept as long as
         malloc held what was free, as in Lambda."""
-        if self.is_settled:
-            trimmed = (each.invocation for each in self.curves.settled if settled.TRIMMED in each.kept)
-            curve = Curve.of(self.curves.rss)
-            curve = curve[curve.invocation <= next(trimmed, math.inf)]
-            if len(curve) >= MINIMUM:
-                before, after = span_of(curve)
-                rate = max(self.of(IN_USE).per_invocation_kib or 0.0, self.rss.per_invocation_kib or 0.0)
-                return bool(after - before >= SHOWS * rate * (curve.invocation[-1] - curve.invocation[0]))
+        curve = self.untrimmed
+        if self.is_settled and len(curve) >= MINIMUM:
+            before, after = span_of(curve)
+            rate = max(self.of(IN_USE).per_invocation_kib or 0.0, self.rss.per_invocation_kib or 0.0)
+            return bool(after - before >= SHOWS * rate * (curve.invocation[-1] - curve.invocation[0]))
         rss = self._rss_curve
         return "growing" in (self.rss.name, rss.name) or (rss.low_kib or 0.0) > 0
+
+    @cached_property
+    def untrimmed(self) -> Curve:
+        """RSS until malloc was first asked to give back what is free: as it is in Lambda."""
+        trimmed = (each.invocation for each in self.curves.settled if settled.TRIMMED in each.kept)
+        curve = Curve.of(self.curves.rss)
+        return curve[curve.invocation < next(trimmed, math.inf)]
 
     def memory_left(self, rate: float) -> int | None:
         """Invocations until function, extensions and sidecar together reach the memory size."""

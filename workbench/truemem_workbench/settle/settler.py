@@ -65,6 +65,8 @@ class Settler:
 
     def after(self, local: LocalLambda, number: int) -> None:
         """Invocation `number` is over. At the end of a pass what is kept is read."""
+        if number in self.slowed:
+            local.settle()  # it is settled after its answer, by what is asked now
         if self._place(number) == 0 and (reading := self._read(local, number)) is not None:
             self.readings.append(reading)
 
@@ -79,7 +81,6 @@ class Settler:
 
     def _read(self, local: LocalLambda, invocation: int) -> Reading | None:
         """What is kept after this invocation. None where nothing of that can be known: the runtime has ended."""
-        local.settle()
         pid = local.processes().get("runtime")
         if pid is None:
             return None
@@ -125,7 +126,7 @@ def _completed(kept: dict[str, float]) -> dict[str, float]:
     parts = [kept[name] for name in (HEAP, CLASSES) if name in kept]
     if CLASSES not in kept and (of_malloc := kept.get(MALLOC, kept.get(EXTERNAL))) is not None:
         parts.append(of_malloc)  # buffers outside of V8's heap come from malloc; a JVM's own use of it comes and goes
-    if BLOCKS in kept:  # malloc's own figures are on each line
+    if BLOCKS in kept or HEAP in kept:  # there malloc's figures are on each line, or it is a small part
         kept.pop(HELD, None)
     if HEAP in kept:  # it touches more of its heap, and compiles: RSS rises where nothing is kept
         del kept[RSS]

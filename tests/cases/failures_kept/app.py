@@ -1,0 +1,21 @@
+"""Asks a directory, which fails once in eight times, and keeps the exceptions."""
+
+import itertools
+
+requests = itertools.count()
+history: list[Exception] = []
+
+
+def ask(number: int) -> int:
+    answer = bytearray(160_000)
+    if number % 8 == 5:
+        raise ConnectionError(f"connection {number} was reset after {len(answer)} bytes")
+    return len(answer)
+
+
+def handler(event: object, context: object) -> int:
+    try:
+        return ask(next(requests))
+    except ConnectionError as error:
+        history.append(error)
+        return 0

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+)
+
+var hashes = map[string]string{}
+var streams int
+
+func hashOf(name string) string {
+	if known, found := hashes[name]; found {
+		return known
+	}
+	sum := sha256.Sum256([]byte(name))
+	hash := hex.EncodeToString(sum[:4])
+	hashes[name] = hash
+	return hash
+}
+
+// Makes 100 consumers for each event, and names each by the hash of its name.
+func handler(event string) {
+	streams++
+	for consumer := 0; consumer < 100; consumer++ {
+		hashOf("stream-" + strconv.Itoa(streams) + "-consumer-" + strconv.Itoa(consumer))
+	}
+}
