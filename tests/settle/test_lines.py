@@ -48,6 +48,11 @@ def test_readings_on_the_line_have_the_rate_of_a_leak(rate: float, count: int, i
     assert found.per_invocation_kib == pytest.approx(rate, rel=0.02)
 
 
+def test_of_two_readings_in_a_row_the_second_counts() -> None:
+    lines = [line(number, 20.0 + (number % 10 == 9)) for at in range(1, 6) for number in (10 * at - 1, 10 * at)]
+    assert [each.invocation for each in curves_of(lines).settled] == [10, 20, 30, 40, 50]
+
+
 def test_a_report_says_what_the_local_run_said(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(LEAKS)
     command = [TRUEMEM, "local", "run", "app.py:handler", "--event", "{}", "--invocations", "160", "--json"]

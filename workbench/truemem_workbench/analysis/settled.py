@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -55,8 +55,12 @@ class Reading:
 
 
 def last_life(readings: Sequence[Reading]) -> list[Reading]:
-    """The readings of the process that lives: what an earlier one kept went with it."""
-    return [each for each in readings if each.process == readings[-1].process]
+    """The readings of the process that lives: what an earlier one kept went with it. Of two in a row the second: what a
+    finalizer lets go of, the next collection frees."""
+    own = [each for each in readings if each.process == readings[-1].process]
+    return [
+        each for each, after in zip_longest(own, own[1:]) if after is None or after.invocation - each.invocation > 1
+    ]
 
 
 def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib: float = 1.0) -> Verdict:
