@@ -67,8 +67,10 @@ SETTLED_SHARE = 50
 """if that takes one part in this many of its CPU time, at most,"""
 SPARE = 10
 """and this many times as long is left until the timeout."""
-BLOCK_NS = 100
-"""What settling may take for each block of Python's allocator, before it was done once: a collection looks at each."""
+VCPU_MIB = 1769
+"""Memory size that buys one vCPU: with less, it takes as many times longer."""
+BLOCK_NS = 300
+"""CPU time that settling may take for each block of Python's allocator, before it was done once."""
 
 CACHES = 1000
 """Caches with a bound of their own that are told at most."""
@@ -239,6 +241,8 @@ class Settling:
         self._in_use = in_use
         said = posix.environ.get(SETTLE, b"")
         self._path = said if said.startswith(b"/") else None
+        size = posix.environ.get(b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE", b"")
+        self._slower = max(1.0, VCPU_MIB / max(1, int(size))) if size.isdigit() else 1.0
         self._next = sys.maxsize if said == b"off" else FIRST_SETTLED
         self._answers = self._changed_ns = self._freed = self._spent_ns = self._cost_ns = self.deadline_ms = 0
         self._entries: dict[int, int] = {}
@@ -261,7 +265,10 @@ class Settling:
     def _is_cheap(self) -> bool:
         cost_ns = self._cost_ns or BLOCK_NS * (_blocks() if _blocks is not None else 1_000_000)
         left_ns = self.deadline_ms * 1_000_000 - time.time_ns()
-        return left_ns > SPARE * cost_ns and (self._spent_ns + cost_ns) * SETTLED_SHARE < time.process_time_ns()
+        return (
+            left_ns > SPARE * cost_ns * self._slower
+            and (self._spent_ns + cost_ns) * SETTLED_SHARE < time.process_time_ns()
+        )
 
     def settle(self) -> dict[str, int]:
         """What is kept, and all that was freed so far, KiB; and room in the cache that fills most. Garbage stays in a
@@ -271,7 +278,8 @@ class Settling:
             self._next *= 2
         if gc.isenabled():
             gc.collect()
-            gc.collect()
+            if self._path:  # what a finalizer lets go of; elsewhere it is too little for twice the time
+                gc.collect()
         kept = self._in_use()
         self._freed += max(0, in_use - kept)
         caches = _bounded_caches()[:CACHES]
@@ -318,26 +326,33 @@ def _rss_kib() -> int:
 
 def _bounded_caches() -> list[dict[str, Any]]:
     """Those of functools, collections, re and cachetools that have a bound, with how full they are."""
-    found = []
-    of_re = sys.modules.get("re")
-    if of_re is not None and (patterns := getattr(of_re, "_cache", None)):
-        found.append({"id": id(patterns), "name": "re", "entries": len(patterns), "bound": of_re._MAXCACHE})
+    found: list[dict[str, Any]] = []
+    of_re, tools = sys.modules.get("re"), sys.modules.get("cachetools")
+    patterns, bound = getattr(of_re, "_cache", None), getattr(of_re, "_MAXCACHE", 0)
+    if patterns:
+        found.append({"id": id(patterns), "name": "re", "entries": len(patterns), "bound": bound})
     wrapper = type(functools.lru_cache(len))
+    kinds = {id(kind) for kind in (wrapper, collections.deque, *_with_heirs(getattr(tools, "Cache", None)))}
     for each in gc.get_objects():
         kind = type(each)
+        if id(kind) not in kinds:  # a class may have a hash of its own
+            continue
         if kind is wrapper:
             entries, bound = each.cache_info().currsize, each.cache_info().maxsize
             name = f"functools.lru_cache of {getattr(each, '__qualname__', 'a partial')}"
         elif kind is collections.deque:
             entries, bound, name = len(each), each.maxlen, "collections.deque"
-        elif str(kind.__module__).partition(".")[0] == "cachetools" and hasattr(each, "currsize"):
-            entries, bound, name = each.currsize, each.maxsize, f"cachetools.{kind.__name__}"
         else:
-            continue
+            entries, bound, name = each.currsize, each.maxsize, f"cachetools.{kind.__name__}"
         if bound and entries:
             found.append({"id": id(each), "name": name, "entries": entries, "bound": bound})
     found.sort(key=lambda each: -each["entries"])
     return found
+
+
+def _with_heirs(kind: type | None) -> list[type]:
+    """A class and all that inherit from it; none of None."""
+    return [] if kind is None else [kind, *itertools.chain(*map(_with_heirs, type.__subclasses__(kind)))]
 
 
 def _requests(read: Callable[[], Any] | None) -> Any:

@@ -39,6 +39,7 @@ const asked = settle.startsWith("/") ? settle : "";
 let settleNext = settle === "off" || atOnce ? Infinity : 64;
 const SETTLED_SHARE = 50; // if it takes one part in this many of the CPU time
 const SPARE = 10; // and this many times as long is left until the timeout
+const VCPU_MIB = 1769; // with a smaller memory size it takes as many times longer
 const COLLECTED_MS = 2; // for each MiB of the heap, before it was done once
 let collectGarbage; // V8's own function
 let answers = 0;
@@ -183,7 +184,7 @@ function isDue() {
   if (answers < settleNext) return false;
   const { user, system } = apply(cpuUsage, process, []);
   const cost = costMs || (COLLECTED_MS * v8.getHeapStatistics().used_heap_size) / 2 ** 20;
-  return deadline - now() > SPARE * cost && (spentMs + cost) * SETTLED_SHARE < (user + system) / 1000;
+  return deadline - now() > SPARE * cost * Math.max(1, VCPU_MIB / (memorySize || VCPU_MIB)) && (spentMs + cost) * SETTLED_SHARE < (user + system) / 1000;
 }
 
 // Between an answer and the request for the next invocation.
@@ -200,7 +201,7 @@ const settleHeap = quietly(() => {
   }
   const before = v8.getHeapStatistics().used_heap_size;
   collectGarbage();
-  collectGarbage();
+  if (asked) collectGarbage(); // what a finalizer lets go of; elsewhere it is too little for twice the time
   const heap = v8.getHeapStatistics();
   freed += Math.max(0, before - heap.used_heap_size);
   if (collections !== undefined) collections += 1; // the observer is called later, and counts it again: a count is only ever compared
