@@ -34,6 +34,7 @@ from .growth_causes import (
     THRESHOLD,
     descriptors_stay,
     extension_grows,
+    extensions_to_judge,
     hoarding_grows,
     leak_by_rss,
     leak_in_use,
@@ -267,7 +268,9 @@ def _killed(witnesses: Witnesses) -> Finding | None:
     """It ran out of memory again and again, each time before growth could be judged: more of the same decides
     nothing."""
     curves, killed = witnesses.curves, len(witnesses.curves.out_of_memory)
-    if killed < KILLS or max(len(trusted_of(life)) for life in lives(curves.rss)) >= GROWING_FROM:
+    judged = max(len(trusted_of(life)) for life in lives(curves.rss))
+    is_level = judged >= MINIMUM and witnesses.rss.name in ("stable", "plateau", "spiky") and not witnesses.is_go
+    if killed < KILLS or judged >= GROWING_FROM or is_level:
         return None
     title = f"Out of memory in {killed} of {counted(curves.invocations, 'invocation')}, before growth could be judged"
     if not witnesses.is_go or not curves.limit_mib:
@@ -331,7 +334,7 @@ def _is_known(heap: CollectedHeap) -> bool:
 
 def _rising_extension(witnesses: Witnesses) -> str:
     """The name of an extension that may still grow; empty if none does."""
-    for name in witnesses.curves.extensions:
+    for name in extensions_to_judge(witnesses):
         extension = witnesses.of(f"{EXTENSION}{name}")
         if extension.name in ("warming", "growing") and not _is_small(extension):
             return name
