@@ -243,7 +243,8 @@ class Settling:
         self._path = said if said.startswith(b"/") else None
         size = posix.environ.get(b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE", b"")
         self._slower = max(1.0, VCPU_MIB / max(1, int(size))) if size.isdigit() else 1.0
-        self._next = sys.maxsize if said == b"off" else FIRST_SETTLED
+        is_off = said.strip().lower() == b"off" or b"AWS_LAMBDA_MAX_CONCURRENCY" in posix.environ  # Managed Instances
+        self._next = sys.maxsize if is_off else FIRST_SETTLED
         self._answers = self._changed_ns = self._freed = self._spent_ns = self._cost_ns = self.deadline_ms = 0
         self._entries: dict[int, int] = {}
         """Of each cache with a bound, by its id."""
@@ -286,19 +287,21 @@ class Settling:
         figures = {"kept": kept, "garbage": self._freed} if kept else {}
         if (room := self._room(caches)) is not None:
             figures["room"] = room
-        if self._path:
-            self._say(self._path, caches)
         self._cost_ns = max(self._cost_ns, time.thread_time_ns() - began_ns)
         self._spent_ns += self._cost_ns
+        if self._path:
+            self._say(self._path, caches)
         return figures
 
     def _room(self, caches: list[dict[str, Any]]) -> int | None:
-        """Entries until the cache is full that gained most since the last time; None if none ever gained one."""
+        """Entries until the cache is full that gained most since the last time; None if none ever gained one, and where
+        it is another one than before: of two caches no difference tells anything."""
         gained = {each["id"]: each["entries"] - self._entries.get(each["id"], each["entries"]) for each in caches}
         self._entries = {each["id"]: each["entries"] for each in caches}
         most = max(gained, key=gained.__getitem__, default=0)
-        if gained.get(most, 0) > 0:
+        if gained.get(most, 0) > 0 and self._filling != most:
             self._filling = most
+            return None
         return next((each["bound"] - each["entries"] for each in caches if each["id"] == self._filling), None)
 
     def _say(self, path: bytes, caches: list[dict[str, Any]]) -> None:
@@ -337,15 +340,17 @@ def _bounded_caches() -> list[dict[str, Any]]:
         kind = type(each)
         if id(kind) not in kinds:  # a class may have a hash of its own
             continue
-        if kind is wrapper:
-            entries, bound = each.cache_info().currsize, each.cache_info().maxsize
-            name = f"functools.lru_cache of {getattr(each, '__qualname__', 'a partial')}"
-        elif kind is collections.deque:
-            entries, bound, name = len(each), each.maxlen, "collections.deque"
-        else:
-            entries, bound, name = each.currsize, each.maxsize, f"cachetools.{kind.__name__}"
-        if bound and entries:
-            found.append({"id": id(each), "name": name, "entries": entries, "bound": bound})
+        with suppress(Exception):  # it may be half made
+            if kind is wrapper:
+                entries, bound = each.cache_info().currsize, each.cache_info().maxsize
+                name = f"functools.lru_cache of {getattr(each, '__qualname__', 'a partial')}"
+            elif kind is collections.deque:
+                entries, bound, name = len(each), each.maxlen, "collections.deque"
+            else:  # not by its own properties: a TTLCache lets entries go when it is asked
+                entries, bound = tools.Cache.currsize.fget(each), tools.Cache.maxsize.fget(each)  # type: ignore[union-attr]
+                name = f"cachetools.{kind.__name__}"
+            if bound and entries:
+                found.append({"id": id(each), "name": name, "entries": int(entries), "bound": int(bound)})
     found.sort(key=lambda each: -each["entries"])
     return found
 

@@ -34,9 +34,9 @@ const folder = tmp.startsWith("/tmp/") && !tmp.includes("..") ? tmp.replace(/\/+
 // Settled, the heap has no garbage: then it is known what is kept. `off`: never. Path of a file, in a run on a
 // developer's machine: after the next answer each time that the file has changed; what is kept then goes into the file
 // of that name with `.said` at its end. Else after 64 answers, then after twice as many, and so on.
-const settle = process.env.TRUEMEM_SETTLE || "";
+const settle = (process.env.TRUEMEM_SETTLE || "").trim();
 const asked = settle.startsWith("/") ? settle : "";
-let settleNext = settle === "off" || atOnce ? Infinity : 64;
+let settleNext = settle.toLowerCase() === "off" || atOnce ? Infinity : 64;
 const SETTLED_SHARE = 50; // if it takes one part in this many of the CPU time
 const SPARE = 10; // and this many times as long is left until the timeout
 const VCPU_MIB = 1769; // with a smaller memory size it takes as many times longer
@@ -199,11 +199,11 @@ const settleHeap = quietly(() => {
     collectGarbage = runInNewContext("gc");
     v8.setFlagsFromString("--no-expose-gc");
   }
-  const before = v8.getHeapStatistics().used_heap_size;
+  const before = v8.getHeapStatistics();
   collectGarbage();
-  if (asked) collectGarbage(); // what a finalizer lets go of; elsewhere it is too little for twice the time
+  collectGarbage(); // Buffers go only with the second
   const heap = v8.getHeapStatistics();
-  freed += Math.max(0, before - heap.used_heap_size);
+  freed += Math.max(0, before.used_heap_size + before.external_memory - heap.used_heap_size - heap.external_memory);
   if (collections !== undefined) collections += 1; // the observer is called later, and counts it again: a count is only ever compared
   live = inSpaces((name) => !name.startsWith("new_"));
   if (asked) tell(heap);
@@ -355,8 +355,8 @@ function hookRequests() {
     }
   });
   subscribe("http.client.request.start", seen); // all of it has been handed over
-  const answer = quietly(({ response }) => {
-    if (response.headers["lambda-runtime-deadline-ms"]) took(response);
+  const answer = quietly(({ request, response }) => {
+    if (request.getHeader("host") === api) took(response);
   });
   subscribe("http.client.response.finish", answer);
   subscribe("undici:request:create", seen);

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truemem_workbench.analysis.causes import find
 from truemem_workbench.analysis.curves import curves_of
+from truemem_workbench.analysis.finding import Commands
 from truemem_workbench.analysis.witnesses import Witnesses
 from truemem_workbench.lines.line import Line, parse_event
 from truemem_workbench.settle.outside import is_go
@@ -109,3 +111,50 @@ def test_a_program_in_go_is_known_by_what_its_linker_writes(tmp_path: Path) -> N
     program.write_bytes(b"\x7fELF" + b"\0" * 5000 + b"\xff Go buildinf:" + b"\0" * 100)
     assert is_go(program, 1)
     assert not is_go(Path(sys.executable), 2)
+
+
+def node(number: int, anon: float) -> Line:
+    """An invocation of Node.js after which it was settled: V8's heap is level."""
+    heap = {"runtime": "nodejs", "used": 9.0, "committed": 20.0, "external": 2.0, "collections": number // 9}
+    settled = {"kept": 11.0, "garbage": float(number // 9)} if number in (64, 128, 256, 512, 1024) else {}
+    rss = {"CurrentRSS": 30.0 + anon, "rss": {"anon": anon, "file": 30.0, "shmem": 0.0}}
+    return line(number, None, heap={**heap, **settled}, processes=1, **rss)
+
+
+def test_a_level_heap_of_node_hides_no_native_leak() -> None:
+    """Of what malloc gives out the line of Node.js says nothing."""
+    leaks, level = ([node(number, 20 + number * kib / 1024) for number in range(1, 1101)] for kib in (50, 0))
+    commands = Commands(again="truemem check")
+    assert find(curves_of(leaks), commands).cause == "native"
+    assert find(curves_of(level), commands).cause == "none"
+
+
+class Cache:
+    """As much of cachetools' class as is read."""
+
+    maxsize = property(lambda self: 50)
+    currsize = property(lambda self: 20)
+
+
+class Expiring(Cache):
+    """A TTLCache lets entries go when it is asked how many it has."""
+
+    asked = 0
+
+    @property
+    def currsize(self) -> int:
+        Expiring.asked += 1
+        return 0
+
+
+def test_a_cache_is_not_asked_by_its_own_methods(settling: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cachetools", type("module", (), {"Cache": Cache}))
+    kept = Expiring()
+    settling().settle()
+    assert kept.asked == 0
+
+
+def test_on_managed_instances_nothing_is_settled(settling: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_MAX_CONCURRENCY", "8")
+    made = settling()
+    assert not any(made.is_due() for _ in range(600))

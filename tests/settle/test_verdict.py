@@ -80,7 +80,7 @@ def test_a_cache_with_a_bound_fills_and_then_counts_no_more() -> None:
     found = filling(readings(levels[:5], cache[:5]))
     assert found is not None
     assert (found.cache.entries, found.invocations_left) == (125, 25)
-    assert filling(readings(levels[:8], cache[:8])) is not None  # just filled: too few passes since then
+    assert filling(readings(levels[:8], cache[:8])) is None  # it is full: too few passes since then
     assert verdict(readings(levels[:8], cache[:8]), "inUse").name == "warming"
     assert filling(readings(levels, cache)) is None
     assert verdict(readings(levels, cache), "inUse").name == "stable"

@@ -234,7 +234,8 @@ def _heap_ran_out(witnesses: Witnesses) -> Finding | None:
 
 def _collector(witnesses: Witnesses) -> Finding | None:
     garbage = settled.garbage_kib(witnesses.curves.settled)
-    if garbage > GREW_KIB and _has_grown(witnesses) and not witnesses.grows(IN_USE):
+    is_level = "growing" not in (witnesses.of(IN_USE).name, witnesses.rss.name)
+    if garbage > GREW_KIB and is_level and _has_grown(witnesses):
         title = (
             f"No leak: {mib(garbage / 1024)} MiB of garbage come together until the collector runs. What is left then"
             " does not grow."
@@ -343,7 +344,9 @@ def _rising_extension(witnesses: Witnesses) -> str:
 
 def _rising(witnesses: Witnesses) -> tuple[str, Verdict]:
     """What of the function may still grow, in words, with its verdict; empty if nothing does."""
-    heap, rss = None if witnesses.is_settled else witnesses.curves.heap, witnesses.rss
+    heap, rss = witnesses.curves.heap, witnesses.rss
+    if witnesses.is_whole or (witnesses.is_settled and heap is not None and heap.kind != "native"):
+        heap = None
     is_beside = (rss.low_kib or 0.0) > 0 and (rss.high_kib or 0.0) > MATTERS_KIB
     if heap is not None:
         if heap.kind == "filling" or (heap.kind == "lazy" and not _is_known(heap)):
@@ -426,12 +429,14 @@ def _filling(witnesses: Witnesses) -> Finding | None:
         return None
     room = witnesses.memory_left(rate)
     more = mib(left * rate / 1024)
-    full = f"{cache.entries:,} of {cache.bound:,} entries"
+    full = f"{cache.name} has {cache.entries:,} of {cache.bound:,} entries"
+    if not cache.bound:  # of a line
+        full = f"It has room for {-cache.entries:,} more entries"
     if room is not None and room < left:
         return Finding(
             cause="leak",
-            title=f"A cache fills that is too large: {cache.name} has {full}. Full, it needs {more} MiB more.",
-            holder=cache.name,
+            title=f"A cache fills that is too large. {full}. Full, it needs {more} MiB more.",
+            holder=cache.name or "a cache",
             per_invocation_kib=rate,
             invocations_left=room,
             then="the memory size is reached, and Lambda ends the environment",
@@ -439,10 +444,14 @@ def _filling(witnesses: Witnesses) -> Finding | None:
             repair="Give it a lower bound.",
             grows=True,
         )
-    title = f"No leak so far: a cache with a bound of its own fills. {cache.name} has {full}."
+    title = f"No leak so far: a cache with a bound of its own fills. {full}."
     evidence = [f"if that is all that grows, {more} MiB more come, in {counted(left, 'invocation')}"] if left else []
     return Finding(
-        cause="cache", title=title, holder=cache.name, evidence=[*evidence, rss_span(witnesses)], settled=False
+        cause="cache",
+        title=title,
+        holder=cache.name or "a cache",
+        evidence=[*evidence, rss_span(witnesses)],
+        settled=False,
     )
 
 

@@ -242,8 +242,9 @@ def leak_on_heap(witnesses: Witnesses) -> Finding | None:
     """What is live in a collected heap grows, or what its objects own outside of it."""
     heap = witnesses.curves.heap
     if (
-        witnesses.is_settled
+        witnesses.is_whole
         or heap is None
+        or (witnesses.is_settled and heap.kind != "native")
         or heap.kind not in LEAKS
         or (heap.kind == "native" and not _is_native(heap, witnesses))
     ):

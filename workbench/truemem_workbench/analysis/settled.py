@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -58,9 +58,12 @@ def last_life(readings: Sequence[Reading]) -> list[Reading]:
     """The readings of the process that lives: what an earlier one kept went with it. Of two in a row the second: what a
     finalizer lets go of, the next collection frees."""
     own = [each for each in readings if each.process == readings[-1].process]
-    return [
-        each for each, after in zip_longest(own, own[1:]) if after is None or after.invocation - each.invocation > 1
-    ]
+    kept: list[Reading] = []
+    is_second = True
+    for each in own:
+        is_second = not is_second and each.invocation == kept[-1].invocation + 1
+        kept[-1:] = [each] if is_second else [*kept[-1:], each]
+    return kept
 
 
 def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib: float = 1.0) -> Verdict:
@@ -90,7 +93,7 @@ def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib
 
 def _mean(rates: Sequence[float]) -> tuple[float, float]:
     """Their mean, and half of its 95 % interval."""
-    from scipy.stats import t as student  # not for a report, which has no settled readings
+    from scipy.stats import t as student  # half a second, which a first output need not wait for
 
     return fmean(rates), float(student.ppf(0.975, len(rates) - 1)) * stdev(rates) / math.sqrt(len(rates))
 
@@ -147,7 +150,7 @@ def held_kib(readings: Sequence[Reading]) -> float | None:
 
 @dataclass(frozen=True)
 class Filling:
-    """A cache that fills, or has just filled."""
+    """A cache that fills."""
 
     cache: Cache
     per_invocation: float
@@ -159,16 +162,16 @@ class Filling:
 
 
 def filling(readings: Sequence[Reading]) -> Filling | None:
-    """The cache with a bound of its own that has gained most entries in the last passes; None if none has gained one in
-    FILLS of all invocations."""
+    """The cache with a bound of its own, and not full, that has gained most entries since the last reading; None if
+    none has gained one in FILLS of all invocations."""
     if len(readings) <= PASSES:
         return None
-    before, now = readings[-1 - PASSES], readings[-1]
+    before, now = readings[-2:]
     passed = now.invocation - before.invocation
     found = [
         Filling(cache, (cache.entries - before.caches[key].entries) / passed)
         for key, cache in now.caches.items()
-        if key in before.caches
+        if key in before.caches and cache.entries < cache.bound
     ]
     most = max(found, key=lambda each: each.per_invocation, default=None)
     return most if most is not None and most.per_invocation >= FILLS else None

@@ -67,7 +67,7 @@ class Witnesses:
         known = self.curves
         if self.is_settled:  # where a runtime has a heap, that part of RSS alone in which it has no part
             kept = known.settled[-1].kept
-            if name := RSS if RSS in kept else FILES if HEAP in kept else "":
+            if name := RSS if RSS in kept else FILES if HEAP in kept and self.is_whole else "":
                 return settled.verdict(known.settled, name)
         if self.is_go and (found := settled.verdict(known.settled, RSS)).name != "insufficient":
             before, after = self.span(RSS)
@@ -141,6 +141,12 @@ class Witnesses:
     def is_settled(self) -> bool:
         """True if what is in use is known by readings of a settled process."""
         return settled.verdict(self.curves.settled, IN_USE).name != "insufficient"
+
+    @property
+    def is_whole(self) -> bool:
+        """True if such readings tell of all memory. On a line, those of Node.js lack what malloc has given out."""
+        kept = self.curves.settled[-1].kept if self.is_settled else {}
+        return bool(kept) and (HEAP not in kept or MALLOC in kept or CLASSES in kept)
 
     @cached_property
     def has_jvm(self) -> bool:

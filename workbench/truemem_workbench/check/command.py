@@ -229,6 +229,8 @@ def _check(
         raise BadInput("--try-repair sets a variable of the function. Try it here: truemem check app.py:handler")
     measurement, target, payloads = _measured(plan, limits, explain=bool(explain), **given)
     can_explain = target is not None and is_explicable(target)
+    if measurement.signal and not measurement.invocations:
+        return 128 + measurement.signal
     commands = _commands(command, spec, target, probe=not given["no_probe"])
     if explain is False and can_explain:
         commands = replace(commands, explain=f"{command} --explain")

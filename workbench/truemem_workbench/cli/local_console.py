@@ -202,6 +202,7 @@ def run(
     local = LocalLambda(function, settings, console.log, scaling, changed if scaling else None)
     at_once = (settings.managed_instances or 1) * (scaling.environments if scaling else 1)
     answers: list[Invocation] = []
+    is_finished = False
     raise_on_signals()
     try:
         local.start()
@@ -211,6 +212,7 @@ def run(
                 _invoke_at_once(local, event, tenant_id, invocations, at_once, console, settler, answers)
             else:
                 _invoke(local, event, tenant_id, invocations, console, settler, answers)
+            is_finished = True
             finished(local, answers)
             return _exit_code(local, answers, managed=settings.managed_instances is not None)
         console.serving(local, settings.name)
@@ -219,7 +221,8 @@ def run(
         local.stop(abort=True)
         if invocations is None:
             return 0
-        finished(local, answers)
+        if answers and not is_finished:
+            finished(local, answers)
         return 128 + ended.number
     finally:
         local.stop()

@@ -135,9 +135,9 @@ def summarise(
     answered = {answer.request_id: answer for answer in answers}
     rows = [
         _row(number, report, lines.get(report.request_id), answered.get(report.request_id), scaled=scaled)
-        for number, report in enumerate((each for each in reports if each.request_id in answered), 1)
+        for number, report in enumerate((each for each in reports if not answers or each.request_id in answered), 1)
     ]
-    findings = _findings(_by_environment(printed, answered if scaled else None), rows, commands, settled)
+    findings = _findings(_by_environment(printed, answered, scaled=scaled), rows, commands, settled)
     # Of several the growing one, else the one that was looked at for longest.
     longest = sorted(findings, key=Counter(row.environment for row in rows).__getitem__, reverse=True)
     names = sorted(longest, key=lambda name: not findings[name].grows)
@@ -190,18 +190,22 @@ def _error(report: Report, answer: Invocation | None) -> str:
     return "" if report.status == "success" else report.error_type or report.status
 
 
-def _by_environment(printed: Sequence[str], answered: Mapping[str, Invocation] | None) -> dict[str, list[Line]]:
-    """The lines of each environment by its id. With None there is one, whose name is empty.
+def _by_environment(
+    printed: Sequence[str], answered: Mapping[str, Invocation], *, scaled: bool
+) -> dict[str, list[Line]]:
+    """The lines of each environment by its id, without those of an invocation that was cut off. If it is not `scaled`
+    there is one, whose name is empty.
 
     The id is from the answers: a restored environment has another one in its lines.
     """
     found: dict[str, list[Line]] = {}
     names: dict[str, str] = {}
     for line in (line for text in printed for line in parse_event(text)):
-        answer = answered.get(line.request_id or "") if answered is not None else None
-        if answer is not None:
+        answer = answered.get(line.request_id or "")
+        if answer is not None and scaled:
             names[line.environment] = answer.environment
-        if answered is None or line.environment in names:
+        is_cut = bool(answered) and answer is None and line.request_id is not None
+        if line.environment in names if scaled else not is_cut:
             found.setdefault(names.get(line.environment, ""), []).append(line)
     return found
 

@@ -162,6 +162,11 @@ class Choice:
         return any(each.finding is not None and each.finding.grows for each in self.trials)
 
     @property
+    def is_tried(self) -> bool:
+        """True if an invocation of some size could be timed."""
+        return any(each.is_tried for each in self.trials)
+
+    @property
     def untried(self) -> list[int]:
         """Sizes that the sweep has not come to."""
         return [each.memory for each in self.trials if not each.is_tried]
@@ -170,7 +175,7 @@ class Choice:
         """The suggestion in one sentence."""
         if self.grows:
             return "No size is suggested: memory grows, so none is safe for long."
-        if len(self.untried) == len(self.trials):
+        if not self.is_tried:
             return "No size was tried."
         if self.suggested is None or self.cheapest is None or self.fastest is None:
             tried = "each that was tried" if self.untried else "each of them"

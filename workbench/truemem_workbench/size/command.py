@@ -196,7 +196,7 @@ def _size(
     result = Result(
         spec=target or function_name or "",
         choice=choice,
-        notices=[*swept.notices, *([WEAKER] if target and not choice.grows else [])],
+        notices=[*swept.notices, *([WEAKER] if target and choice.is_tried and not choice.grows else [])],
         log=swept.log,
         is_cut=swept.signal > 0,
     )
@@ -298,7 +298,7 @@ def _print(result: Result) -> None:
     from .result import FIGURES, LAST, TEXTS
 
     console = output()
-    if len(result.choice.untried) < len(result.choice.trials):
+    if result.choice.is_tried:
         made = table("", TEXTS, FIGURES, LAST)
         for row in result.rows():
             made.add_row(*row)

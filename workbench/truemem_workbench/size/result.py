@@ -92,7 +92,7 @@ class Result:
         return [f"It was ended early. {left}What follows is of the invocations until then."]
 
     def all_notices(self) -> list[str]:
-        if self.choice.grows:
+        if self.choice.grows or not self.choice.is_tried:
             return list(self.notices)
         other = next(each for each in GB_SECOND if each != self.choice.wanted.architecture)
         return [
