@@ -23,7 +23,7 @@ RESULTS = Path(__file__).with_name("results") / "second_hand_curves.md"
 CURVES = 3000
 LENGTHS = ((128, 255), (256, 511), (512, 1023), (1024, 4096))
 MOST_ACCUSED, LEAST_RIGHT = 0.05, 0.9
-"""Of the bounded; and of those that are called growing."""
+"""Share of the bounded that may be called growing, and of those called so that must be leaks."""
 
 
 class Told(NamedTuple):

@@ -71,7 +71,7 @@ class Case:
     runtime: str
     """python, nodejs, java, shell or executable."""
     build: str | None
-    """Of an executable: the shell command that makes its `bootstrap`. The compiler is its first word."""
+    """The shell command that makes the `bootstrap` of an executable. The compiler is its first word."""
     nightly: bool
     options: tuple[str, ...]
     """Of `truemem check`."""

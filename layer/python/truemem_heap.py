@@ -62,11 +62,11 @@ SETTLE = b"TRUEMEM_SETTLE"
 answer each time that the file has changed. What it keeps then goes into the file of that name with `.said` at its end.
 """
 FIRST_SETTLED = 64
-"""Without such a path the process is settled after so many answers, then after twice as many, and so on,"""
+"""Without such a path the process is settled after so many answers, then after twice as many, and so on."""
 SETTLED_SHARE = 50
-"""if that takes one part in this many of its CPU time, at most,"""
+"""Settling takes one part in this many of the process's CPU time, at most."""
 SPARE = 10
-"""and this many times as long is left until the timeout."""
+"""Settling must fit so many times into what is left until the timeout."""
 VCPU_MIB = 1769
 """Memory size that buys one vCPU: with less, it takes as many times longer."""
 BLOCK_NS = 300
@@ -247,7 +247,7 @@ class Settling:
         self._next = sys.maxsize if is_off else FIRST_SETTLED
         self._answers = self._changed_ns = self._freed = self._spent_ns = self._cost_ns = self.deadline_ms = 0
         self._entries: dict[int, int] = {}
-        """Of each cache with a bound, by its id."""
+        """Number of entries of each cache with a bound, by its id."""
         self._filling = 0
         """The id of the one that gained most."""
         if self._path:

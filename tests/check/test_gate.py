@@ -206,7 +206,7 @@ def test_a_bootstrap_can_be_checked(invoke_check: Check) -> None:
     assert 1 < checked["peak"] < 128
 
 
-def test_ended_from_outside_it_says_what_is_known_and_leaves_no_process(tmp_path: Path) -> None:
+def test_ended_from_outside_it_says_what_it_knows(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     ran.touch()
     ran.chmod(0o666)

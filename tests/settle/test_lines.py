@@ -122,7 +122,7 @@ def node(number: int, anon: float) -> Line:
 
 
 def test_a_level_heap_of_node_hides_no_native_leak() -> None:
-    """Of what malloc gives out the line of Node.js says nothing."""
+    """The line of Node.js does not say what malloc gives out."""
     leaks, level = ([node(number, 20 + number * kib / 1024) for number in range(1, 1101)] for kib in (50, 0))
     commands = Commands(again="truemem check")
     assert find(curves_of(leaks), commands).cause == "native"

@@ -42,7 +42,7 @@ BLOCK_BYTES = 64
 MALLOC = (b"inUse", b"held", b"mapped")
 PYTHON = (b"gc0", b"gc1", b"gc2", b"threads")
 SETTLED = (b"kept", b"garbage", b"room")
-"""Of a process that the probe has settled."""
+"""Names that are there only where the probe has settled the process."""
 NAMES = {*FIELDS, *MALLOC, *PYTHON, *SETTLED, b"blocks", b"children", b"bits"}
 """All that are read. Others are for later versions, and are passed over."""
 

@@ -115,8 +115,8 @@ def _late(known: Sequence[tuple[int, float]]) -> list[float]:
 
 
 def _steps(known: Sequence[tuple[int, float]], noise_kib: float) -> Verdict | None:
-    """Of what grows in steps and never falls, as a table that doubles; None of what does not. Each double of the run
-    has a step of its own; the interval is that of the rates of both halves."""
+    """The verdict on what grows in steps and never falls, as a table that doubles; None on what does not. Each double
+    of the run has a step of its own; the interval is that of the rates of both halves."""
     levels = [level for _, level in known]
     quarter, half = (_nearest(known, part) for part in (0.25, 0.5))
     if min(b - a for a, b in pairwise(levels)) < -noise_kib or not 0 <= quarter < half:

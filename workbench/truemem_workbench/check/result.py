@@ -92,7 +92,7 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """Of a run that was ended early nothing is kept for certain."""
+        """No limit is kept for certain in a run that was ended early."""
         return exit_code(self.limits) or (UNKNOWN if self.measurement.signal else KEPT)
 
     @property
