@@ -24,6 +24,7 @@ from .curves import (
     HELD,
     IN_USE,
     MALLOC,
+    OWN_HEAP,
     PROCESSES,
     RSS,
     THREADS,
@@ -44,8 +45,8 @@ LEAST_STEPS = 2
 """In each half of all invocations."""
 JVM_KIB = 1024
 """What a JVM's own compiler and its pools have of malloc moves by up to 0.6 MiB (8 programs)."""
-GO_KIB = 4096
-"""A heap in Go grows to twice what is live, and to so much, before it is collected (GOGC)."""
+HEAP_KIB = 4096
+"""A heap that nothing settles grows to twice what is live, and to so much, before it is collected (Go: GOGC)."""
 SHOWS = 0.5
 """RSS shows growth if it has risen by this part of what is kept."""
 FLAT_KIB = 64
@@ -69,9 +70,9 @@ class Witnesses:
             kept = known.settled[-1].kept
             if name := RSS if RSS in kept else FILES if HEAP in kept and self.is_whole else "":
                 return settled.verdict(known.settled, name)
-        if self.is_go and (found := settled.verdict(known.settled, RSS)).name != "insufficient":
+        if self.has_own_heap and (found := settled.verdict(known.settled, RSS)).name != "insufficient":
             before, after = self.span(RSS)
-            may_be_garbage = after - before < max(before, GO_KIB)
+            may_be_garbage = after - before < max(before, HEAP_KIB)
             return replace(found, name="warming") if found.name == "growing" and may_be_garbage else found
         return self._rss_curve
 
@@ -132,6 +133,12 @@ class Witnesses:
         if len(known) > settled.PASSES:
             return known[0], known[-1]
         return span_of(self.curves.rss if name == "rss" else self.curves.others.get(name, ()))
+
+    @cached_property
+    def has_own_heap(self) -> bool:
+        """True if a runtime has a heap that nothing has settled: RSS has its garbage."""
+        kept = self.curves.settled[-1].kept if self.curves.settled else {}
+        return OWN_HEAP in kept and HEAP not in kept
 
     @cached_property
     def is_go(self) -> bool:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import psutil
 
-from ..analysis.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, PROCESSES, RSS, THREADS
+from ..analysis.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OWN_HEAP, PROCESSES, RSS, THREADS
 from .malloc import malloc_kib
 
 OWN = ".truemem-"
 """Begin of the names of the sidecar's and the probe's own files in /tmp."""
+RUNTIMES = ("node", "dotnet", "bun", "deno")
+"""Programs with a heap that only a probe in the process can settle."""
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
 
 
@@ -30,8 +32,11 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
             found[FILES] += shared * PAGE_KIB
             found[THREADS] += process.num_threads()
             found[DESCRIPTORS] += process.num_fds()
-            if is_go(program := Path(f"/proc/{process.pid}/exe"), program.stat().st_ino):
-                found[GO] = 1.0
+            program = Path(f"/proc/{process.pid}/exe")
+            if is_go(program, program.stat().st_ino):
+                found[GO] = found[OWN_HEAP] = 1.0
+            if program.resolve().name in RUNTIMES:
+                found[OWN_HEAP] = 1.0
     if (known := malloc_kib(runtime.pid)) is not None:
         found[MALLOC], found[HELD] = known
     return found

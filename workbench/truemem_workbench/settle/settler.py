@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, GO, HEAP, HELD, IN_USE, MALLOC, RSS, TMP
+from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, HELD, IN_USE, MALLOC, OWN_HEAP, RSS, TMP
 from ..analysis.settled import TRIMMED, Cache, Reading
 from . import jvm
 from .outside import seen_from_outside, used_kib
@@ -121,7 +121,7 @@ class Settler:
 
 def _completed(kept: dict[str, float]) -> dict[str, float]:
     """With IN_USE, what is kept for certain of all that is known; and without what says nothing of this runtime."""
-    if GO in kept:
+    if OWN_HEAP in kept and HEAP not in kept:
         return {name: value for name, value in kept.items() if name not in (MALLOC, HELD)}
     parts = [kept[name] for name in (HEAP, CLASSES) if name in kept]
     if CLASSES not in kept and (of_malloc := kept.get(MALLOC, kept.get(EXTERNAL))) is not None:
