@@ -222,7 +222,7 @@ def test_ended_from_outside_it_says_what_it_knows(tmp_path: Path) -> None:
         said, _ = process.communicate(timeout=30)
         assert process.returncode == 128 + signal.SIGTERM
     document = json.loads(said)
-    assert (document["outcome"], document["invocations"] >= 20) == ("unknown", True)
+    assert (document["outcome"], document["invocations"] >= 19) == ("unknown", True)  # one was cut off
     assert psutil.wait_procs(ours, timeout=30)[1] == []
 
 
