@@ -226,6 +226,8 @@ def run(
         return 128 + ended.number
     finally:
         local.stop()
+        if settler is not None:
+            settler.close()
     return 0
 
 

@@ -107,7 +107,7 @@ class LocalSweep:
         self._log: Sequence[str] = ()
         self._looked: dict[int, tuple[Tally, Measurement]] = {}
         self._finding: Finding | None = None
-        """Of the run that asked whether memory grows."""
+        """The answer of the run that asked whether memory grows."""
 
     @property
     def most(self) -> int:
