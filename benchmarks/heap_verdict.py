@@ -173,8 +173,9 @@ def _majors(lines: Sequence[Line]) -> int:
 def _function(plan: Plan, folder: Path) -> Function:
     if not plan.runtime.startswith("java"):
         function = from_node_handler(f"{FUNCTIONS / 'trouble.mjs'}:handler", None, click.echo)
-        node, *rest = function.command
-        return Function((node, *plan.options, *rest), function.task_root, function.handler, None, function.needs)
+        *node, client, handler = function.command
+        command = (*node, *plan.options, client, handler)
+        return Function(command, function.task_root, function.handler, None, function.needs)
     # As AWS's runtime starts it; the first heap is 1/64 of the memory size.
     command = (
         jvms()[plan.runtime],

@@ -268,6 +268,8 @@ def leak_on_heap(witnesses: Witnesses) -> Finding | None:
     if heap.kind == "native" and 0 < _rate_of(rss) < _rate_of(verdict):  # RSS has all of it
         verdict = rss
     rate = _rate_of(verdict)
+    if (verdict.low_kib or 0.0) <= 0:
+        return None  # an interval that holds zero is no leak
     left = None
     if heap.kind == "leak" and heap.last.limit is not None and rate > 0:
         left = int(max(0.0, heap.last.limit - heap.live.after) * 1024 / rate)
@@ -295,7 +297,8 @@ def _is_native(heap: CollectedHeap, witnesses: Witnesses) -> bool:
     certain = ("growing",) if heap.last.runtime == "nodejs" else ("warming", "growing")
     if witnesses.rss.name not in certain or heap.rss_before is None or heap.rss_after is None:
         return False
-    return heap.native.after - heap.native.before >= OF_NATIVE * (heap.rss_after - heap.rss_before)
+    grown = heap.native.per_invocation_kib * heap.invocations / 1024
+    return grown >= OF_NATIVE * (heap.rss_after - heap.rss_before)
 
 
 def hoarding_grows(witnesses: Witnesses) -> Finding | None:

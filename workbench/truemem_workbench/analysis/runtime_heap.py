@@ -16,14 +16,14 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, pairwise
+from itertools import groupby, pairwise
 from typing import Any, Literal
 
 from truemem import verdict
 from truemem.verdict import heap_limit_advice
 
 from ..lines.record import Record
-from .heap import GROWTH_MIB, UNKNOWN, Course, CoursePoint, at_rate, course_of_curve, course_of_points, size_of
+from .heap import GROWTH_MIB, UNKNOWN, Course, CoursePoint, course_of_curve, course_of_points, size_of
 
 SUFFIX_KIB = {"": 1 / 1024, "k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3}
 """A size with this suffix, in KiB."""
@@ -410,48 +410,22 @@ def _native(found: Sequence[Reading]) -> Course:
     """The course of what RSS has beyond the heap and what its objects own.
 
     The heap has touched no more than `committed`, and no less than objects have used at most so far. So what is native
-    lies between RSS less the one, and RSS less the other. It has grown for certain, if the lower bound is above what
-    the upper one was. That says nothing where the heap has taken much that it does not use yet. There, while it takes
-    no more, it has grown if both bounds have: what objects use for the first time raises the lower one alone."""
+    lies between RSS less the one, and RSS less the other. Where the lower bound is above what the upper one was at
+    first, and stays there, it has grown for certain, and the lower bound shows how."""
     known = [each for each in found if each.rss is not None]
     if len(known) < verdict.MINIMUM:
         return UNKNOWN
-    numbers = [each.number for each in known]
     beside = [(each.rss or 0.0) - (each.external or 0.0) for each in known]
-    highest = list(_touched(known))
     lower = [size - each.committed for size, each in zip(beside, known, strict=True)]
-    upper = [size - top for size, top in zip(beside, highest, strict=True)]
-    allowed = NATIVE_MIB + HEAP_SHARE * max(0.0, known[-1].committed - known[0].committed)
-
-    course = course_of_curve(numbers, list(accumulate(lower, max)), is_proven=True)
-    early = sorted(upper[TAIL // 2 : len(upper) * 3 // 4])
-    # Not the lowest: for a moment, RSS may have less than the heap has touched.
-    is_certain = course.has_grown and statistics.median(lower[-TAIL:]) - early[len(early) // 10] > allowed
-    if is_certain:
-        # The lower bound may begin far below 0: the heap had not touched what it had taken.
-        least = max(course.before, early[len(early) // 10])
-        course = _beside_still(replace(course, before=least), known, beside)
-    if is_certain and course.name == "growing":
-        return course
-    level = course if is_certain else Course(name="level")
-    begin = max(_settled(known), len(known) // 2)
-    if len(known) - begin < verdict.MINIMUM:
-        return level
-    of_lower, of_upper = (
-        course_of_curve(numbers[begin:], curve[begin:], invocations=len(known)) for curve in (lower, upper)
-    )
-    if of_lower.has_grown and of_upper.has_grown and of_upper.after - of_upper.before > allowed / 2:
-        return _beside_still(of_upper, known[begin:], beside[begin:])
-    return level
-
-
-def _beside_still(course: Course, known: Sequence[Reading], beside: Sequence[float]) -> Course:
-    """The course at the rate of RSS while the heap took and gave back nothing, if that is known. If RSS fell there,
-    what has grown was the heap's, or is over: then it may have filled, and no more."""
-    rate = _rate(known, beside)
-    if rate is not None and rate < 0:
-        return replace(course, name="filling")
-    return at_rate(course, rate or course.per_invocation_kib)
+    at_first = statistics.median(size - top for size, top in zip(beside[:TAIL], _touched(known), strict=False))
+    begin = max((at + 1 for at, size in enumerate(lower) if size < at_first), default=0)
+    allowed = NATIVE_MIB + HEAP_SHARE * known[-1].committed
+    if len(known) - begin < verdict.MINIMUM or statistics.median(lower[-TAIL:]) - at_first <= allowed:
+        return Course(name="level")
+    course = course_of_curve([each.number for each in known[begin:]], lower[begin:], len(known))
+    # Where RSS falls while the heap rests, what has grown was the heap's, or is over.
+    rests = _rate(known, beside)
+    return replace(course, name="filling") if course.has_grown and rests is not None and rests < 0 else course
 
 
 def _rate(known: Sequence[Reading], beside: Sequence[float]) -> float | None:
@@ -471,10 +445,3 @@ def _touched(known: Sequence[Reading]) -> Iterator[float]:
     for each in known:
         most = max(min(most, each.committed), min(each.used or 0.0, each.committed))
         yield most
-
-
-def _settled(known: Sequence[Reading]) -> int:
-    """From where on the heap took no more from the system, and it was known what objects use."""
-    taken = [0, *(at for at, (a, b) in enumerate(pairwise(known), 1) if b.committed - a.committed > STEP_MIB)]
-    used = next((at for at, each in enumerate(known) if each.used is not None), len(known))
-    return max(taken[-1], used)

@@ -10,8 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import fmean, median, stdev
-from typing import Any
+from statistics import fmean, linear_regression, median, stdev
 
 from .drift import INSUFFICIENT, Verdict
 
@@ -30,6 +29,7 @@ LARGE_KIB, CACHE_KIB = 28.0, 32 * 1024.0
 """What grows by more than this may be a cache that fills, whose bound cannot be read, until it has grown by so much."""
 FILLS = 0.1
 """A cache fills if it gains so many entries in an invocation."""
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib
     if len(late) < PASSES:
         return Verdict("warming", None, None, None, None)
     mean, half = _mean(late)
-    slope, error = _line(known[-1 - len(late) :])
+    slope, error = line_through(known[-1 - len(late) :])
     if mean - half > GROWS_KIB and mean >= LEVEL_KIB and late[-1] >= GOES_ON * mean:
         rate, half = min((mean, half), (slope, error), key=lambda each: each[1])
         return Verdict("growing", rate, rate - half, rate + half, None)
@@ -93,19 +93,21 @@ def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib
 
 def _mean(rates: Sequence[float]) -> tuple[float, float]:
     """Their mean, and half of its 95 % interval."""
-    from scipy.stats import t as student  # half a second, which a first output need not wait for
-
-    return fmean(rates), float(student.ppf(0.975, len(rates) - 1)) * stdev(rates) / math.sqrt(len(rates))
+    return fmean(rates), _student(len(rates) - 1) * stdev(rates) / math.sqrt(len(rates))
 
 
-def _line(known: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """The slope of a line through these levels, and half of its 95 % interval."""
-    from scipy.stats import linregress
-    from scipy.stats import t as student
+def line_through(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The slope of a line through at least three points, and half of its 95 % interval."""
+    numbers, levels = zip(*points, strict=True)
+    slope, begin = linear_regression(numbers, levels)
+    left = sum((level - begin - slope * number) ** 2 for number, level in points)
+    free, middle = len(points) - 2, fmean(numbers)
+    return slope, _student(free) * math.sqrt(left / free / sum((number - middle) ** 2 for number in numbers))
 
-    numbers, levels = zip(*known, strict=True)
-    found: Any = linregress(numbers, levels)
-    return float(found.slope), float(student.ppf(0.975, len(known) - 2) * found.stderr)
+
+def _student(free: int) -> float:
+    """The 0.975 quantile of Student's t with so many degrees of freedom, to 1 % (its tables)."""
+    return STUDENT[free - 1] if free <= len(STUDENT) else 1.96 + 2.37 / free + 2.82 / free**2
 
 
 def _late(known: Sequence[tuple[int, float]]) -> list[float]:
