@@ -66,6 +66,7 @@ KILLS = 2
 """So many are a habit."""
 GO_SHARE = 0.8
 """Part of the memory size that is a good limit for a heap in Go: what is beside it needs some."""
+NEW = "for each event that is new"
 CACHED = 0.25
 """Page cache is named if it is this part of the memory size."""
 SMALLER_HEAP = {
@@ -104,7 +105,25 @@ def find(curves: Curves, commands: Commands, allowed: Collection[str] = ()) -> F
 
 
 def find_by(witnesses: Witnesses, commands: Commands, allowed: Collection[str] = ()) -> Finding:
-    """The answer by these witnesses, which go on knowing what they were asked."""
+    """The answer by these witnesses, which go on knowing what they were asked. If nothing grows with the same events
+    again, it is asked whether something is kept of each that is new."""
+    found = _first(witnesses, commands, allowed)
+    curves = witnesses.curves
+    if not curves.new or found.grows or found.cause in ("undecided", "failing"):
+        return found
+    of_new = _first(Witnesses(replace(curves, settled=curves.new, new=(), profiles=())), commands, allowed)
+    if not of_new.grows and settled.filling(curves.new) is None:
+        return found
+    title = of_new.title.replace("in each invocation", NEW)
+    if of_new.cause in ("leak", "native") and of_new.per_invocation_kib is not None:
+        rate = rate_words(Verdict("growing", of_new.per_invocation_kib, of_new.low_kib, of_new.high_kib, None))
+        title = f"Leak if new keys never end: {rate.replace('in each invocation', NEW)}, in {of_new.holder}."
+    evidence = [*of_new.evidence, "the same events again keep nothing"]
+    return replace(of_new, title=title, hidden=False, evidence=evidence)
+
+
+def _first(witnesses: Witnesses, commands: Commands, allowed: Collection[str]) -> Finding:
+    """What the first row says that these witnesses support."""
     one_allowed = None
     for each in TABLE:
         row, found = each, each.look(witnesses)

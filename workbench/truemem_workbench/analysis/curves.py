@@ -97,6 +97,8 @@ class Curves:
     """Of a garbage-collected heap."""
     settled: Sequence[Settled] = ()
     """Readings of the settled process, of its last life."""
+    new: Sequence[Settled] = ()
+    """The same after passes of events that are new, the first after one of events that it had seen."""
     reported: Sequence[Resource] = ()
     """What the sidecar itself says of /tmp, descriptors, threads and processes: of a calm one nothing."""
     limit_mib: float | None = None

@@ -58,7 +58,7 @@ def variables(given: Sequence[str]) -> dict[str, str]:
     return dict(each.split("=", 1) for each in given)
 
 
-ONCE = ("--explain", "--try-repair", "--write-baseline", "--format", "--json", "--output")
+ONCE = ("--explain", "--try-repair", "--no-try-repair", "--write-baseline", "--format", "--json", "--output")
 """Options that a command to type next does not repeat."""
 ENDINGS = (".png", ".xml", ".json", ".html")
 EPILOG = """
@@ -133,7 +133,11 @@ function_options = option_group(
 @click.option(
     "--allow", "allowed", multiple=True, type=click.Choice(GROWS), metavar="CAUSE", help="This may grow; repeatable."
 )
-@click.option("--try-repair", is_flag=True, help="Where the repair is a setting, run it again with that.")
+@click.option(
+    "--try-repair/--no-try-repair",
+    default=None,
+    help="Where the repair is a setting, run it again with that. [default: if memory grows, or ran out]",
+)
 @click.option(
     "--explain/--no-explain",
     default=None,
@@ -180,7 +184,7 @@ def _check(
     as_json: bool,
     outputs: tuple[Path, ...],
     explain: bool | None,
-    try_repair: bool,
+    try_repair: bool | None,
     **given: Any,
 ) -> int:
     from . import baseline as baselines
@@ -248,6 +252,8 @@ def _check(
             # of descriptors and the like, memory that no line holds says nothing
             if explain or made.holders or measurement.finding.cause not in COUNTED:
                 result = replace(result, explanation=made)
+        if try_repair is None:
+            try_repair = measurement.finding.grows or bool(measurement.out_of_memory)
         if is_whole and try_repair and (setting := measurement.finding.setting):
             result = _tried(result, command, target, payloads, plan, limits, setting, probe=not given["no_probe"])
     code = places.write(result, {".png": partial(_draw, result, limits), ".html": partial(_explain_in, result)})

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -26,6 +26,8 @@ RECORD = ("level", "timestamp", "time", "requestId", "function_request_id")
 """A JSON object with `message` and one of these is a record of a logger: the event is its message."""
 SHOWN = 120
 """Characters of an object that are shown."""
+NEW_PASSES, NEW_IN_A_PASS, LEAST_NEW = 5, 10, 12
+"""Passes of events that the function has not seen, so many events in each at most, and so many in all at least."""
 _START = re.compile(r"START RequestId: |\{.*\"platform\.start\"")
 
 
@@ -62,6 +64,16 @@ def read_events(path: Path) -> list[object]:
     if not events:
         raise BadInput(f"no event in {path}: {empty}. Try --event '{{}}'")
     return [each["event"] if is_timed(each) else each for each in events]
+
+
+def held_back(events: Sequence[object]) -> tuple[list[object], list[object]]:
+    """The events to go on with, and those that the function is to see last, to learn whether it keeps something of each
+    that is new: of three different ones the third. None where that are too few."""
+    by_text = {text_of(each): each for each in events}
+    new = [*by_text][2::3][: NEW_PASSES * NEW_IN_A_PASS]
+    if len(new) < LEAST_NEW:
+        return [*events], []
+    return [each for each in events if text_of(each) not in {*new}], [by_text[each] for each in new]
 
 
 def is_timed(document: object) -> TypeGuard[Mapping[str, Any]]:

@@ -24,7 +24,7 @@ from ..support.exit_codes import Ended
 from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
-from .events import text_of
+from .events import NEW_PASSES, held_back, text_of
 from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
 from .limits import Decision, Limits
 from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled, settling
@@ -66,6 +66,8 @@ class Run:
         self._events: list[str] = []
         self.given = ""
         """Digest of all events that may be sent: a run ends when it is decided. Empty: of those that were sent."""
+        self._new_from: int | None = None
+        """From this invocation on it is asked whether something is kept of events that are new."""
         self._started = time.monotonic()
 
     def __enter__(self) -> Run:
@@ -101,6 +103,16 @@ class Run:
     def begin_passes(self, invocations: int) -> None:
         """From now on the process is settled and read after each pass of so many."""
         self._settler.begin_passes(len(self._invocations), invocations)
+
+    def ask_new(self, seen: Sequence[object], new: Sequence[object], progress: Progress) -> None:
+        """Make passes of events that are new, after one of events that it has seen."""
+        size = len(new) // NEW_PASSES
+        self.begin_passes(size)
+        self._new_from = len(self._invocations) + 1
+        upcoming = [*seen[:size], *new[: NEW_PASSES * size]]
+        for done, event in enumerate(upcoming, 1):
+            self.invoke(event)
+            progress("events that are new", done, len(upcoming))
 
     def report_of(self, invocation: Invocation) -> Report:
         """Its REPORT, once all that belongs to it has ended and is frozen."""
@@ -149,6 +161,7 @@ class Run:
             invocations=len(self._invocations),
             warm_up=warm_up,
             settled=self._settler.readings,
+            new_from=self._new_from,
             slowed=self._settler.slowed,
             children=self._children,
             errors_percent=self._limits.errors_percent or 0.0,
@@ -227,8 +240,11 @@ def measure(
             """Why to go on."""
             return decision.why(run.so_far(taken))
 
+        same, new = held_back(events)
         try:
-            taken = invoke_until_decided(run, events, plan, why, progress)
+            taken = invoke_until_decided(run, same, plan, why, progress)
+            if decision.until and new:
+                run.ask_new(same, new, progress)
         except Ended as ended:
             return replace(run.measurement(is_cut=True), signal=ended.number)
         run.follow(events[0])

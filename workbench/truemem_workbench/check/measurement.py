@@ -178,6 +178,8 @@ class Measurement:
     """Number of the signal that has ended it early; 0 if none has."""
     settled: Sequence[Reading] = ()
     """What was kept after each pass of invocations, the process settled."""
+    new_from: int | None = None
+    """From this invocation on passes are of events that the function had not seen, but for the first one."""
     slowed: Collection[int] = ()
     """Numbers of the invocations at whose end it was settled: their durations do not count."""
     children: str = ""
@@ -272,6 +274,7 @@ class Measurement:
             limit_mib=self.memory_mib,
             failed=self._failed if not is_allowed else Failed() if self.errors_percent else made.failed,
             settled=last_life([each for each in self.settled if each.invocation <= until]) or made.settled,
+            new=last_life([each for each in self.settled if each.invocation >= (self.new_from or math.inf)]),
             children=self.children,
         )
 

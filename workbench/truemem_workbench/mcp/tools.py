@@ -130,14 +130,13 @@ async def check(
     max_peak: Annotated[float | None, Field(description="MiB that a peak may have.")] = None,
     env: Variables = None,
     python: Python = None,
-    try_repair: Annotated[bool, Field(description="If the repair is a variable, run it again with that.")] = False,
 ) -> CallToolResult:
     """Does this handler's memory grow, why, and in which line? RUNS THE HANDLER'S CODE on this machine, hundreds of
     times in a local Lambda, for up to some minutes. Needs no AWS account. Use it before a release, and to prove a
     repair."""
     words = _run_here(
         "check", target, event, env, events=events, invocations=invocations, memory=memory, max_peak=max_peak,
-        python=python, try_repair=try_repair,
+        python=python,
     )  # fmt: skip
     return await _asked(context, words, answer.of_check)
 

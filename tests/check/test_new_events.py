@@ -1,0 +1,53 @@
+"""Events that the function has not seen are a question of their own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.check.events import held_back
+
+from tests.check.conftest import FUNCTIONS, Check
+
+
+def customers(count: int) -> list[object]:
+    return [{"customer": f"{number:03}"} for number in range(count)]
+
+
+@pytest.fixture
+def asked(invoke_check: Check, tmp_path: Path) -> Any:
+    def ask(handler: str, exits: int) -> dict[str, Any]:
+        (tmp_path / "events.json").write_text(json.dumps(customers(60)))
+        done = invoke_check(f"{FUNCTIONS / 'by_customer.py'}:{handler}", "--events", tmp_path / "events.json", "--json")
+        assert done.exit_code == exits, done.output
+        finding: dict[str, Any] = json.loads(done.stdout)["finding"]
+        return finding
+
+    return ask
+
+
+def test_what_is_kept_of_each_new_event_is_a_leak_of_its_own(asked: Any) -> None:
+    finding = asked("without_bound", 1)
+    assert finding["cause"] == "leak"
+    assert finding["perInvocationKiB"] == pytest.approx(2.2, abs=0.3)  # with the key, and its place in the table
+    assert finding["sentence"].startswith("Leak if new keys never end: ")
+    assert "the same events again keep nothing" in finding["evidence"]
+
+
+def test_a_cache_with_a_bound_that_new_events_fill_passes(asked: Any) -> None:
+    finding = asked("with_bound", 0)
+    assert finding["cause"] == "cache"
+    assert "lru_cache of made has 60 of 100" in finding["sentence"]
+
+
+def test_new_events_of_known_kinds_keep_nothing(asked: Any) -> None:
+    assert asked("of_few_kinds", 0)["cause"] == "none"
+
+
+@pytest.mark.parametrize(("count", "new"), [(1, 0), (35, 0), (36, 12), (99, 33), (900, 50)])
+def test_a_third_of_many_events_is_kept_back(count: int, new: int) -> None:
+    events = customers(count)
+    rest, held = held_back([*events, *events])
+    assert len(held) == new
+    assert len(rest) == 2 * (count - new)
+    assert not any(each in rest for each in held)
