@@ -20,9 +20,10 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from truemem.verdict import CONFIDENCE, GATE_KIB, GROWING, OPEN_KIB, median
-from truemem_workbench.analysis.drift import INSUFFICIENT, MATTERS_KIB, Point, judge
+from truemem_workbench.analysis.drift import INSUFFICIENT, Point, judge
+from truemem_workbench.analysis.thresholds import MATTERS_KIB
 
-from benchmarks import drift_methods, drift_oracle, drift_thresholds
+from benchmarks import drift_methods, drift_oracle
 from benchmarks.publish import ROOT, machine, markdown, replace
 from testing.drift import recorded
 from testing.drift.compositions import (
@@ -333,8 +334,6 @@ def page(
             ),
             "\n## Settled\n\nThe share of its verdicts that are `settled`: a leak with enough confidence, or no"
             f" growth of {MATTERS_KIB:g} KiB within the interval.\n\n" + markdown(["invocations", *SHOWN], settled),
-            "\n## Thresholds\n\n`python -m benchmarks.drift_thresholds`: chosen on the tuning seeds, each time without "
-            "a fifth of them, and measured on that fifth.\n\n" + drift_thresholds.table(len(TUNING)),
             "\n## Recorded programs\n\nRecorded under the local Lambda with the sidecar attached, "
             f"{recorded.REAL_INVOCATIONS:,} invocations each: `testing.drift.recorded`.\n\n"
             + markdown(["program", "leaks", *FORMS, "sidecar: growing from", "KiB per invocation"], real, 5),

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from truemem.verdict import all_slopes, begun, levels_of, middle, tail, trend
-from truemem_workbench.analysis.drift import LAST_LEVELS
+from truemem.verdict import all_slopes, levels_of, middle, tail, trend
+from truemem_workbench.analysis.thresholds import LAST_LEVELS
 
 from testing.drift.compositions import ALONE, BESIDE, BOUNDED, FILLING, Floats
 
@@ -50,7 +50,7 @@ def features(current: Floats) -> list[float]:
         top = np.maximum.accumulate(array)
         found += [seen.slope / each, seen.low / each, seen.high / each, seen.low / scale]
         found += [slope / scale for slope in slopes] + [slope / each for slope in slopes]
-        found += [tail(levels[1:]), tail(judged), begun(levels, first, seen.slope), np.log(span)]
+        found += [tail(levels[1:]), tail(judged), np.log(span)]
         found += [float(np.ptp(off)) / scale / size, float(off.std()) / scale / size, float((rises > 0).mean())]
         found += (np.sort(rises) / span).tolist() + ((array[::2] - array[1]) / span).tolist()
         found += [float((top - array).max()) / span, float(np.mean(np.diff(top[len(top) // 2 :]) > 0))]

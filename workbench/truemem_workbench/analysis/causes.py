@@ -27,10 +27,9 @@ from .curves import (
     PROCESSES,
     Curves,
 )
-from .drift import MATTERS_KIB, Curve, Verdict, lives, median_of, trusted_of
+from .drift import Curve, Verdict, lives, median_of, trusted_of
 from .finding import TOO_FEW, Cause, Commands, Finding
 from .growth_causes import (
-    MOST_HELD,
     THRESHOLD,
     descriptors_stay,
     extension_grows,
@@ -50,25 +49,22 @@ from .growth_causes import (
 )
 from .growth_lines import merged, named
 from .runtime_heap import LEAKS, CollectedHeap
+from .thresholds import (
+    CACHED,
+    FEWEST,
+    GO_SHARE,
+    GREW_KIB,
+    GREW_SHARE,
+    HABIT,
+    HALF,
+    HELD_MIB,
+    HELD_SHARE,
+    MATTERS_KIB,
+    NEAR,
+)
 from .witnesses import Witnesses, span_of
 
-HELD_MIB, HELD_SHARE = 16.0, 0.2
-"""Hoarding without growth: so much is held, and this share of all that malloc has. Every heap keeps some for reuse."""
-GREW_KIB, GREW_SHARE = 4096, 0.05
-"""Memory that has stopped has grown before if it has by both."""
-COLLECTIONS = 4
-"""Major collections that show what is live."""
-ALIKE = 0.5
-"""If this part of all invocations failed, nothing is said of memory."""
-NEAR = 0.9
-"""A limit is near from this part on."""
-KILLS = 2
-"""So many are a habit."""
-GO_SHARE = 0.8
-"""Part of the memory size that is a good limit for a heap in Go: what is beside it needs some."""
 NEW = "for each event that is new"
-CACHED = 0.25
-"""Page cache is named if it is this part of the memory size."""
 SMALLER_HEAP = {
     "java": "JAVA_TOOL_OPTIONS=-Xmx128m",
     "nodejs": "NODE_OPTIONS=--max-old-space-size=64",
@@ -204,7 +200,7 @@ def _next(row: Row, commands: Commands, witnesses: Witnesses, found: Finding) ->
 
 def _failing(witnesses: Witnesses) -> Finding | None:
     curves, failed = witnesses.curves, witnesses.curves.failed
-    if not failed.count or failed.count < ALIKE * curves.invocations:
+    if not failed.count or failed.count < HALF * curves.invocations:
         return None
     title = (
         f"Failing: {failed.count:,} of {counted(curves.invocations, 'invocation')} failed. Nothing is said of memory"
@@ -216,7 +212,7 @@ def _failing(witnesses: Witnesses) -> Finding | None:
 def _answers_with_errors(witnesses: Witnesses) -> Finding | None:
     """The handler raises in most invocations. Growth would be known all the same, so it is asked for before."""
     curves = witnesses.curves
-    if not curves.failed.answered or curves.failed.in_all < ALIKE * curves.invocations or curves.out_of_memory:
+    if not curves.failed.answered or curves.failed.in_all < HALF * curves.invocations or curves.out_of_memory:
         return None
     title = f"Failing: {curves.failed.in_all:,} of {counted(curves.invocations, 'invocation')} answered with an error."
     return Finding(cause="failing", title=title, holder="function", evidence=[rss_span(witnesses)])
@@ -244,7 +240,7 @@ def _heap_ran_out(witnesses: Witnesses) -> Finding | None:
     """The runtime's own heap was full, and nothing is known of what filled it."""
     failed = witnesses.curves.failed
     ran_out = [said for said in failed.said if any(words in said for words in HEAP_RAN_OUT)]
-    if not ran_out or failed.count >= ALIKE * witnesses.curves.invocations:
+    if not ran_out or failed.count >= HALF * witnesses.curves.invocations:
         return None
     count = sum(failed.said[said] for said in ran_out)
     title = f"The runtime's heap ran out in {counted(count, 'invocation')}: {ran_out[0]}."
@@ -290,7 +286,7 @@ def _killed(witnesses: Witnesses) -> Finding | None:
     curves, killed = witnesses.curves, len(witnesses.curves.out_of_memory)
     judged = max(len(trusted_of(life)) for life in lives(curves.rss))
     is_level = judged >= MINIMUM and witnesses.rss.name in ("stable", "plateau", "spiky") and not witnesses.is_go
-    if killed < KILLS or judged >= GROWING_FROM or is_level:
+    if killed < HABIT or judged >= GROWING_FROM or is_level:
         return None
     title = f"Out of memory in {killed} of {counted(curves.invocations, 'invocation')}, before growth could be judged"
     if not witnesses.is_go or not curves.limit_mib:
@@ -349,7 +345,7 @@ def _undecided(witnesses: Witnesses) -> Finding | None:
 
 def _is_known(heap: CollectedHeap) -> bool:
     """True if enough major collections have shown what is live, and not long ago."""
-    return heap.collections >= COLLECTIONS and heap.is_recent and heap.live.name in ("level", "filled")
+    return heap.collections >= FEWEST and heap.is_recent and heap.live.name in ("level", "filled")
 
 
 def _rising_extension(witnesses: Witnesses) -> str:
@@ -395,7 +391,7 @@ def _may_rise(what: str, verdict: Verdict) -> str:
 def _is_held(witnesses: Witnesses) -> bool:
     """True if what malloc holds explains that RSS rises."""
     rate = witnesses.rss.per_invocation_kib or 0.0
-    return (witnesses.of(HELD).per_invocation_kib or 0.0) > MOST_HELD * rate
+    return (witnesses.of(HELD).per_invocation_kib or 0.0) > HALF * rate
 
 
 def _is_small(verdict: Verdict) -> bool:
@@ -444,7 +440,7 @@ def _filling(witnesses: Witnesses) -> Finding | None:
     if found is None:
         return None
     cache, left = found.cache, found.invocations_left
-    if left and rate < settled.LEVEL_KIB and not witnesses.grows(BLOCKS):
+    if left and rate < GATE_KIB and not witnesses.grows(BLOCKS):
         return None
     room = witnesses.memory_left(rate)
     more = mib(left * rate / 1024)

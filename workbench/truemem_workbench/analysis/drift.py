@@ -1,7 +1,7 @@
 """Judges from one environment's invocations whether memory leaks. Values in, a value out.
 
-The verdict is the sidecar's (`truemem.verdict`), look after look. The sidecar's last look may be some time
-ago; here the last one is at all points. So the two can differ about the end.
+The verdict is the sidecar's (`truemem.verdict`), of one look at all points. The sidecar's last look may be some time
+ago, and it takes what it has called growing back with delay. So the two can differ about the end.
 
 Something that moves memory by tens of MiB (a model, threads, files) hides a leak of some KiB, and can look like one. So
 invocations that are alike in it are compared with each other, early ones with late ones, and `explained` names it. A
@@ -32,7 +32,6 @@ from truemem.verdict import (
     LeakVerdict,
     all_slopes,
     levels_of,
-    look_schedule,
     median,
     middle,
     parts_of,
@@ -40,19 +39,27 @@ from truemem.verdict import (
 
 from ..lines.line import Line
 from ..lines.record import Record, figure
+from .thresholds import (
+    COVERED,
+    EARLY_AND_LATE,
+    EVEN,
+    EXPLAINS,
+    GOES_ON,
+    GROUP_LEAST,
+    LAST_LEVELS,
+    LEAST_MOVEMENT_KIB,
+    MANY,
+    MATTERS_KIB,
+    MOST_GROUPS,
+    SEVERAL_LIVES,
+    SHORT_LIFE,
+    SURE,
+)
 
 Floats = NDArray[np.float64]
 Value = str | float | None
 
-NEARLY = 0.9
-"""A look at so many of all readings, or more, gives way to the one at the end."""
-MANY, LAST_LEVELS = 1024, 32
-"""Levels of the look at the end of a life of so many invocations. With more levels its interval is too narrow."""
 MINUTE_MS = 60_000
-MATTERS_KIB = 4.0
-"""Growth per invocation that matters to a gate: smaller growth is often that of a runtime."""
-SURE = 0.87
-"""Confidence from which `growing` is certain enough for a gate."""
 
 
 class Point(NamedTuple):
@@ -151,14 +158,7 @@ class Verdict:
     invocations_left: int | None
     """Invocations until the memory limit at this rate. Only for `growing`."""
     confidence: float | None = None
-    """Of verdicts `growing` like this one, so many were right (benchmarks/results/drift.md). Only for `growing`, as
-    the two below."""
-    since: int | None = None
-    """The invocation at which it was called growing."""
-    grown_kib: float | None = None
-    """What it has grown by in all."""
-    ended: str | None = None
-    """Why it is not called growing any more, if it was."""
+    """Of verdicts `growing` like this one, so many were right (benchmarks/results/drift.md). Only for `growing`."""
     explained: str | None = None
     """What moves with the memory, and was taken away before it was judged, if that made another verdict of it."""
 
@@ -258,14 +258,11 @@ def median_of(values: Floats) -> float:
 def _looked(trusted: Curve, first: int, spikes: int, limit_mib: int | None) -> Verdict:
     """The verdict on the points of a life that began at the invocation `first`."""
     seen = _QuickVerdict()
-    held = trusted.current_kib
-    for count, levels, floors in _looks(held):
-        invocations = int(trusted.invocation[count - 1]) - first + 1
-        if count < len(held) and not seen.since and not _may_begin(floors, invocations):
-            continue  # the looks after it are the same without it
-        seen.look(levels, floors, invocations, spikes)
+    most = LEVELS if len(trusted) < MANY else LAST_LEVELS
+    levels, floors = levels_of(trusted.current_kib.tolist(), min(most, len(trusted) // BLOCK))
+    seen.look(levels, floors, int(trusted.invocation[-1]) - first + 1, spikes)
     name, (growth, low, high) = cast(Name, seen.name), seen.growth
-    made = Verdict(name, growth, low, high, None, ended=seen.ended or None)
+    made = Verdict(name, growth, low, high, None)
     if name != "growing":
         return made
     left = None
@@ -276,38 +273,7 @@ def _looked(trusted: Curve, first: int, spikes: int, limit_mib: int | None) -> V
         made,
         invocations_left=left,
         confidence=seen.confidence,
-        since=first + seen.since - 1,
-        grown_kib=seen.grown_kib,
     )
-
-
-def _may_begin(floors: Sequence[float], invocations: int) -> bool:
-    """False if LeakVerdict.look certainly calls these floors no leak, if it did not before.
-
-    The median of the slopes between n levels is at most 3.5 / n of what lies between their ends."""
-    judged = floors[max(2, len(floors) // 6) :]
-    if invocations < GROWING_FROM or max(judged) - min(judged) < LEAST_KIB / 4:
-        return False
-    return max(floors[1 : len(floors) // 3]) < max(floors[-(len(floors) // 4) :])
-
-
-def _looks(held: Floats) -> Iterator[tuple[int, list[float], list[float]]]:
-    """The looks that the sidecar takes (truemem.verdict), and one at all readings in place of the last. Of each:
-    the number of readings, the levels and their floors."""
-    ordered = np.sort(held[: len(held) // BLOCK * BLOCK].reshape(-1, BLOCK), axis=1)
-    middles, lowest = ordered[:, BLOCK // 2 - 1 : BLOCK // 2 + 1].mean(axis=1), ordered[:, 0]
-    made, levels, floors = 0, [0.0], [0.0]
-    for stride, count in look_schedule():
-        if stride * count > NEARLY * len(held):
-            break
-        if stride > made:
-            made, blocks = stride, stride // BLOCK
-            whole = len(middles) // blocks * blocks
-            levels = middles[:whole].reshape(-1, blocks).mean(axis=1).tolist()
-            floors = lowest[:whole].reshape(-1, blocks).min(axis=1).tolist()
-        yield stride * count, levels[:count], floors[:count]
-    most = LEVELS if len(held) < MANY else LAST_LEVELS
-    yield len(held), *levels_of(held.tolist(), min(most, len(held) // BLOCK))
 
 
 def _peaks_of(life: Curve) -> Floats:
@@ -362,18 +328,6 @@ def point_of(line: Line, number: int) -> Point | None:
 MOVER_MEMBERS = ("threads", "sharedBy", "rss.file", "heap.held", "requestBytes")
 """Members of the line that move memory. Not its peaks and marks: in 46 recorded programs they explain nothing."""
 
-MOST_GROUPS = 24
-"""Most groups of a number's values."""
-GROUP_LEAST = 12
-"""Invocations that a group needs."""
-EARLY_AND_LATE = 0.1
-"""A group counts if this part of it, or more, is in the first third, and in the last."""
-COVERED = 0.8
-"""So much of all invocations must be in groups that count."""
-EXPLAINS = 0.7
-"""What is left moves by this part of the whole movement, or by less."""
-LEAST_MOVEMENT_KIB = 1024
-"""Smaller movements hide no leak for long."""
 FIT_ROUNDS = 12
 
 
@@ -457,17 +411,6 @@ def _spread(levels: Floats, slope: float) -> float:
     return float(high - low)
 
 
-SHORT_LIFE = 8
-"""Least length of such a life."""
-SEVERAL_LIVES = 3
-"""Number of such lives that are judged together, if one alone is not enough."""
-SLOWS = 0.7
-"""Growth slows down if its second half is less than this part of its first half."""
-UNEVEN = 0.6
-"""Growth comes in a few steps if its parts vary by more than this (standard deviation by mean), or if two of eleven
-parts have half of it."""
-
-
 class Growth(NamedTuple):
     """KiB per invocation, and its 95 % interval."""
 
@@ -489,7 +432,7 @@ def grew_into_the_limit(lives: Sequence[tuple[Floats, Floats, float]]) -> list[t
     curves = [lives[at][1] for at in grew]
     early = sum(held[len(held) // 2] - held[0] for held in curves)
     late = sum(held[-1] - held[-1 - len(held) // 2] for held in curves)
-    several = len(grew) >= SEVERAL_LIVES and 2 * len(grew) >= len(lives) and late >= SLOWS * early
+    several = len(grew) >= SEVERAL_LIVES and 2 * len(grew) >= len(lives) and late >= GOES_ON * early
     return list(grew.items()) if several else []
 
 
@@ -512,10 +455,10 @@ def _grew_evenly(levels: Sequence[float]) -> bool:
     parts = [median(part) for part in parts_of(levels, min(12, len(levels)))]
     rises = np.diff(parts)
     half = len(rises) // 2
-    if float(rises[-half:].sum()) < SLOWS * float(rises[:half].sum()):
+    if float(rises[-half:].sum()) < GOES_ON * float(rises[:half].sum()):
         return False
     mean = float(rises.mean())
-    return float(np.sort(rises)[-2:].sum()) <= (parts[-1] - parts[0]) / 2 and float(rises.std()) <= UNEVEN * mean
+    return float(np.sort(rises)[-2:].sum()) <= (parts[-1] - parts[0]) / 2 and float(rises.std()) <= EVEN * mean
 
 
 def _growth_to_limit(numbers: Floats, held: Floats) -> Growth:

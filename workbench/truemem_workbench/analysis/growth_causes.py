@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from truemem.verdict import GATE_KIB
+from truemem.verdict import GATE_KIB, LEAST_KIB
 
 from ..support.terminal import counted
 from .curves import (
@@ -29,21 +29,12 @@ from .drift import Verdict
 from .finding import Cause, Finding
 from .resources import Resource
 from .runtime_heap import LEAKS, CollectedHeap
-from .settled import CACHE_KIB, LARGE_KIB, LEVEL_KIB, held_kib
-from .witnesses import BLOCK_KIB, JVM_KIB, Witnesses, span_of
+from .settled import held_kib
+from .thresholds import CACHE_KIB, HALF, JVM_KIB, LARGE_KIB, OF_NATIVE, OF_OBJECTS, PER_BLOCK
+from .witnesses import BLOCK_KIB, Witnesses, span_of
 
-PER_BLOCK = 1.5
-"""Python's blocks per invocation below which they do not grow: AWS's client keeps one (its trace id). What is kept is
-native then, or objects above 512 bytes, for which Python asks malloc (a `bytes` or `str` has nothing else)."""
-OF_OBJECTS = 0.25
-"""Python's objects hold what grows if their blocks explain this part of it."""
-OF_NATIVE = 0.2
-"""Native memory beside a collected heap grows if it explains this part of what RSS has risen by: the heap touches what
-it has for the first time as well."""
-SIDECAR, SIDECAR_KIB = "truemem", 512.0
+SIDECAR = "truemem"
 """Our own memory rises by some 0.3 MiB in 2,000 invocations, ever less (seen on each line: `holders.truemem`)."""
-MOST_HELD = 0.5
-"""What malloc holds explains growth if it grows by this part of it."""
 OBJECTS = "Python objects"
 _PARTS = {
     HEAP: "live objects",
@@ -159,7 +150,7 @@ tmp_fills = _Counted(
 def extensions_to_judge(witnesses: Witnesses) -> list[str]:
     """Names of the extensions: of the sidecar only where it has risen by more than it does as it warms up."""
     before, after = witnesses.span(f"{EXTENSION}{SIDECAR}")
-    return [name for name in witnesses.curves.extensions if name != SIDECAR or after - before > SIDECAR_KIB]
+    return [name for name in witnesses.curves.extensions if name != SIDECAR or after - before > LEAST_KIB]
 
 
 def extension_grows(witnesses: Witnesses) -> Finding | None:
@@ -306,14 +297,14 @@ def hoarding_grows(witnesses: Witnesses) -> Finding | None:
     held = witnesses.of(HELD)
     given_back = held_kib(witnesses.curves.settled)
     if given_back is not None:  # malloc's own figure has what it gave back in it as well
-        if held.name != "growing" or given_back < MOST_HELD * witnesses.span(HELD)[1]:
+        if held.name != "growing" or given_back < HALF * witnesses.span(HELD)[1]:
             return None
     elif witnesses.rss.name not in ("growing", "warming") or not witnesses.knows(IN_USE, HELD):
         return None
     rate = (held if given_back is not None else witnesses.rss).per_invocation_kib or 0.0
     explains = (held.per_invocation_kib or 0.0) / rate if rate > 0 else 0.0
     certain = "growing" in (held.name, witnesses.rss.name) and held.name in ("growing", "warming")
-    if witnesses.of(IN_USE).name == "growing" or not certain or explains < MOST_HELD:
+    if witnesses.of(IN_USE).name == "growing" or not certain or explains < HALF:
         return None
     return _grown(
         witnesses,
@@ -339,7 +330,7 @@ def native_in_jvm(witnesses: Witnesses) -> Finding | None:
     before, after = witnesses.span(MALLOC)
     if not witnesses.has_jvm or after - before < JVM_KIB or verdict.name not in ("growing", "warming"):
         return None
-    if verdict.name == "warming" and (verdict.per_invocation_kib or 0.0) < LEVEL_KIB:
+    if verdict.name == "warming" and (verdict.per_invocation_kib or 0.0) < GATE_KIB:
         return None
     return _grown(
         witnesses,
@@ -361,9 +352,9 @@ def native_beside(witnesses: Witnesses) -> Finding | None:
     rate = witnesses.rss.per_invocation_kib or 0.0
     inside = sum(max(0.0, witnesses.of(name).per_invocation_kib or 0.0) for name in (IN_USE, HELD))
     blocks = witnesses.rate(BLOCKS) * BLOCK_KIB
-    if blocks >= OF_OBJECTS * rate or inside + blocks > MOST_HELD * rate:
+    if blocks >= OF_OBJECTS * rate or inside + blocks > HALF * rate:
         return None
-    files = (witnesses.of(FILES).per_invocation_kib or 0.0) > MOST_HELD * rate
+    files = (witnesses.of(FILES).per_invocation_kib or 0.0) > HALF * rate
     holder = "mapped files" if files else "mapped memory"
     return _grown(
         witnesses,

@@ -16,11 +16,8 @@ from truemem import verdict
 
 from ..lines.record import Record, figure
 from .settled import line_through
+from .thresholds import ABOVE, ENDED, FEWEST, GOES_ON, GREW_KIB, GREW_SHARE, GROWTH_MIB, GROWTH_SHARE, MOST_LEVELS, TAIL
 
-TAIL = 10
-"""Number of readings whose median is one level."""
-GROWTH_MIB, GROWTH_SHARE = 2.0, 0.02
-"""A level has grown if the difference is more than both."""
 HUGE_MIB = 2**30
 """Larger figures are not believed."""
 
@@ -79,16 +76,6 @@ CourseName = Literal["unknown", "level", "filled", "filling", "growing"]
 
 CoursePoint = tuple[float, float]
 """Number of the invocation, and MiB."""
-
-FEWEST, MOST = 4, 24
-"""Points that can show a leak; levels that more of them are made into."""
-FILLED_MIB, FILLED_SHARE = 4.0, 0.2
-"""A cache that has filled is named from both on."""
-ABOVE = 1.5
-"""Growth is more than this part of what the levels go up and down by."""
-GOES_ON, ENDED = 0.7, 0.35
-"""Growth goes on if the later half rises by this part of the whole rate, so that a cache of random keys is less than
-three quarters full. It has ended below the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +143,7 @@ def course_of_points(points: Sequence[CoursePoint], invocations: int, ceiling: C
     start, rest = min(sizes[:3]), [size for _, size in late]
     rise = statistics.median(rest) - start
     steady = abs(late_slope) * span - _movement(late, late_slope) <= ENDED * rise
-    if rise >= max(FILLED_MIB, FILLED_SHARE * start, _movement(late, late_slope)) and steady:
+    if rise >= max(GREW_KIB / 1024, GREW_SHARE * start, _movement(late, late_slope)) and steady:
         return replace(grown, name="filled", before=start, after=start + rise)
     if _differ(max(sizes[: len(sizes) // 2]), min(sizes[-max(2, len(sizes) // 12) :])):
         return replace(grown, before=statistics.median(sizes[: len(sizes) // 2]))
@@ -192,8 +179,8 @@ def _differ(before: float, after: float) -> bool:
 
 
 def _levels(points: Sequence[CoursePoint]) -> list[CoursePoint]:
-    """At most MOST medians of points that follow each other."""
-    count = min(MOST, len(points))
+    """At most MOST_LEVELS medians of points that follow each other."""
+    count = min(MOST_LEVELS, len(points))
     edges = [round(len(points) * at / count) for at in range(count + 1)]
     parts = (zip(*points[first:last], strict=True) for first, last in pairwise(edges))
     return [(statistics.median(numbers), statistics.median(sizes)) for numbers, sizes in parts]

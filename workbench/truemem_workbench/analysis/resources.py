@@ -11,9 +11,8 @@ from truemem.verdict import EVERY
 
 from ..lines.record import figure
 from ..support.terminal import mib, whole
+from .thresholds import NEAR
 
-NEAR = 0.9
-"""Share of a limit from which on it is near."""
 RECENT = 2 * EVERY
 """A verdict `growing` is repeated after so many invocations at most: without one it grows no more."""
 

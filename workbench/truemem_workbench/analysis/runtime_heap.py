@@ -23,7 +23,8 @@ from truemem import verdict
 from truemem.verdict import heap_limit_advice
 
 from ..lines.record import Record
-from .heap import GROWTH_MIB, UNKNOWN, Course, CoursePoint, course_of_curve, course_of_points, size_of
+from .heap import UNKNOWN, Course, CoursePoint, course_of_curve, course_of_points, size_of
+from .thresholds import FULL, GREW_KIB, GROWTH_MIB, HALF, HEAP_SHARE, LAZY_SHARE, OUTSIDE_SHARE, STEP_MIB, TAIL
 
 SUFFIX_KIB = {"": 1 / 1024, "k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3}
 """A size with this suffix, in KiB."""
@@ -192,7 +193,7 @@ def kept_at_most(found: Sequence[Reading], name: str = "used") -> dict[int, floa
     for life in _lives(found):
         collected = [at for at, (a, b) in enumerate(pairwise(life), 1) if (a.collections or 0) < (b.collections or 0)]
         last = collected[-1] if collected else -1
-        until = len(life) if last > RECENT * len(life) else last + 1
+        until = len(life) if last > HALF * len(life) else last + 1
         least = math.inf
         for at, each in reversed([*enumerate(life)]):
             least = min(least, _or_infinite(getattr(each, name)) * 1024)
@@ -216,32 +217,8 @@ def _advised(*limit: Any) -> str:
     return f"{said[0].upper()}{said[1:]}." if said else ""
 
 
-LAZY_SHARE = 0.1
-"""A heap is lazy if RSS has risen by this part, or GROWTH_MIB if that is more."""
-OUTSIDE_SHARE = 0.4
-"""What is outside of the heap is worth a sentence, though it may stop, if it is this part of what RSS has risen by."""
-NATIVE_MIB = 4.0
-"""A runtime's own native memory still grows by up to this while it warms up (compiled code, its allocator's arenas)."""
-HEAP_SHARE = 0.03
-"""What the collector itself keeps of a heap that grows (cards, marks) is less than this part: native memory beside it
-has to grow by more."""
-FULL = 0.6
-"""Java before 25 does not count what is live in the young generation. Where the old one is full, at two thirds of the
-limit, there is some."""
-CACHE_SHARE = 0.1
-"""A cache that has filled explains what RSS has risen by if it is this part of it."""
-KEPT_SHARE = 0.5
-"""What has grown is kept if a major collection leaves this part of it."""
-STEP_MIB = 1.0
-"""A heap that takes less from the system has not grown."""
-TAIL = 10
-"""Readings whose median is a level."""
-
-
 Kind = Literal["leak", "classes", "external", "native", "filling", "filled", "lazy", "level"]
 LEAKS = ("leak", "classes", "external", "native")
-RECENT = 0.5
-"""What was live at the last collection still counts now if it ran in this later part of the invocations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +249,7 @@ class CollectedHeap:
 
     @property
     def is_recent(self) -> bool:
-        return self.since_live <= RECENT * self.invocations
+        return self.since_live <= HALF * self.invocations
 
     @property
     def is_contradicted(self) -> bool:
@@ -332,7 +309,7 @@ def _kind(seen: CollectedHeap) -> Kind:
     risen = 0.0
     if seen.rss_before is not None and seen.rss_after is not None:
         risen = seen.rss_after - seen.rss_before
-    if seen.live.name == "filled" and seen.live.after - seen.live.before > CACHE_SHARE * risen:
+    if seen.live.name == "filled" and seen.live.after - seen.live.before > LAZY_SHARE * risen:
         return "filled"
     outside = [course for course in (seen.metaspace, seen.external, seen.native) if course.name == "filling"]
     if any(course.after - course.before > OUTSIDE_SHARE * risen for course in outside):
@@ -391,7 +368,7 @@ def _is_kept(found: Sequence[Reading], name: str) -> bool:
     if len(stretches) < 2:
         return False
     grown, left = max(stretches[-2]) - before, min(stretches[-1]) - before
-    return grown > GROWTH_MIB and left > KEPT_SHARE * grown
+    return grown > GROWTH_MIB and left > HALF * grown
 
 
 def _metaspace(found: Sequence[Reading], invocations: int) -> Course:
@@ -419,7 +396,7 @@ def _native(found: Sequence[Reading]) -> Course:
     lower = [size - each.committed for size, each in zip(beside, known, strict=True)]
     at_first = statistics.median(size - top for size, top in zip(beside[:TAIL], _touched(known), strict=False))
     begin = max((at + 1 for at, size in enumerate(lower) if size < at_first), default=0)
-    allowed = NATIVE_MIB + HEAP_SHARE * known[-1].committed
+    allowed = GREW_KIB / 1024 + HEAP_SHARE * known[-1].committed
     if len(known) - begin < verdict.MINIMUM or statistics.median(lower[-TAIL:]) - at_first <= allowed:
         return Course(name="level")
     course = course_of_curve([each.number for each in known[begin:]], lower[begin:], len(known))

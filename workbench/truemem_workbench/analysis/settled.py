@@ -12,23 +12,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean, linear_regression, median, stdev
 
+from truemem.verdict import GATE_KIB
+
 from .drift import INSUFFICIENT, Verdict
+from .thresholds import EVEN, FILLS, GOES_ON, GROWS_KIB, PASSES
 
 GARBAGE, TRIMMED = "garbage", "trimmed"
 """What all collections have freed, and what malloc has given back, KiB."""
-PASSES = 3
-"""Differences that a verdict needs. Of more, the first third is left out: a function may still warm up in it."""
-GROWS_KIB, LEVEL_KIB = 0.5, 1.0
-"""Growth per invocation that is a leak, KiB: by the low end of its interval, and by itself. AWS's own clients keep 0.2
-to 0.3 KiB. Nothing grows if the high end is below the latter."""
-GOES_ON = 0.8
-"""What grows has grown in the last pass as well, by this part of the mean."""
-EVEN = 0.6
-"""Growth in steps: as much in the second half of all passes as in the quarter before it, by this part."""
-LARGE_KIB, CACHE_KIB = 28.0, 32 * 1024.0
-"""What grows by more than this may be a cache that fills, whose bound cannot be read, until it has grown by so much."""
-FILLS = 0.1
-"""A cache fills if it gains so many entries in an invocation."""
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571)
 
 
@@ -80,7 +70,7 @@ def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib
         return Verdict("warming", None, None, None, None)
     mean, half = _mean(late)
     slope, error = line_through(known[-1 - len(late) :])
-    if mean - half > GROWS_KIB and mean >= LEVEL_KIB and late[-1] >= GOES_ON * mean:
+    if mean - half > GROWS_KIB and mean >= GATE_KIB and late[-1] >= GOES_ON * mean:
         rate, half = min((mean, half), (slope, error), key=lambda each: each[1])
         return Verdict("growing", rate, rate - half, rate + half, None)
     if (steps := _steps(known, noise_kib)) is not None:
@@ -88,7 +78,7 @@ def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib
     # Where one level is off, two differences are: a line through all levels knows better that nothing grows.
     if slope + error < mean + half:
         mean, half = slope, error
-    return Verdict("stable" if mean + half < LEVEL_KIB else "warming", mean, mean - half, mean + half, None)
+    return Verdict("stable" if mean + half < GATE_KIB else "warming", mean, mean - half, mean + half, None)
 
 
 def _mean(rates: Sequence[float]) -> tuple[float, float]:
@@ -126,7 +116,7 @@ def _steps(known: Sequence[tuple[int, float]], noise_kib: float) -> Verdict | No
     before = (levels[half] - levels[quarter]) / (known[half][0] - known[quarter][0])
     after = (levels[-1] - levels[half]) / (known[-1][0] - known[half][0])
     is_noise = min(levels[half] - levels[quarter], levels[-1] - levels[half]) < noise_kib
-    if is_noise or min(before, after) < max(EVEN * before, LEVEL_KIB):
+    if is_noise or min(before, after) < max(EVEN * before, GATE_KIB):
         return None
     rate = (levels[-1] - levels[quarter]) / (known[-1][0] - known[quarter][0])
     return Verdict("growing", rate, min(before, after), max(before, after), None)

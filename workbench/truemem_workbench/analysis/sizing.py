@@ -22,8 +22,6 @@ HEADROOM = 0.2
 """Share that is added to the highest need."""
 ENOUGH = 100
 """Least number of invocations for a size."""
-NEAR = 0.9
-"""Share of the memory size that function, sidecar and extensions reach together: then the limit is near."""
 STEP_MIB = 64
 TELLS = (
     "Exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact) makes it a figure; in a Python function, the heap probe"

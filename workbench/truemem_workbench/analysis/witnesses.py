@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from truemem.verdict import COUNTED_KIB, LEAST_KIB, MINIMUM
+from truemem.verdict import COUNTED_KIB, LEAST_KIB, MINIMUM, NOISE_KIB
 
 from . import settled
 from .curves import (
@@ -31,26 +31,13 @@ from .curves import (
     TMP,
     Curves,
 )
-from .drift import INSUFFICIENT, SHORT_LIFE, Curve, Floats, Point, Verdict, judge, lives, median_of
+from .drift import INSUFFICIENT, Curve, Floats, Point, Verdict, judge, lives, median_of
 from .resources import Resource
+from .thresholds import GOES_ON, GREW_KIB, HABIT, HALF, JVM_KIB, PASSES, SHORT_LIFE
 
 BLOCK_KIB = 1 / 16
 """What a block of Python's own allocator stands for: objects have 64 bytes at the median."""
 
-PER_INVOCATION = 0.5
-"""A count that rises to the end rises in so many of all invocations,"""
-EVEN = 0.7
-"""and as much late as early, by this part."""
-LEAST_STEPS = 2
-"""In each half of all invocations."""
-JVM_KIB = 1024
-"""What a JVM's own compiler and its pools have of malloc moves by up to 0.6 MiB (8 programs)."""
-HEAP_KIB = 4096
-"""A heap that nothing settles grows to twice what is live, and to so much, before it is collected (Go: GOGC)."""
-SHOWS = 0.5
-"""RSS shows growth if it has risen by this part of what is kept."""
-FLAT_KIB = 64
-"""Memory that moves by less over all invocations is level."""
 MOVERS = ("event", "requestBytes", "threads")
 """What may move memory in use; what the allocator holds is no cause of it."""
 
@@ -72,7 +59,7 @@ class Witnesses:
                 return settled.verdict(known.settled, name)
         if self.has_own_heap and (found := settled.verdict(known.settled, RSS)).name != "insufficient":
             before, after = self.span(RSS)
-            may_be_garbage = after - before < max(before, HEAP_KIB)
+            may_be_garbage = after - before < max(before, GREW_KIB)
             return replace(found, name="warming") if found.name == "growing" and may_be_garbage else found
         return self._rss_curve
 
@@ -106,7 +93,7 @@ class Witnesses:
         counts = life.current_kib
         early, late = _halves(counts)
         rises = np.count_nonzero(np.diff(counts) > 0)
-        return bool(early >= SHORT_LIFE / 4 and late >= EVEN * early and rises >= EVEN * PER_INVOCATION * len(counts))
+        return bool(early >= SHORT_LIFE / 4 and late >= GOES_ON * early and rises >= GOES_ON * HALF * len(counts))
 
     def rises_with_rss(self, name: str) -> bool:
         """True if a count rises evenly and never falls while RSS grows and memory in use does not, too slowly for a
@@ -117,7 +104,7 @@ class Witnesses:
         if len(counts) < MINIMUM:
             return False
         early, late = _halves(counts)
-        return bool(early >= LEAST_STEPS and late >= EVEN * early and np.diff(counts).min() >= 0)
+        return bool(early >= HABIT and late >= GOES_ON * early and np.diff(counts).min() >= 0)
 
     def _longest_life(self, name: str) -> Curve:
         """The longest life of a curve."""
@@ -130,7 +117,7 @@ class Witnesses:
     def span(self, name: str) -> tuple[float, float]:
         """The level at the begin and at the end of the last life, in the curve's own unit."""
         known = [each.kept[name] for each in self.curves.settled if name in each.kept]
-        if len(known) > settled.PASSES:
+        if len(known) > PASSES:
             return known[0], known[-1]
         return span_of(self.curves.rss if name == "rss" else self.curves.others.get(name, ()))
 
@@ -178,7 +165,7 @@ class Witnesses:
         unit = _unit(name)
         values = found.current_kib
         # Of blocks a few tell whose memory it is: Python's objects or a library's.
-        least = unit if name == BLOCKS else FLAT_KIB if unit == 1 and name != TMP else LEAST_KIB
+        least = unit if name == BLOCKS else NOISE_KIB if unit == 1 and name != TMP else LEAST_KIB
         if (values.max() - values.min()) * unit < least:
             return replace(INSUFFICIENT, name="stable", per_invocation_kib=0.0, low_kib=0.0, high_kib=0.0)
         is_memory = name in (IN_USE, HELD, BLOCKS) or name.startswith(EXTENSION)
@@ -197,7 +184,7 @@ class Witnesses:
         if self.is_settled and len(curve) >= MINIMUM:
             before, after = span_of(curve)
             rate = max(self.of(IN_USE).per_invocation_kib or 0.0, self.rss.per_invocation_kib or 0.0)
-            return bool(after - before >= SHOWS * rate * (curve.invocation[-1] - curve.invocation[0]))
+            return bool(after - before >= HALF * rate * (curve.invocation[-1] - curve.invocation[0]))
         rss = self._rss_curve
         return "growing" in (self.rss.name, rss.name) or (rss.low_kib or 0.0) > 0
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ..analysis.finding import COUNTED, TOO_FEW, Finding
-from ..analysis.sizing import NEAR, Fit
+from ..analysis.sizing import Fit
+from ..analysis.thresholds import NEAR
 from ..support.terminal import brief, counted, mib, whole
 from .summary import Function, Report
 

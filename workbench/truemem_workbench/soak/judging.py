@@ -11,11 +11,12 @@ from truemem.verdict import COUNTED_KIB, GROWING_FROM
 from ..analysis.causes import OF_EXTENSION, find, find_by
 from ..analysis.clocks import LONGER, Clock, Step, clock_of
 from ..analysis.curves import DESCRIPTORS, EXTENSION, IN_USE, PROCESSES, THREADS, Curves, Failed, curves_of
-from ..analysis.drift import INSUFFICIENT, MATTERS_KIB, MINUTE_MS, Point, Verdict
+from ..analysis.drift import INSUFFICIENT, MINUTE_MS, Point, Verdict
 from ..analysis.finding import COUNTED as COUNTS
 from ..analysis.finding import TOO_FEW, Cause, Commands, Finding, most_urgent, unmeasured
 from ..analysis.growth_lines import merged, named
 from ..analysis.runtime_heap import kept_at_most
+from ..analysis.thresholds import MATTERS_KIB
 from ..analysis.witnesses import Witnesses
 from ..check.limits import Rate
 from ..check.measurement import printable
