@@ -81,7 +81,7 @@ def run(pid: int, command: str) -> str:
 def _listening(pid: int) -> Path:
     """The socket at which the JVM listens. Raises OSError if it does not."""
     root = Path(f"/proc/{pid}/root")
-    inner = _pid_inside(pid)
+    inner = pid_inside(pid)
     path = root / "tmp" / f".java_pid{inner}"
     if path.is_socket():
         return path
@@ -107,7 +107,7 @@ def _listening(pid: int) -> Path:
     return path
 
 
-def _pid_inside(pid: int) -> int:
+def pid_inside(pid: int) -> int:
     """Its pid as it sees it itself."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("NSpid:"):

@@ -16,7 +16,7 @@ from .malloc import malloc_kib
 OWN = ".truemem-"
 """Begin of the names of the sidecar's and the probe's own files in /tmp."""
 RUNTIMES = ("node", "dotnet", "bun", "deno")
-"""Programs with a heap that only a probe in the process can settle."""
+"""Programs with a heap of their own: what malloc has given out says little of it."""
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
 
 

@@ -13,7 +13,7 @@ import psutil
 
 from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, HELD, IN_USE, MALLOC, OWN_HEAP, RSS, TMP
 from ..analysis.settled import TRIMMED, Cache, Reading
-from . import jvm
+from . import dotnet, jvm
 from .outside import seen_from_outside, used_kib
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ UNTRIMMED = 4
 
 class Settler:
     """Settles the function of one environment after each pass of invocations, and reads what it keeps: it asks the
-    probe, which settles the process after an answer, or a JVM between two."""
+    probe, which settles the process after an answer, or a JVM or .NET between two."""
 
     def __init__(self, *, trims: bool = True) -> None:
         """`trims`: malloc gives back what is free as well, after some passes. How much it held cannot be known then."""
@@ -86,7 +86,7 @@ class Settler:
             return None
         try:
             runtime = psutil.Process(pid)
-            said = self._answer() or self._of_jvm(local, runtime)
+            said = self._answer() or self._of_jvm(local, runtime) or _of_dotnet(local, runtime)
             kept = {name: float(value) for name, value in said.items() if isinstance(value, (int, float))}
             kept |= seen_from_outside(runtime)
             kept[TMP] = used_kib(local.environment_dir / "tmp")
@@ -117,6 +117,14 @@ class Settler:
                     self._jvm[process.pid] = {**now, "kept": kept}
                     return {HEAP: now["heap"], CLASSES: kept}
         return {}
+
+
+def _of_dotnet(local: LocalLambda, runtime: psutil.Process) -> dict[str, object]:
+    for process in (runtime, *runtime.children(recursive=True)):
+        if (port := dotnet.port(process.pid)) is not None:
+            with suppress(OSError, ValueError), local.thawed():
+                return {HEAP: dotnet.settled_kib(port)}
+    return {}
 
 
 def _completed(kept: dict[str, float]) -> dict[str, float]:
