@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from .dotnet import built
 from .installs import CACHE, Missing, node_packages, python_packages
 
 FOLDER = Path(__file__).parents[1] / "tests" / "cases"
@@ -69,7 +71,7 @@ class Case:
     established: str
     """What the thread of the report found out."""
     runtime: str
-    """python, nodejs, java, shell or executable."""
+    """python, nodejs, java, dotnet, shell or executable."""
     build: str | None
     """The shell command that makes the `bootstrap` of an executable. The compiler is its first word."""
     nightly: bool
@@ -187,6 +189,9 @@ def ready(case: Case) -> Ready:
         source = [str(RUNTIMES / "Bootstrap.java"), str(folder / "App.java")]
         subprocess.run(["javac", "--release", "17", "-d", str(folder), *source], check=True)
         target = _executable(folder, f'exec java $JAVA_FLAGS -cp "{folder}" Bootstrap')
+    elif case.runtime == "dotnet":
+        command = built(folder, RUNTIMES / "Bootstrap.cs", folder / "App.cs")
+        target = _executable(folder, f"exec {shlex.join(command)}")
     elif case.runtime == "shell":
         if shutil.which("curl") is None:
             raise Missing("there is no curl on the path")

@@ -126,7 +126,7 @@ def test_measured_figures_show_the_known_cause(case: Case) -> None:
 def test_most_causes_and_all_runtimes_have_a_case() -> None:
     """A judge must not know leaks alone."""
     assert {case.causes[0] for case in cases()} >= set(CAUSES) - {"none"}
-    assert {case.runtime for case in cases()} == {"python", "nodejs", "java", "shell", "executable"}
+    assert {case.runtime for case in cases()} == {"python", "nodejs", "java", "dotnet", "shell", "executable"}
     assert sum(case.causes[0] in HARMLESS | {"hoarding"} for case in cases()) >= len(cases()) / 4
     assert all(case.sources and case.established for case in cases())
     in_ci = [case for case in cases() if not case.nightly]
