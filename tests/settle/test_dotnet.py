@@ -72,7 +72,7 @@ def test_dotnet_keeps_what_the_program_keeps(tmp_path: Path, server: str) -> Non
             process.stdout.readline()
             port = dotnet.port(process.pid)
             assert port is not None
-            heaps.append(dotnet.settled_kib(port))
+            heaps.append(dotnet.settled_kib(process.pid, port))
         process.kill()
     grown = [after - before for before, after in pairwise(heaps)]
     assert grown == pytest.approx([100 * 16_408 / 1024, 0, 50 * 16_408 / 1024], abs=4)

@@ -34,8 +34,8 @@ from .thresholds import CACHE_KIB, HALF, JVM_KIB, LARGE_KIB, OF_NATIVE, OF_OBJEC
 from .witnesses import BLOCK_KIB, Witnesses, span_of
 
 SIDECAR = "truemem"
-"""Our own memory rises by some 0.3 MiB in 2,000 invocations, ever less, and by 0.6 MiB where the machine is so busy that
-it falls behind (seen on each line: `holders.truemem`)."""
+"""Our own memory rises by some 0.3 MiB in 2,000 invocations, ever less, and by 0.6 MiB where a busy machine has it fall
+behind (seen on each line: `holders.truemem`)."""
 OBJECTS = "Python objects"
 _PARTS = {
     HEAP: "live objects",

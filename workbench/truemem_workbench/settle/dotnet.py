@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-from .jvm import pid_inside
+from .jvm import pid_inside, wait_until_idle
 
 ANSWERS_S = 30.0
 COLLECTIONS = 2
@@ -52,11 +52,12 @@ def port(pid: int) -> Path | None:
     return None
 
 
-def settled_kib(path: Path) -> float:
-    """Collect the garbage of the .NET process with this port, which must run, and return the size of its live objects,
-    KiB. Raises OSError, ValueError if it does not answer."""
+def settled_kib(pid: int, path: Path) -> float:
+    """Collect the garbage of this .NET process, with this port, and return the size of its live objects, KiB. It must
+    run. Raises OSError, ValueError if it does not answer."""
     for _ in range(COLLECTIONS - 1):
         _collected(path)
+        wait_until_idle(pid)  # for finalizers
     return live_kib(_collected(path))
 
 

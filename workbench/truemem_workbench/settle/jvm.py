@@ -43,7 +43,7 @@ def settled_kib(pid: int) -> dict[str, float]:
     if total is None or metaspace is None:
         raise ValueError("the JVM's answer is not understood")
     classes = _CLASSES.search(run(pid, "VM.metaspace"))
-    _wait_until_idle(pid)
+    wait_until_idle(pid)
     return {
         "heap": int(total[1]) / 1024,
         "metaspace": float(metaspace[1]),
@@ -51,7 +51,8 @@ def settled_kib(pid: int) -> dict[str, float]:
     }
 
 
-def _wait_until_idle(pid: int) -> None:
+def wait_until_idle(pid: int) -> None:
+    """Wait until hardly any of this process's threads run, for MOST_IDLE_S at most."""
     until, before = time.monotonic() + MOST_IDLE_S, -math.inf
     while time.monotonic() < until:
         now = 0

@@ -124,7 +124,7 @@ def _of_dotnet(local: LocalLambda, runtime: psutil.Process) -> dict[str, object]
     for process in (runtime, *runtime.children(recursive=True)):
         if (port := dotnet.port(process.pid)) is not None:
             with suppress(OSError, ValueError), local.thawed():
-                return {HEAP: dotnet.settled_kib(port)}
+                return {HEAP: dotnet.settled_kib(process.pid, port)}
     return {}
 
 
