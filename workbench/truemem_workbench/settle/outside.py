@@ -13,6 +13,8 @@ import psutil
 from ..analysis.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OWN_HEAP, PROCESSES, RSS, THREADS
 from .malloc import malloc_kib
 
+OWN = ".truemem-"
+"""Begin of the names of the sidecar's and the probe's own files in /tmp."""
 RUNTIMES = ("node", "dotnet", "bun", "deno")
 """Programs with a heap of their own: what malloc has given out says little of it."""
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
@@ -29,7 +31,7 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
             found[RSS] += rss * PAGE_KIB
             found[FILES] += shared * PAGE_KIB
             found[THREADS] += process.num_threads()
-            found[DESCRIPTORS] += process.num_fds()
+            found[DESCRIPTORS] = max(found[DESCRIPTORS], process.num_fds())  # each has a limit of its own
             program = Path(f"/proc/{process.pid}/exe")
             if is_go(program, program.stat().st_ino):
                 found[GO] = found[OWN_HEAP] = 1.0
@@ -49,3 +51,14 @@ def is_go(program: Path, file_number: int) -> bool:
     """True of a program in Go. `file_number`: its inode, as the pid may be given out again. Raises OSError."""
     with program.open("rb") as file, mmap(file.fileno(), 0, prot=PROT_READ) as text:
         return text.find(GO_BUILT) >= 0
+
+
+def used_kib(folder: Path) -> float:
+    """KiB that the files below a folder take of a disk, but for our own (`.truemem-`)."""
+    blocks = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                if not name.startswith(OWN):
+                    blocks += os.lstat(f"{path}/{name}").st_blocks
+    return blocks / 2
