@@ -15,7 +15,6 @@ from typing import Literal
 from truemem import verdict
 
 from ..lines.record import Record, figure
-from .settled import line_through
 from .thresholds import ABOVE, ENDED, FEWEST, GOES_ON, GREW_KIB, GREW_SHARE, GROWTH_MIB, GROWTH_SHARE, MOST_LEVELS, TAIL
 
 HUGE_MIB = 2**30
@@ -161,6 +160,8 @@ def at_rate(course: Course, rate: float) -> Course:
 def _slope(levels: Sequence[CoursePoint]) -> tuple[float, float]:
     """MiB per invocation of a line through these levels, and half of its 95 % interval, which is not narrower than a
     part of it: leaks come by chance and in steps."""
+    from .settled import line_through  # it needs numpy, which a help text does not wait for
+
     if len(levels) < 3:
         (first, before), (last, after) = levels[0], levels[-1]
         return (after - before) / max(1.0, last - first), 0.0
