@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import shutil
 import socket
 import sys
@@ -27,16 +26,11 @@ from .lifecycle.generation import Hold
 from .lifecycle.journal import Archive, Journal
 from .lifecycle.launcher import Launcher
 from .lifecycle.managed_instances import ManagedEnvironment, ManagedJournal
-from .processes.cgroups import Cgroup, CleanupWatchdog, NotPermitted
+from .processes.cgroups import Cgroup, CleanupWatchdog
 from .processes.cpu import Cpu, choose_cpu
 from .processes.freezer import CgroupFreezer, Freezer, choose_freezer
 from .processes.memory import CgroupMemory, Memory, choose_memory
 from .processes.process import LONGEST_PATH, User, WorkerOutput, choose_user
-from .processes.tmp import Tmp, elsewhere
-
-LOADED = ("PYTHONPATH", "NODE_PATH", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS", "LD_LIBRARY_PATH", "LD_PRELOAD", WRAPPER)
-"""Variables with paths of code."""
-IN_TMP = re.compile(r"(?<![\w.-])/tmp/[^\s:;,\"']+")
 
 Api = RuntimeApi | ManagedRuntimeApi | SnapStartApi | ExtensionsApi | TelemetryApi
 
@@ -59,7 +53,6 @@ class Sandbox:
         self.journal: Journal = journal(settings, self.id, archive)
         self.notices: list[str] = []
         self.folder = Path()
-        self.tmp: Tmp
         self.environment: ExecutionEnvironment
         self.task: asyncio.Task[None]
         """Ends when the environment has ended."""
@@ -82,7 +75,6 @@ class Sandbox:
             self._function,
             self._settings,
             place=self._place(runtime_socket),
-            tmp=self.tmp,
             extensions=extensions,
             user=user,
             journal=self.journal,
@@ -107,7 +99,7 @@ class Sandbox:
             runtime_api=f"{LOOPBACK}:{runtime_socket.getsockname()[1]}",
             log_stream=self.journal.log_stream,
             path=os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
-            tmp=self.tmp.path,
+            tmp=str(self.folder / "tmp"),
             log_socket=self._open_worker_output(),
         )
 
@@ -136,37 +128,17 @@ class Sandbox:
         """Make the folder. Returns the extensions in it, and the processes' user."""
         self._watchdog = CleanupWatchdog()
         self._undo.callback(self._watchdog.dismiss)
-        try:
-            self._make_folder(elsewhere())
-            self.tmp.cover(self._needs_of_run())
-        except (OSError, NotPermitted) as why:
-            self._make_folder(tempfile.gettempdir())
-            self._notice(
-                f"no /tmp of its own ({why}): files that the function writes to /tmp itself, and not to TMPDIR, are not"
-                " counted here, and stay on this machine"
-            )
+        self._make_folder()
         extensions = self._present_extensions()
         return extensions, self._choose_user(extensions)
 
-    def _make_folder(self, where: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="truemem-", dir=where)).resolve()
+    def _make_folder(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="truemem-")).resolve()
         self._undo.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self._watchdog.watch(self.folder)
         self.folder.chmod(0o755)
-        self.tmp = Tmp(self.folder / "tmp")
-        self.tmp.folder.mkdir(mode=0o700)
-        self._undo.callback(self.tmp.close)
+        (self.folder / "tmp").mkdir(mode=0o700)
         (self.folder / "extensions").mkdir()
-
-    def _needs_of_run(self) -> list[Path]:
-        """Files and folders that the processes need of this machine, wherever they are."""
-        variables = {**self._settings.environment, **self._function.variables}
-        words = [*self._function.command, *(variables.get(name, "") for name in LOADED)]
-        named = (path for word in words for path in IN_TMP.findall(word))
-        programs = (word for word in self._function.command if word.startswith("/"))
-        own = map(Path, (*named, *programs, sys.prefix, sys.executable, __file__))
-        extensions = self._settings.extensions_by_name().values()
-        return [self.folder, self._function.task_root, *self._function.needs, *extensions, *own]
 
     def _present_extensions(self) -> dict[str, Path]:
         """Link every extension into one folder under its own name, as in /opt/extensions."""
@@ -184,7 +156,7 @@ class Sandbox:
         chosen, notice = choose_user(self._settings.user, needs)
         self._notice(notice)
         if chosen:
-            os.chown(self.tmp.folder, chosen.uid, chosen.gid)
+            os.chown(self.folder / "tmp", chosen.uid, chosen.gid)
         return chosen
 
     def _equip(self, environment: ExecutionEnvironment) -> None:

@@ -13,9 +13,8 @@ import psutil
 
 from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, HELD, IN_USE, MALLOC, OWN_HEAP, RSS, TMP
 from ..analysis.settled import TRIMMED, Cache, Reading
-from ..local.processes.tmp import elsewhere
 from . import dotnet, jvm
-from .outside import seen_from_outside
+from .outside import seen_from_outside, used_kib
 
 if TYPE_CHECKING:
     from ..local import LocalLambda
@@ -38,7 +37,7 @@ class Settler:
         self._trims = trims
         self._after = self._pass = 0
         """After this invocation passes begin, of so many invocations each; 0: there are none."""
-        self._folder = tempfile.TemporaryDirectory(prefix="truemem-settle-", dir=elsewhere())
+        self._folder = tempfile.TemporaryDirectory(prefix="truemem-settle-")
         Path(self._folder.name).chmod(0o755)  # the function may run as another user
         self.path = Path(self._folder.name) / "settle"
         """The probe looks whether this file has changed. What it says then goes into the one beside it."""
@@ -90,7 +89,7 @@ class Settler:
             said = self._answer() or self._of_jvm(local, runtime) or _of_dotnet(local, runtime)
             kept = {name: float(value) for name, value in said.items() if isinstance(value, (int, float))}
             kept |= seen_from_outside(runtime)
-            kept[TMP] = local.tmp_kib()
+            kept[TMP] = used_kib(local.environment_dir / "tmp")
         except psutil.Error:
             return None
         if BLOCKS in kept and TRIMMED not in kept:
