@@ -86,7 +86,7 @@ def test_what_has_no_diagnostics_port_is_not_asked() -> None:
 
 
 def a_stream(generation: int, stats: bytes) -> bytes:
-    """Of .NET 5 or later: a collection of this generation, and one of generation 0 after it."""
+    """The stream of .NET 5 or later: a collection of this generation, and one of generation 0 after it."""
     kinds = [(0, struct.pack("<I", at) + dotnet.PROVIDER + struct.pack("<I", kind)) for at, kind in ((7, 2), (9, 4))]
     full, young = (struct.pack("<2IH", 5, number, 0) for number in (generation, 0))
     events = [(7, full), (9, stats), (7, young), (9, bytes(len(stats)))]

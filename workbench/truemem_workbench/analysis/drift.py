@@ -158,7 +158,7 @@ class Verdict:
     invocations_left: int | None
     """Invocations until the memory limit at this rate. Only for `growing`."""
     confidence: float | None = None
-    """Of verdicts `growing` like this one, so many were right (benchmarks/results/drift.md). Only for `growing`."""
+    """Share of verdicts `growing` like this one that were right (benchmarks/results/drift.md). Only for `growing`."""
     explained: str | None = None
     """What moves with the memory, and was taken away before it was judged, if that made another verdict of it."""
 

@@ -22,7 +22,7 @@ COLLECTIONS = 2
 
 MAGIC = b"DOTNET_IPC_V1\0"
 HEADER = struct.Struct("<14sHBBH")
-"""Of a message: magic, size with the header, set and number of the command, reserved."""
+"""Begin of each message: magic, size with the header, set and number of the command, reserved."""
 EVENTS, SERVER = 2, 0xFF
 """Sets of commands and of answers."""
 STOP, COLLECT, OK = 1, 3, 0
@@ -73,7 +73,7 @@ def _collected(path: Path) -> bytes:
             raise ValueError(f"the runtime refuses a session: {session.hex()}")
         stopping.sendall(_message(STOP, session))
         collected = stream.read()
-        stopping.recv(HEADER.size)  # whoever writes to a connection that is closed gets a signal
+        stopping.recv(HEADER.size)  # the runtime must not write into a closed connection
         return collected
 
 
