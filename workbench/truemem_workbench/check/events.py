@@ -70,10 +70,10 @@ def held_back(events: Sequence[object]) -> tuple[list[object], list[object]]:
     """The events to go on with, and those that the function is to see last, to learn whether it keeps something of each
     that is new: of three different ones the third. None where that are too few."""
     by_text = {text_of(each): each for each in events}
-    new = [*by_text][2::3][: NEW_PASSES * NEW_IN_A_PASS]
+    new = {text: by_text[text] for text in [*by_text][2::3][: NEW_PASSES * NEW_IN_A_PASS]}
     if len(new) < LEAST_NEW:
         return [*events], []
-    return [each for each in events if text_of(each) not in {*new}], [by_text[each] for each in new]
+    return [each for each in events if text_of(each) not in new], [*new.values()]
 
 
 def is_timed(document: object) -> TypeGuard[Mapping[str, Any]]:
