@@ -97,10 +97,10 @@ def executable(path: Path, text: str) -> Path:
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """A zombie, too: its parent or adopter may not look."""
+    """Its last thread has ended: before that its connections are open. A zombie, too: its parent may not look."""
     try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+        return process.status() == psutil.STATUS_ZOMBIE and len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 1
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
         return True
 
 
