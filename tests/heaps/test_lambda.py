@@ -55,6 +55,7 @@ def test_pythons_own_objects_are_blocks_and_not_mallocs() -> None:
         before, after = finished(running)
     assert after.CurrentRSS - before.CurrentRSS > 32
     assert after.heap["blocks"] - before.heap["blocks"] == pytest.approx(32 * 2**20 / 64, rel=0.01)
+    assert after.heap["small"] - before.heap["small"] == pytest.approx(32, rel=0.01)
     used = [record.heap["inUse"] + record.heap["mapped"] for record in (before, after)]
     assert used[1] - used[0] < 32 / 4  # the list of 8 bytes an object
 

@@ -43,7 +43,7 @@ MALLOC = (b"inUse", b"held", b"mapped")
 PYTHON = (b"gc0", b"gc1", b"gc2", b"threads")
 SETTLED = (b"kept", b"garbage", b"room")
 """Names that are there only where the probe has settled the process."""
-NAMES = {*FIELDS, *MALLOC, *PYTHON, *SETTLED, b"blocks", b"children", b"bits"}
+NAMES = {*FIELDS, *MALLOC, *PYTHON, *SETTLED, b"blocks", b"small", b"children", b"bits"}
 """All that are read. Others are for later versions, and are passed over."""
 
 
@@ -51,7 +51,7 @@ class Settled(NamedTuple):
     """What a process kept that the probe had settled: garbage was collected. KiB."""
 
     kept: int
-    """In use by malloc (Python), or by V8's heap and what its objects own outside of it."""
+    """In use by malloc and small objects (Python), or by V8's heap and what its objects own outside of it."""
     garbage: int
     """Freed by all such collections."""
     room: int | None
@@ -130,6 +130,8 @@ class Heap(NamedTuple):
     blocks: int | None = None
     """sys.getallocatedblocks(): blocks in use of Python's own allocator, whose arenas are not malloc's. None: of a
     probe that did not tell."""
+    small: int | None = None
+    """What these blocks hold, KiB; None where Python does not tell."""
     settled: Settled | None = None
     """None of a process that was not settled."""
 
@@ -138,13 +140,16 @@ class Heap(NamedTuple):
         """By malloc and by Python's own allocator; None where that was not read."""
         if self.source == "none":
             return None
-        return self.in_use + self.mapped + (self.blocks or 0) * BLOCK_BYTES // 1024
+        small = (self.blocks or 0) * BLOCK_BYTES // 1024 if self.small is None else self.small
+        return self.in_use + self.mapped + small
 
     def document(self) -> dict[str, object]:
         """The record's member `heap`, in MiB."""
         members: dict[str, object] = {"inUse": mib(self.in_use), "held": mib(self.held), "mapped": mib(self.mapped)}
         if self.blocks is not None:
             members["blocks"] = self.blocks
+        if self.small is not None:
+            members["small"] = mib(self.small)
         members["gc"] = self.gc
         members["threads"] = self.threads
         if self.source != "mallinfo2":
@@ -202,7 +207,8 @@ def _python(figures: dict[bytes, int]) -> Heap | None:
     in_use, held, mapped = (figures[name] for name in MALLOC)
     *gc, threads = (figures[name] for name in PYTHON)
     source = "mallinfo" if figures.get(b"bits") == 32 else "mallinfo2"
-    return Heap(in_use, held, mapped, gc, threads, source, children, figures.get(b"blocks"), _settled(figures))
+    blocks, small = figures.get(b"blocks"), figures.get(b"small")
+    return Heap(in_use, held, mapped, gc, threads, source, children, blocks, small, _settled(figures))
 
 
 def _settled(figures: dict[bytes, int]) -> Settled | None:

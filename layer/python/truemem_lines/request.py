@@ -6,6 +6,7 @@ truemem_heap loads this file alone, from beside itself, where TRUEMEM_LINES is s
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import posix
 import sys
@@ -85,6 +86,8 @@ class Requests:
                 self._begin()
             elif not self._profile.after(cpu_ns):
                 self.stop()
+                if gc.isenabled():
+                    gc.collect()  # our modules refer to each other: they would stay for long
         elif self._profile is not None:
             self.stop()  # the sidecar has withdrawn it
         if self._profile is None:

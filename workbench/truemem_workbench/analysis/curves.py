@@ -10,7 +10,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..lines.growth import GrowthProfile, profile_in
 from ..lines.line import Line
 from ..lines.record import Record, figure
 from . import runtime_heap
-from .drift import MOVER_MEMBERS, Curve, Point, Value, mover_value, point_of
+from .drift import MOVER_MEMBERS, Curve, Point, Value, median_of, mover_value, point_of
 from .heap import malloc_heap, size_of
 from .resources import Resource, ResourceHistory
 from .runtime_heap import CollectedHeap, Reading, limit_advice, longest_life, reading
@@ -27,12 +27,18 @@ from .settled import GARBAGE, Cache, last_life
 from .settled import Reading as Settled
 
 IN_USE, HELD, BLOCKS, FILES = "inUse", "held", "blocks", "files"
+SMALL = "small"
+"""What Python's small objects hold, where that is known: IN_USE has it in it then."""
 PROCESSES, THREADS, DESCRIPTORS, TMP = "processes", "threads", "descriptors", "tmp"
 RSS, MALLOC, HEAP, EXTERNAL, CLASSES = "rss", "malloc", "heap", "external", "classes"
 """Names in settled readings alone: malloc, and the parts that a runtime has beside it."""
 OWN_HEAP, GO = "ownHeap", "go"
 """The same: 1 where a process has a heap that nothing from outside can settle, and where it is a program in Go."""
 ENVIRONMENT = "environment"
+PROFILED, BEHIND = 60, 8
+"""Invocations of a profile of the lines that does not say how many it had; and those that the sidecar may be behind."""
+BESIDE = 16
+"""Points on each side of a profile whose median is the level there."""
 EXTENSION = "extension "
 """Begin of the name of an extension's curve. Among them is `truemem`, the sidecar."""
 
@@ -116,6 +122,8 @@ class Curves:
     """Numbers of those in which something beside the function was killed for memory, or an extension ended."""
     ended: str = ""
     """The same of all environments that are judged together, as a text; empty if this one is alone."""
+    own_kib: float = 0.0
+    """Steps of RSS at profiles of the lines, which are taken out of it here."""
 
     @cached_property
     def heap(self) -> CollectedHeap | None:
@@ -142,6 +150,47 @@ def curves_of(lines: Iterable[Line], *, judged: Collection[Line] | None = None) 
     return builder.curves()
 
 
+def profiled_in(number: int, profile: GrowthProfile) -> tuple[int, int]:
+    """The first invocation and the last of those that were profiled, by the number of the line that says so."""
+    return number - (profile.invocations or PROFILED) - BEHIND, number
+
+
+def without_profiles(curves: Curves, profiled: Iterable[tuple[int, int]]) -> Curves:
+    """The curves without these invocations, and without what their profile took and left behind: it is no growth of the
+    function's. RSS keeps the room of its tables and its code, which the function uses again."""
+    own = 0.0
+    for first, last in profiled:
+        rss, step = _taken_out(Curve.of(curves.rss), first, last, has_room=True)
+        others = {
+            name: _taken_out(Curve.of(curve), first, last, has_room=name in (HELD, ENVIRONMENT))[0]
+            for name, curve in curves.others.items()
+        }
+        settled = [each for each in curves.settled if not first <= each.invocation <= last]
+        own += step
+        curves = replace(curves, rss=rss, others=others, settled=settled, own_kib=own)
+    return curves
+
+
+def _taken_out(curve: Curve, first: int, last: int, *, has_room: bool) -> tuple[Curve, float]:
+    """The curve with a straight line in place of these invocations, and the step that it has there, KiB, which is taken
+    out if it `has_room`. Where nothing follows them they are left out."""
+    numbers, levels = curve.invocation, curve.current_kib
+    reset = numbers[curve.begins & (numbers >= first)].min(initial=math.inf)
+    before, after = numbers < first, (numbers > last) & (numbers < reset)
+    inside = ~before & (numbers <= last) & (numbers < reset) & ~curve.died
+    if not before.any() or not after.any():
+        return curve[~inside], 0.0
+    step = 0.0
+    if has_room and before.sum() > 2 * BESIDE and after.sum() >= BESIDE:
+        begin, end, then = levels[before][:BESIDE], levels[before][-BESIDE:], levels[after][:BESIDE]
+        rate = (median_of(end) - median_of(begin)) / (numbers[before][-BESIDE] - numbers[before][0])
+        gap = numbers[after][0] - numbers[before][-BESIDE]
+        step = max(0.0, median_of(then) - median_of(end) - rate * gap)
+    made = curve.lowered(np.where(after, step, 0.0))
+    line = np.interp(numbers, numbers[~inside], made.current_kib[~inside])
+    return made.lowered(np.where(inside, made.current_kib - line, 0.0)), step
+
+
 class CurveBuilder:
     """Makes the curves of one environment from its lines, one after the other, in few bytes for each."""
 
@@ -161,6 +210,7 @@ class CurveBuilder:
         self._died: list[int] = []
         self._killed: list[int] = []
         self.profiles: list[GrowthProfile] = []
+        self._profiled: list[tuple[int, int]] = []
         self._runtime = ""
         self._limit: float | None = None
 
@@ -182,6 +232,7 @@ class CurveBuilder:
             self._settled.append(kept)
         if (profile := profile_in(line.members)) is not None:
             self.profiles.append(profile)
+            self._profiled.append(profiled_in(number, profile))
         self._runtime = self._runtime or runtime_of(line)
         self._limit = line.memory_limit or self._limit
         if not is_judged:
@@ -204,7 +255,7 @@ class CurveBuilder:
         *columns, flags = map(np.array, self._rss)
         marks = (flags.astype(int) & bit for bit in (1, 2, 4))
         numbers = [int(number) for number in self._numbers]
-        return Curves(
+        curves = Curves(
             invocations=self._count,
             rss=Curve.made(*columns, *marks),
             beside={name: dict(zip(numbers, column, strict=True)) for name, column in self._beside.items()},
@@ -219,6 +270,7 @@ class CurveBuilder:
             profiles=self.profiles,
             killed=sorted(self._killed),
         )
+        return without_profiles(curves, self._profiled)
 
 
 class Others:
@@ -281,6 +333,8 @@ def settled_on(line: Record, number: int, process: int) -> Settled | None:
     found = {name: value * 1024 for name, value in known.items() if value is not None} | {IN_USE: kept * 1024}
     if (blocks := size_of(heap.get("blocks"))) is not None:
         found[BLOCKS] = blocks
+    if (small := size_of(heap.get("small"))) is not None:
+        found[SMALL] = small * 1024
     return Settled(number, found, {} if room is None else {"": Cache("", -int(room), 0)}, process)
 
 
@@ -303,6 +357,8 @@ def _values(line: Record) -> Iterator[tuple[str, float]]:
         yield HELD, of_malloc.held * 1024
     if isinstance(heap, Mapping) and (blocks := size_of(heap.get("blocks"))) is not None:
         yield BLOCKS, blocks
+    if isinstance(heap, Mapping) and (small := size_of(heap.get("small"))) is not None:
+        yield SMALL, small * 1024
     rss = line.members.get("rss")
     if isinstance(rss, Mapping) and (files := size_of(rss.get("file"))) is not None:
         yield FILES, files * 1024

@@ -142,6 +142,10 @@ class Curve(Sequence[Point]):
             self.invocation if invocation is None else invocation, self.time_ms, current_kib, *self._columns[3:]
         )
 
+    def lowered(self, by: Floats) -> Curve:
+        """The same points, levels and peaks lower by so much, KiB."""
+        return Curve(*self._columns[:2], self.current_kib - by, self.peak_kib - by, *self._columns[4:])
+
 
 @dataclass(frozen=True)
 class Verdict:

@@ -31,8 +31,10 @@ from .resources import Resource
 from .runtime_heap import LEAKS, CollectedHeap
 from .settled import held_kib
 from .thresholds import CACHE_KIB, HALF, JVM_KIB, LARGE_KIB, OF_NATIVE, OF_OBJECTS, PER_BLOCK
-from .witnesses import BLOCK_KIB, Witnesses, span_of
+from .witnesses import Witnesses, span_of
 
+OWN_KIB = 100.0
+"""The step of RSS at a profile of the lines is told from here on."""
 SIDECAR = "truemem"
 """Our own memory rises by some 0.3 MiB in 2,000 invocations, ever less, and by 0.6 MiB where a busy machine has it fall
 behind (seen on each line: `holders.truemem`)."""
@@ -188,21 +190,20 @@ def extension_grows(witnesses: Witnesses) -> Finding | None:
 
 def leak_in_use(witnesses: Witnesses) -> Finding | None:
     """malloc's memory in use, or Python's objects, grow: in Python."""
-    in_use, blocks = witnesses.of(IN_USE), witnesses.of(BLOCKS)
+    in_use, blocks = witnesses.of(IN_USE), witnesses.of(witnesses.objects)
     if "growing" not in (in_use.name, blocks.name):
         return None
     known = in_use if in_use.name == "growing" or (in_use.low_kib or 0.0) > 0 else blocks
-    of_blocks = witnesses.rate(BLOCKS) * BLOCK_KIB
     is_level = blocks.name != "insufficient" and witnesses.rate(BLOCKS) < PER_BLOCK
     holder = "large objects or native memory" if is_level else "memory in use"
-    if of_blocks >= OF_OBJECTS * (in_use.per_invocation_kib or 0.0):
+    if witnesses.objects_kib >= OF_OBJECTS * (in_use.per_invocation_kib or 0.0):
         holder = OBJECTS
     if (part := witnesses.part) is not None:
         holder = _PARTS[part]
     evidence = [f"in use {_span(*witnesses.span(IN_USE))}"] if known is in_use else []
     if blocks.name != "insufficient":
         evidence.append(f"{counted(round(witnesses.rate(BLOCKS)), 'more small Python object')} after each invocation")
-    if witnesses.rss_shows and (known is blocks or holder == OBJECTS):
+    if witnesses.rss_shows and (known is blocks or holder == OBJECTS) and witnesses.objects == BLOCKS:
         # small objects are in no figure of malloc; a settled RSS has all of them
         is_whole = witnesses.is_settled and witnesses.rss.name == "growing"
         known = max([in_use, witnesses.rss] if is_whole else [known, witnesses.rss], key=_rate_of)
@@ -352,8 +353,9 @@ def native_beside(witnesses: Witnesses) -> Finding | None:
         return None
     rate = witnesses.rss.per_invocation_kib or 0.0
     inside = sum(max(0.0, witnesses.of(name).per_invocation_kib or 0.0) for name in (IN_USE, HELD))
-    blocks = witnesses.rate(BLOCKS) * BLOCK_KIB
-    if blocks >= OF_OBJECTS * rate or inside + blocks > HALF * rate:
+    blocks = witnesses.objects_kib
+    inside += blocks if witnesses.objects == BLOCKS else 0.0
+    if blocks >= OF_OBJECTS * rate or inside > HALF * rate:
         return None
     files = (witnesses.of(FILES).per_invocation_kib or 0.0) > HALF * rate
     holder = "mapped files" if files else "mapped memory"
@@ -410,7 +412,9 @@ def _grown(witnesses: Witnesses, cause: Cause, verdict: Verdict, **words: object
 
 def rss_span(witnesses: Witnesses) -> str:
     before, after = span_of(witnesses.untrimmed)
-    return f"RSS {_span(before, after)}"
+    own = witnesses.curves.own_kib
+    without = f", without a step of {size_words(own)} where lines were profiled" if own >= OWN_KIB else ""
+    return f"RSS {_span(before, after)}{without}"
 
 
 def _span(before: float, after: float) -> str:

@@ -31,11 +31,13 @@ class Heap:
     """Freed, and kept by the allocator."""
     mapped: float
     """Allocated, in blocks with a mapping of their own."""
+    small: float = 0.0
+    """Python's small objects, which are not malloc's; 0 where that is not known."""
 
     @property
     def used(self) -> float:
-        """All memory that is allocated with malloc."""
-        return self.in_use + self.mapped
+        """All memory that is allocated."""
+        return self.in_use + self.mapped + self.small
 
 
 def malloc_heaps(lines: Iterable[Record]) -> list[Heap]:
@@ -52,7 +54,7 @@ def malloc_heap(members: Mapping[str, object]) -> Heap | None:
     in_use, held, mapped = (size_of(heap.get(name)) for name in ("inUse", "held", "mapped"))
     if in_use is None or held is None or mapped is None:
         return None
-    return Heap(in_use=in_use, held=held, mapped=mapped)
+    return Heap(in_use=in_use, held=held, mapped=mapped, small=size_of(heap.get("small")) or 0.0)
 
 
 def median_heap(heaps: Sequence[Heap]) -> Heap:
@@ -62,6 +64,7 @@ def median_heap(heaps: Sequence[Heap]) -> Heap:
         in_use=statistics.median(heap.in_use for heap in last),
         held=statistics.median(heap.held for heap in last),
         mapped=statistics.median(heap.mapped for heap in last),
+        small=statistics.median(heap.small for heap in last),
     )
 
 

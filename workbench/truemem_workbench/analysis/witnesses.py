@@ -27,6 +27,7 @@ from .curves import (
     OWN_HEAP,
     PROCESSES,
     RSS,
+    SMALL,
     THREADS,
     TMP,
     Curves,
@@ -136,6 +137,16 @@ class Witnesses:
         """True if what is in use is known by readings of a settled process."""
         return settled.verdict(self.curves.settled, IN_USE).name != "insufficient"
 
+    @cached_property
+    def objects(self) -> str:
+        """The witness of Python's small objects: SMALL, which is in IN_USE as well, or else BLOCKS, which is not."""
+        return SMALL if SMALL in (self.curves.settled[-1].kept if self.is_settled else self.curves.others) else BLOCKS
+
+    @property
+    def objects_kib(self) -> float:
+        """What they hold more after each invocation, KiB."""
+        return self.rate(self.objects) * _unit(self.objects)
+
     @property
     def is_whole(self) -> bool:
         """True if such readings tell of all memory. On a line, those of Node.js lack what malloc has given out."""
@@ -179,10 +190,11 @@ class Witnesses:
     @property
     def rss_shows(self) -> bool:
         """True if RSS grows for certain. Where the process was settled: if it has risen with what is kept as long as
-        malloc held what was free, as in Lambda."""
-        curve = self.untrimmed
-        if self.is_settled and len(curve) >= MINIMUM:
+        malloc held what was free, as in Lambda. The same after a profile of the lines, whose room is used first."""
+        curve, own = self.untrimmed, self.curves.own_kib
+        if (self.is_settled or own) and len(curve) >= MINIMUM:
             before, after = span_of(curve)
+            after += own
             rate = max(self.of(IN_USE).per_invocation_kib or 0.0, self.rss.per_invocation_kib or 0.0)
             return bool(after - before >= HALF * rate * (curve.invocation[-1] - curve.invocation[0]))
         rss = self._rss_curve

@@ -23,14 +23,17 @@ from ..analysis.curves import (
     Curves,
     Failed,
     others_of,
+    profiled_in,
     runtime_of,
     settled_on,
+    without_profiles,
 )
 from ..analysis.drift import MOVER_MEMBERS, Curve
 from ..analysis.finding import Finding, commands_of
 from ..analysis.resources import resources
 from ..analysis.runtime_heap import readings
 from ..analysis.settled import Reading, last_life
+from ..lines.growth import profile_in
 from ..lines.record import Record, figure, record_of
 from ..support.untrusted_text import parsed
 from .parts import NO_REQUEST, Name, Part, Rows, Texts
@@ -256,6 +259,7 @@ class _OfTexts(NamedTuple):
     runtime: str
     reported: Sequence[tuple[float, object]]
     settled: Sequence[tuple[int, Record]]
+    profiled: Sequence[tuple[int, int]]
 
 
 class _Columns:
@@ -288,7 +292,7 @@ class _Columns:
         own = slice(*self._found.starts[place : place + 2])
         at = np.flatnonzero(rows["text"][own] >= 0) if texts else ()
         if not len(at):
-            return _OfTexts([], [], "", [], [])
+            return _OfTexts([], [], "", [], [], [])
         numbers = np.nan_to_num(rows["invocation"][own][at]).astype(int).tolist()
         text, has_malloc, has_runtime, ended = (
             rows[name][own][at].tolist() for name in ("text", "has_malloc", "has_runtime", "ended")
@@ -313,6 +317,11 @@ class _Columns:
                 (each.number, Record(members=_object(each.texts.heap)))
                 for each in told
                 if _KEPT in (each.texts.heap or "")
+            ],
+            [
+                profiled_in(each.number, profile)
+                for each in told
+                if (profile := profile_in(_object(each.texts.growth))) is not None
             ],
         )
 
@@ -344,7 +353,7 @@ class _Columns:
             failed = dict(sorted(zip(map(self._words.__getitem__, hashes.tolist()), counts.tolist(), strict=True)))
         answered = rows["answered"][own] & (said == 0) & ~rows["out_of_memory"][own]
         size, latest = (np.fmax.reduce(rows[name][own]) for name in ("size", "invocation"))
-        return Curves(
+        curves = Curves(
             invocations=len(rss),
             rss=rss,
             beside=beside,
@@ -358,6 +367,7 @@ class _Columns:
             out_of_memory=self._numbers(own, "out_of_memory"),
             killed=self._numbers(own, "ended"),
         )
+        return without_profiles(curves, texts.profiled)
 
     def _numbers(self, own: slice, flag: str) -> list[int]:
         """The invocations that have the flag."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, HELD, IN_USE, MALLOC, OWN_HEAP, RSS, TMP
+from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, HELD, IN_USE, MALLOC, OWN_HEAP, RSS, SMALL, TMP
 from ..analysis.settled import TRIMMED, Cache, Reading
 from . import dotnet, jvm
 from .outside import seen_from_outside, used_kib
@@ -133,7 +133,8 @@ def _completed(kept: dict[str, float]) -> dict[str, float]:
         return {name: value for name, value in kept.items() if name not in (MALLOC, HELD)}
     parts = [kept[name] for name in (HEAP, CLASSES) if name in kept]
     if CLASSES not in kept and (of_malloc := kept.get(MALLOC, kept.get(EXTERNAL))) is not None:
-        parts.append(of_malloc)  # buffers outside of V8's heap come from malloc; a JVM's own use of it comes and goes
+        # Buffers outside of V8's heap come from malloc; a JVM's own use of it comes and goes.
+        parts += [of_malloc, kept.get(SMALL, 0.0)]
     if BLOCKS in kept or HEAP in kept:  # there malloc's figures are on each line, or it is a small part
         kept.pop(HELD, None)
     if HEAP in kept:  # it touches more of its heap, and compiles: RSS rises where nothing is kept
