@@ -11,12 +11,13 @@ from truemem_workbench.analysis.causes import find
 from truemem_workbench.analysis.curves import curves_of
 from truemem_workbench.analysis.finding import commands_deployed, commands_local
 from truemem_workbench.analysis.growth_lines import Growth, merged
+from truemem_workbench.analysis.witnesses import Witnesses
 from truemem_workbench.lines.growth import LONGEST, MOST_FRAMES, MOST_LINES, GrowthLine, GrowthProfile, profile_in
 from truemem_workbench.lines.line import parse_event, read
 from truemem_workbench.page.environments import gather
 
 from tests.report.conftest import Command, Report, Told
-from tests.report.profiled import STACK, growth_line, with_profile
+from tests.report.profiled import PROFILE, STACK, growth_line, with_profile
 from tests.report.written import extended, life
 
 SENTENCE = "app.mjs:12 in save keeps 1,000.0 KiB in each invocation (97% of what grew; profiled over 60 invocations)."
@@ -28,6 +29,7 @@ NAMES = st.sampled_from(
     ["file", "line", "function", "perInvocationKiB", "share", "stack", "invocations", "gaveUp", "restKiB", "libraries"]
 )
 MEMBERS = st.dictionaries(NAMES, ANYTHING)
+LINE = {"_aws": {"Timestamp": 1}, "truemem": 1, "schema": 1, "environmentId": "a"}
 
 
 @given(st.lists(MEMBERS | ANYTHING) | ANYTHING, MEMBERS | ANYTHING)
@@ -124,6 +126,26 @@ def test_merge_is_a_weighted_mean_in_any_order(profiles: list[GrowthProfile], ra
     }
     twice = merged([*profiles, *profiles])
     assert [each.line.kib for each in twice.lines] == pytest.approx([each.line.kib for each in growth.lines])
+
+
+# --- What the profile takes is no growth ---------------------------------------------------------------------------
+
+
+@given(st.floats(0, 20), st.integers(200, 4000), st.integers(140, 600), st.integers(0, 3))
+def test_room_of_a_profile_leaves_rate_and_verdict(rate: float, room_kib: int, end: int, behind: int) -> None:
+    """RSS rises by the room, and not before that is used again. What is in use has the profile's tables meanwhile."""
+    lines = []
+    for number in range(1, 1001):
+        kept, runs = rate * number, end - 60 < number <= end
+        rss = kept if number <= end - 60 else max(rate * (end - 60) + room_kib, kept)
+        heap = {"inUse": 3, "held": 1, "mapped": 0, "blocks": 9, "small": 9 + kept / 1024 + runs * 0.6}
+        profile = {"growthProfile": PROFILE} if number == end + behind else {}
+        members = {"invocation": number, "CurrentRSS": 30 + rss / 1024, "heap": heap, **profile}
+        lines += parse_event(json.dumps({**LINE, "requestId": str(number), **members}))
+    found = Witnesses(curves_of(lines))
+    assert found.of("inUse").name == ("growing" if rate > 1 else found.of("inUse").name)
+    assert found.of("inUse").per_invocation_kib == pytest.approx(rate, abs=0.1)
+    assert (found.rss.per_invocation_kib or 0) <= rate + 0.1
 
 
 # --- The finding ------------------------------------------------------------------------------------------------------
