@@ -1,5 +1,5 @@
-"""Counts orders by their attributes, as a metrics SDK does: with the customer's id among them it keeps a series of 1.6 KiB
-for each. REPAIRED takes the id out."""
+"""Counts orders by their attributes, as a metrics SDK does. With the customer's id among them it keeps a series of
+1.6 KiB for each; REPAIRED takes the id out."""
 
 import itertools
 import os
