@@ -85,7 +85,7 @@ class Config:
         fraction; 1 where it is `on`, and 0 where it is off."""
         self.lines_java: bool = lines[1]
         """May a JVM be asked for its classes? That is a full collection, twice."""
-        setting("SETTLE", _one_of(AUTO, OFF), AUTO, "auto or off")  # the probe in the function acts on it
+        self.settle: str = setting("SETTLE", _one_of(AUTO, OFF), AUTO, "auto or off")  # of the function's probe as well
         self.journal: bool = setting("JOURNAL", parse_switch, True, "true or false")
         """Keep what is not printed yet in a file in /tmp, for the next process of the environment."""
         self.aggregate_s: int = setting("AGGREGATE", _seconds, 0, "off, or seconds from 1 to 300")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import posix
 
-from . import batch, heaps, journal, lines, managed, outputs, resources
+from . import batch, heaps, journal, lines, malloc, managed, outputs, resources
 from .config import Config
 from .lifecycle.loop import Parts
 from .lifecycle.on_demand import OnDemand
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 WINGS: dict[str, Callable[[Site], Wing | None]] = {
     "heaps": heaps.door,
+    "malloc": malloc.door,
     "lines": lines.door,
     "resources": resources.door,
     "outputs": outputs.door,

@@ -62,6 +62,8 @@ class Site(NamedTuple):
     clock: Clock
 
 
+HEAP = "heap"
+"""Note of a record: what the function's runtime or allocator says of its heap; and the member of its line."""
 IN_USE = "in use"
 """Note of a record whose process has a heap page, or a JVM's counters: an InUse."""
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem.heaps import HEAP
 from truemem.lines import INVOCATIONS
 from truemem.verdict import GROWING_FROM
+from truemem.wings import HEAP
 from truemem_workbench.local import Function
 
 from testing.environment import Environment, Record

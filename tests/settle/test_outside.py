@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -15,23 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from truemem_workbench.settle import jvm
-from truemem_workbench.settle.malloc import malloc_kib
 from truemem_workbench.settle.outside import seen_from_outside, used_kib
-
-SAYS = """
-import ctypes, sys, threading
-class Said(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in
-        "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
-libc = ctypes.CDLL(None)
-libc.mallinfo2.restype = Said
-kept = [bytes(600 + number % 3000) for number in range(50_000)]
-kept = kept[::3]
-large = [bytes(1_000_000) for _ in range(9)]
-said = libc.mallinfo2()
-print((said.uordblks + said.hblkhd) / 1024, said.fordblks / 1024, flush=True)
-sys.stdin.readline()
-"""
 
 
 @contextmanager
@@ -41,34 +23,6 @@ def talking(*command: str) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def asleep(process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + 10
-    while psutil.Process(process.pid).status() != psutil.STATUS_SLEEPING:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
-def test_malloc_has_given_out_and_holds_what_mallinfo_says() -> None:
-    """Chunks of all sizes, freed ones between them, and blocks with a mapping of their own."""
-    with talking(sys.executable, "-c", SAYS) as process:
-        assert process.stdout is not None
-        said = tuple(map(float, process.stdout.readline().split()))
-        asleep(process)
-        assert malloc_kib(process.pid) == pytest.approx(said, abs=64)
-
-
-def test_what_is_not_glibc_or_is_gone_has_no_figure(tmp_path: Path) -> None:
-    folder = tmp_path / "1"
-    folder.mkdir()
-    assert malloc_kib(1, str(tmp_path)) is None
-    (folder / "maps").write_text("00400000-00452000 rw-p 00000000 08:02 173521 /usr/bin/static\n")
-    (folder / "mem").write_bytes(b"")
-    assert malloc_kib(1, str(tmp_path)) is None
-    (folder / "maps").write_text("00000000-00001000 rw-p 00000000 08:02 173521 /lib/libc.so.6\n")
-    (folder / "mem").write_bytes(os.urandom(4096))
-    assert malloc_kib(1, str(tmp_path)) is None
 
 
 KEEPS = """

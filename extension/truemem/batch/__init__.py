@@ -9,11 +9,11 @@ from ..line_schema import PROPERTIES
 from ..measure.window import VMHWM, VMHWM_THREADS
 from ..records.record import EXTRAORDINARY, VALUES, InvocationRecord, line
 from ..verdict import GROWING
-from ..wings import Line, Lines, Wing
+from ..wings import HEAP, Line, Lines, Wing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..config import Config
     from ..wings import Site
@@ -70,8 +70,11 @@ class BatchLines(Lines):
 def _is_ordinary(record: InvocationRecord) -> bool:
     """One that needs attention has a line of its own, at once."""
     members = record.properties
+    heap: Mapping[str, object] = members.get(HEAP, {})
+    is_read = "kept" in heap or heap.get("source") == "outside"  # once in a while, and the judge needs each of them
     return (
-        record.metrics.keys() >= {"PeakRSS", "CurrentRSS"}
+        not is_read
+        and record.metrics.keys() >= {"PeakRSS", "CurrentRSS"}
         and members.get("status") in (None, "success")
         and members.get("closedBy") != "shutdown"
         and " " not in members["requestId"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..linux.process_table import KEPT_PROCESSES
-from ..wings import IN_USE, InUse, Wing
+from ..wings import HEAP, IN_USE, InUse, Wing
 from .java import HsperfFiles, Shown
 from .page import Heap, HeapLimitNotice, HeapPages, RuntimeHeap
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ..measure.window import Window
     from ..records.pending_record import PendingRecord
     from ..wings import Site
-
-HEAP = "heap"
 
 
 class Heaps(Wing):

@@ -9,9 +9,9 @@ from mmap import PROT_READ, mmap
 from pathlib import Path
 
 import psutil
+from truemem import arenas
 
 from ..analysis.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OWN_HEAP, PROCESSES, RSS, THREADS
-from .malloc import malloc_kib
 
 OWN = ".truemem-"
 """Begin of the names of the sidecar's and the probe's own files in /tmp."""
@@ -37,8 +37,9 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
                 found[GO] = found[OWN_HEAP] = 1.0
             if program.resolve().name in RUNTIMES:
                 found[OWN_HEAP] = 1.0
-    if (known := malloc_kib(runtime.pid)) is not None:
-        found[MALLOC], found[HELD] = known
+    with suppress(OSError, ValueError):
+        known = arenas.read(runtime.pid)
+        found[MALLOC], found[HELD] = (known.in_use + known.mapped) / 1024, known.held / 1024
     return found
 
 
