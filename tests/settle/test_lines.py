@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -32,10 +33,16 @@ def handler(event, context):
 """
 
 
-def line(number: int, kept: float | None, **members: object) -> Line:
+def text(number: int, kept: float | None, **members: object) -> str:
     heap = {"inUse": 20.0, "held": 1.0, "mapped": 0.0, **({} if kept is None else {"kept": kept, "garbage": 0.0})}
     document = {"environmentId": "a", "requestId": str(number), "invocation": number, "CurrentRSS": 40.0, "heap": heap}
-    (made,) = parse_event(json.dumps({"_aws": {"Timestamp": number}, "truemem": 1, "schema": 1, **document, **members}))
+    document |= members
+    document = {name: value for name, value in document.items() if value is not None}
+    return json.dumps({"_aws": {"Timestamp": number}, "truemem": 1, "schema": 1, **document})
+
+
+def line(number: int, kept: float | None, **members: object) -> Line:
+    (made,) = parse_event(text(number, kept, **members))
     return made
 
 
@@ -158,3 +165,55 @@ def test_on_managed_instances_nothing_is_settled(settling: Callable[..., Any], m
     monkeypatch.setenv("AWS_LAMBDA_MAX_CONCURRENCY", "8")
     made = settling()
     assert not any(made.is_due() for _ in range(600))
+
+
+def unprobed(number: int, in_use_kib: float, rss: float = 50.0, held_kib: float = 900.0) -> str:
+    """An invocation of a function without a probe; after some of them the sidecar has read malloc."""
+    heap = {"inUse": round(in_use_kib / 1024, 3), "held": round(held_kib / 1024, 3), "mapped": 0.5, "source": "outside"}
+    is_read = number in (64, 128, 256, 512, 1024, 2048)
+    return text(number, None, heap=heap if is_read else None, CurrentRSS=rss, PeakRSS=rss)
+
+
+def parsed(texts: list[str]) -> list[Line]:
+    return [made for each in texts for made in parse_event(each)]
+
+
+COMMANDS = Commands(again="truemem check", heap="truemem attach --heap")
+
+
+def test_growth_of_malloc_is_a_leak_also_where_rss_hides_it(tmp_path: Path) -> None:
+    texts = [unprobed(number, 2000 + 6 * number) for number in range(1, 1100)]
+    found = find(curves_of(parsed(texts)), COMMANDS)
+    assert found.cause == "leak"
+    assert found.hidden
+    assert found.per_invocation_kib == pytest.approx(6, rel=0.02)
+    assert any(evidence.startswith("in use 2.8 to ") for evidence in found.evidence)
+    (tmp_path / "log.jsonl").write_text("\n".join(texts))
+    command = [TRUEMEM, "report", "log.jsonl", "--json"]
+    report = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    (function,) = json.loads(report.stdout)["functions"]
+    assert function["finding"]["cause"] == "leak"
+    assert function["finding"]["perInvocationKiB"] == pytest.approx(6, rel=0.02)
+
+
+def test_level_malloc_is_no_proof_of_no_leak() -> None:
+    """The runtime may have a heap beside it: RSS decides, and the answer says what is known."""
+    texts = [unprobed(number, 2000, 50 + number * 20 / 1024, 900 + number) for number in range(1, 1100)]
+    unread = [text(number, None, heap=None, CurrentRSS=50 + number * 20 / 1024) for number in range(1, 1100)]
+    found, without = (find(curves_of(parsed(each)), COMMANDS) for each in (texts, unread))
+    assert (found.cause, found.title, found.next) == (without.cause, without.title, without.next)
+    assert "as far as RSS can tell" in found.title
+    assert any("malloc has in use" in evidence for evidence in found.evidence)
+    level = [unprobed(number, 2000) for number in range(1, 1100)]
+    assert find(curves_of(parsed(level)), COMMANDS).cause == "none"
+
+
+@pytest.mark.parametrize("needs_kib", [30, 300, 3000])
+def test_what_an_invocation_needs_is_not_taken_for_growth(needs_kib: int) -> None:
+    """It was read while the next one ran, whose event has any size."""
+    chance = Random(needs_kib)
+    for _ in range(100):
+        need = [chance.lognormvariate(0, 1) * needs_kib / 4 for _ in range(6)]
+        lines = parsed([unprobed(64 * 2**at, 3000 + kib) for at, kib in enumerate(need)])
+        names = {Witnesses(curves_of(lines[:count])).of("inUse").name for count in range(1, 7)}
+        assert names == {"insufficient"}

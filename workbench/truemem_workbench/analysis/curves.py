@@ -20,7 +20,7 @@ from ..lines.line import Line
 from ..lines.record import Record, figure
 from . import runtime_heap
 from .drift import MOVER_MEMBERS, Curve, Point, Value, median_of, mover_value, point_of
-from .heap import malloc_heap, size_of
+from .heap import is_outside, malloc_heap, size_of
 from .resources import Resource, ResourceHistory
 from .runtime_heap import CollectedHeap, Reading, limit_advice, longest_life, reading
 from .settled import GARBAGE, Cache, last_life
@@ -34,6 +34,8 @@ RSS, MALLOC, HEAP, EXTERNAL, CLASSES = "rss", "malloc", "heap", "external", "cla
 """Names in settled readings alone: malloc, and the parts that a runtime has beside it."""
 OWN_HEAP, GO = "ownHeap", "go"
 """The same: 1 where a process has a heap that nothing from outside can settle, and where it is a program in Go."""
+OUTSIDE = "outside"
+"""The same: 1 where malloc was read in a process as it was met."""
 ENVIRONMENT = "environment"
 PROFILED, BEHIND = 60, 8
 """Invocations of a profile of the lines that does not say how many it had; and those that the sidecar may be behind."""
@@ -318,9 +320,17 @@ def is_settled(line: Record) -> bool:
 
 
 def settled_on(line: Record, number: int, process: int) -> Settled | None:
-    """What a process that the probe has settled keeps, of the line of this invocation; None of others. `process` tells
-    one life of the environment from another."""
+    """What a process keeps that the probe has settled, of the line of this invocation, or what malloc has in one
+    without a probe; None of others. `process` tells one life of the environment from another."""
     heap = line.members.get("heap")
+    if isinstance(heap, Mapping) and is_outside(heap):
+        sizes = [size_of(heap.get(name)) for name in ("inUse", "mapped", "held")]
+        in_use, mapped, held = (math.nan if size is None else size * 1024 for size in sizes)
+        return (
+            None
+            if math.isnan(in_use + mapped + held)
+            else Settled(number, {IN_USE: in_use + mapped, HELD: held, OUTSIDE: 1.0}, {}, process)
+        )
     if not isinstance(heap, Mapping) or (kept := size_of(heap.get("kept"))) is None:
         return None
     rss, room = line.members.get("rss"), figure(heap.get("room"))
@@ -341,7 +351,7 @@ def settled_on(line: Record, number: int, process: int) -> Settled | None:
 def runtime_of(line: Record) -> str:
     """The runtime, as far as the heap on this line tells; else empty."""
     heap = line.members.get("heap")
-    return str(heap.get("runtime", "python")) if heap and isinstance(heap, Mapping) else ""
+    return str(heap.get("runtime", "" if is_outside(heap) else "python")) if heap and isinstance(heap, Mapping) else ""
 
 
 def was_killed(line: Record) -> bool:

@@ -224,7 +224,8 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
 
 def _may_be_cache(witnesses: Witnesses, verdict: Verdict) -> bool:
     before, after = witnesses.span(IN_USE)
-    return witnesses.is_settled and _rate_of(verdict) > LARGE_KIB and after - before < CACHE_KIB
+    is_read = witnesses.is_settled or witnesses.is_outside
+    return is_read and _rate_of(verdict) > LARGE_KIB and after - before < CACHE_KIB
 
 
 def _rate_of(verdict: Verdict) -> float:
@@ -387,8 +388,15 @@ def leak_by_rss(witnesses: Witnesses) -> Finding | None:
         holder="function",
         confidence=verdict.confidence,
         settled=verdict.settled,
-        evidence=[rss_span(witnesses), "RSS does not tell what is in use from what an allocator or a collector holds"],
+        evidence=[rss_span(witnesses), _of_malloc(witnesses)],
     )
+
+
+def _of_malloc(witnesses: Witnesses) -> str:
+    """What is known of malloc where RSS alone decides."""
+    if not witnesses.is_outside:
+        return "RSS does not tell what is in use from what an allocator or a collector holds"
+    return f"of that malloc has in use {_span(*witnesses.span(IN_USE))}, and holds {_span(*witnesses.span(HELD))}"
 
 
 def _grown(witnesses: Witnesses, cause: Cause, verdict: Verdict, **words: object) -> Finding:

@@ -47,14 +47,20 @@ def malloc_heaps(lines: Iterable[Record]) -> list[Heap]:
 
 
 def malloc_heap(members: Mapping[str, object]) -> Heap | None:
-    """The reading of one line. None if its `heap` is absent or not valid."""
+    """The reading of one line. None if its `heap` is absent or not valid, or read from outside: too seldom for a
+    curve."""
     heap = members.get("heap")
-    if not isinstance(heap, Mapping):
+    if not isinstance(heap, Mapping) or is_outside(heap):
         return None
     in_use, held, mapped = (size_of(heap.get(name)) for name in ("inUse", "held", "mapped"))
     if in_use is None or held is None or mapped is None:
         return None
     return Heap(in_use=in_use, held=held, mapped=mapped, small=size_of(heap.get("small")) or 0.0)
+
+
+def is_outside(heap: Mapping[str, object]) -> bool:
+    """True of a line's `heap` that the sidecar has read in a process without a probe."""
+    return heap.get("source") == "outside"
 
 
 def median_heap(heaps: Sequence[Heap]) -> Heap:

@@ -204,6 +204,7 @@ def _look(log: Log, text: str) -> None:
 
 
 def _count(log: Log, line: Line) -> None:
+    from .heap import is_outside
     from .runtime_heap import limit_advice, reading
 
     log.invocations += 1
@@ -223,7 +224,8 @@ def _count(log: Log, line: Line) -> None:
     log.out_of_memory += line.out_of_memory
     log.functions[line.function or ""] += 1
     probed = line.members.get("heap")
-    log.probed |= isinstance(probed, Mapping) and probed.get("runtime", "python") in ("python", "nodejs")
+    if isinstance(probed, Mapping) and not is_outside(probed):
+        log.probed |= probed.get("runtime", "python") in ("python", "nodejs")
     if not log.heap_limit and (heap := reading(line.members)) is not None and (said := limit_advice(heap)):
         log.heap_limit = said
         log.first["heap limit"] = line.request_id or ""

@@ -20,6 +20,8 @@ from .thresholds import EVEN, FILLS, GOES_ON, GROWS_KIB, PASSES
 GARBAGE, TRIMMED = "garbage", "trimmed"
 """What all collections have freed, and what malloc has given back, KiB."""
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571)
+CERTAIN = 0.9995
+"""Quantile of Student's t for what was read from outside: the next invocation's needs may be in each reading."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,21 @@ def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib
     if slope + error < mean + half:
         mean, half = slope, error
     return Verdict("stable" if mean + half < GATE_KIB else "warming", mean, mean - half, mean + half, None)
+
+
+def growth(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib: float = 1.0) -> Verdict:
+    """The same of a process that was read as it was met, so that what an invocation needs may be in a level: growth
+    alone, and only if a line through the levels rises for CERTAIN; else INSUFFICIENT."""
+    found = verdict(readings, name, unit, noise_kib)
+    if found.name != "growing":
+        return INSUFFICIENT
+    from scipy.stats import t as student  # half a second, for what has no probe and grows
+
+    known = [(each.invocation, each.kept[name] * unit) for each in readings if name in each.kept]
+    known = known[-1 - len(_late(known)) :]
+    slope, half = line_through(known)
+    wider = student.ppf(CERTAIN, len(known) - 2) / student.ppf(0.975, len(known) - 2)
+    return found if slope - half * wider > GROWS_KIB else INSUFFICIENT
 
 
 def _mean(rates: Sequence[float]) -> tuple[float, float]:

@@ -24,6 +24,7 @@ from .curves import (
     HELD,
     IN_USE,
     MALLOC,
+    OUTSIDE,
     OWN_HEAP,
     PROCESSES,
     RSS,
@@ -135,7 +136,13 @@ class Witnesses:
     @cached_property
     def is_settled(self) -> bool:
         """True if what is in use is known by readings of a settled process."""
-        return settled.verdict(self.curves.settled, IN_USE).name != "insufficient"
+        return not self.is_outside and settled.verdict(self.curves.settled, IN_USE).name != "insufficient"
+
+    @cached_property
+    def is_outside(self) -> bool:
+        """True if malloc was read in a process without a probe. Growth there is a leak; but a runtime may have a heap
+        beside it, so no growth there proves nothing."""
+        return bool(self.curves.settled) and OUTSIDE in self.curves.settled[-1].kept
 
     @cached_property
     def objects(self) -> str:
@@ -167,7 +174,8 @@ class Witnesses:
         return max(parts, key=lambda name: self.of(name).per_invocation_kib or 0.0)
 
     def _judged(self, name: str) -> Verdict:
-        kept = settled.verdict(self.curves.settled, name, _unit(name), self._noise_kib(name))
+        judged = settled.growth if self.is_outside else settled.verdict
+        kept = judged(self.curves.settled, name, _unit(name), self._noise_kib(name))
         if kept.name != "insufficient":
             return kept
         found = _even(self.curves.others.get(name, ()))

@@ -316,7 +316,7 @@ class _Columns:
             [
                 (each.number, Record(members=_object(each.texts.heap)))
                 for each in told
-                if _KEPT in (each.texts.heap or "")
+                if each.texts.heap and (_KEPT in each.texts.heap or _OUTSIDE in each.texts.heap)
             ],
             [
                 profiled_in(each.number, profile)
@@ -398,7 +398,9 @@ def _with_begins(others: Mapping[str, Curve], rss: Curve) -> dict[str, Curve]:
 
 
 _KEPT = '"kept":'
-"""In the heap of a process that was settled."""
+"""In the heap of a process that was settled,"""
+_OUTSIDE = '"outside"'
+"""and of one without a probe."""
 
 
 def _last_life(settled: Sequence[tuple[int, Record]], rss: Curve) -> list[Reading]:
