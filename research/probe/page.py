@@ -165,6 +165,7 @@ ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("smaps_rollup of another", "smaps_rollup other", _yes),
     ("environ of another", "environ other", lambda value: " ".join(value) or "yes"),
     ("fd of another: sockets", "fd other", str),
+    ("memory of another, by /proc/PID/mem", "mem other", lambda value: f"yes: {value['bytes']} bytes"),
     ("SO_TIMESTAMPNS", "SO_TIMESTAMPNS", _pairs),
     ("oom_score_adj raised", "oom_score_adj raise", _change),
     ("oom_score_adj lowered below its start", "oom_score_adj lower", _change),

@@ -47,7 +47,14 @@ def test_this_kernel_permits_what_the_sidecar_needs(asked: dict[str, Outcome]) -
     assert asked["clear_refs own"]["value"]["works"] is True
     other = asked["clear_refs other"]["value"]
     assert other["after"]["VmHWM"] - other["after"]["VmRSS"] < 1024  # KiB: the mark is at the level again
-    for name in ("clear_refs other by its parent", "status other", "environ other", "fd other", "SO_TIMESTAMPNS"):
+    for name in (
+        "clear_refs other by its parent",
+        "status other",
+        "environ other",
+        "fd other",
+        "mem other",
+        "SO_TIMESTAMPNS",
+    ):
         assert asked[name]["ok"], (name, asked[name])
     raised = asked["oom_score_adj raise"]["value"]
     assert raised["after"] > raised["before"]

@@ -176,6 +176,19 @@ def descriptors(pid: int | str) -> int:
     return sum(str(link.readlink()).startswith("socket:") for link in links)
 
 
+def memory_read(pid: int | str) -> dict[str, Any]:
+    """Read a page of its heap through /proc/PID/mem, as the sidecar reads malloc's lists. Nothing of it is kept."""
+    maps = (PROC / str(pid) / "maps").read_text().splitlines()
+    heap = next((line for line in maps if line.endswith("[heap]")), None)
+    if heap is None:
+        raise OSError(errno.ENOENT, "it has no heap")
+    began = time.perf_counter_ns()
+    with (PROC / str(pid) / "mem").open("rb", buffering=0) as file:
+        file.seek(int(heap.partition("-")[0], 16))
+        count = len(file.read(PAGE))
+    return {"bytes": count, "us": round((time.perf_counter_ns() - began) / 1000, 1)}
+
+
 def timestamps() -> dict[str, Any]:
     """SO_TIMESTAMPNS on TCP over loopback, as on the sidecar's own connection: does the kernel's time come along?"""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
@@ -229,6 +242,7 @@ OTHER: dict[str, Callable[[int], Any]] = {
     "smaps_rollup other": smaps_rollup,
     "environ other": variables,
     "fd other": descriptors,
+    "mem other": memory_read,
 }
 """On another process of the same uid."""
 
