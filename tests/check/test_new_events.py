@@ -44,10 +44,25 @@ def test_new_events_of_known_kinds_keep_nothing(asked: Any) -> None:
     assert asked("of_few_kinds", 0)["cause"] == "none"
 
 
-@pytest.mark.parametrize(("count", "new"), [(1, 0), (35, 0), (36, 12), (99, 33), (900, 50)])
+@pytest.mark.parametrize(("count", "new"), [(1, 0), (35, 0), (36, 10), (99, 30), (900, 50)])
 def test_a_third_of_many_events_is_kept_back(count: int, new: int) -> None:
     events = customers(count)
     rest, held = held_back([*events, *events])
     assert len(held) == new
     assert len(rest) == 2 * (count - new)
     assert not any(each in rest for each in held)
+
+
+def test_an_undecided_run_sends_every_event(invoke_check: Check, tmp_path: Path) -> None:
+    source = tmp_path / "app.py"
+    source.write_text(
+        "import pathlib\n"
+        f"SEEN = pathlib.Path({str(tmp_path / 'seen')!r})\n"
+        "def handler(event, context):\n"
+        "    with SEEN.open('a') as file: print(event['customer'], file=file)\n"
+    )
+    (tmp_path / "events.json").write_text(json.dumps(customers(36)))
+    few = ("--warm-up", "0", "--invocations", "26", "--most", "26")
+    done = invoke_check(f"{source}:handler", "--events", tmp_path / "events.json", *few, "--json")
+    assert json.loads(done.stdout)["finding"]["cause"] == "undecided", done.output
+    assert {*(tmp_path / "seen").read_text().split()} == {f"{number:03}" for number in range(36)}

@@ -68,11 +68,13 @@ def read_events(path: Path) -> list[object]:
 
 def held_back(events: Sequence[object]) -> tuple[list[object], list[object]]:
     """The events to go on with, and those that the function is to see last, to learn whether it keeps something of each
-    that is new: of three different ones the third. None where that are too few."""
+    that is new: of three different ones the third, in whole passes. None where that are too few."""
     by_text = {text_of(each): each for each in events}
-    new = {text: by_text[text] for text in [*by_text][2::3][: NEW_PASSES * NEW_IN_A_PASS]}
-    if len(new) < LEAST_NEW:
+    thirds = [*by_text][2::3]
+    if len(thirds) < LEAST_NEW:
         return [*events], []
+    in_a_pass = min(len(thirds) // NEW_PASSES, NEW_IN_A_PASS)
+    new = {text: by_text[text] for text in thirds[: NEW_PASSES * in_a_pass]}
     return [each for each in events if text_of(each) not in new], [*new.values()]
 
 

@@ -105,11 +105,11 @@ class Run:
         self._settler.begin_passes(len(self._invocations), invocations)
 
     def ask_new(self, seen: Sequence[object], new: Sequence[object], progress: Progress) -> None:
-        """Make passes of events that are new, after one of events that it has seen."""
+        """Make passes of events that are new, as `held_back` has them, after one of events that it has seen."""
         size = len(new) // NEW_PASSES
         self.begin_passes(size)
         self._new_from = len(self._invocations) + 1
-        upcoming = [*seen[:size], *new[: NEW_PASSES * size]]
+        upcoming = [*seen[:size], *new]
         for done, event in enumerate(upcoming, 1):
             self.invoke(event)
             progress("events that are new", done, len(upcoming))
@@ -162,6 +162,7 @@ class Run:
             warm_up=warm_up,
             settled=self._settler.readings,
             new_from=self._new_from,
+            judged_until=self._new_from and self._new_from - 1,
             slowed=self._settler.slowed,
             children=self._children,
             errors_percent=self._limits.errors_percent or 0.0,
@@ -243,12 +244,13 @@ def measure(
         same, new = held_back(events)
         try:
             taken = invoke_until_decided(run, same, plan, why, progress)
-            if decision.until and new:
+            if new and not run.failing:
                 run.ask_new(same, new, progress)
         except Ended as ended:
             return replace(run.measurement(is_cut=True), signal=ended.number)
         run.follow(events[0])
-        return replace(run.measurement(taken, plan.invocations), judged_until=decision.until)
+        measured = run.measurement(taken, plan.invocations)
+        return replace(measured, judged_until=decision.until or measured.judged_until)
 
 
 def explanation(target: Target, events: Sequence[object], measurement: Measurement, progress: Progress) -> Explanation:

@@ -188,7 +188,8 @@ class Measurement:
     allowed: Collection[str] = ()
     """Causes that may grow."""
     judged_until: int | None = None
-    """Number of the last invocation that is judged: at the look that decided. None: all are."""
+    """Number of the last invocation that is judged: at the look that decided, or before events that were new. None: all
+    are."""
     errors_percent: float = 0.0
     """How many of 100 invocations may fail: they are measured as all others."""
     notices: Sequence[str] = ()
