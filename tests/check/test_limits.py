@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.finding import Finding
+from truemem_workbench.analysis.finding import Finding, commands_local
 from truemem_workbench.analysis.settled import Reading
 from truemem_workbench.check.baseline import AllowedGrowth, Baseline
 from truemem_workbench.check.invocations import Plan
@@ -37,7 +37,7 @@ def found(cause: Any, value: float = 0, low: float = 0, high: float = 0, **membe
     grows = cause in ("leak", "hoarding", "extension")
     interval = {"per_invocation_kib": value, "low_kib": low, "high_kib": high} if grows else {}
     vars(measurement)["finding"] = Finding(cause=cause, title="", grows=grows, **{**interval, **members})
-    vars(measurement)["verdict"] = replace(measurement.verdict, per_invocation_kib=value, low_kib=low, high_kib=high)
+    vars(measurement)["kept"] = replace(measurement.verdict, per_invocation_kib=value, low_kib=low, high_kib=high)
     return measurement
 
 
@@ -82,6 +82,8 @@ def test_what_grows_breaks_the_gate_unless_allowed(cause: str, allowed: tuple[st
     [
         ("leak", (8, 4.1, 9), ("broken", "")),
         ("undecided", (8, 4.1, 9), ("broken", "undecided")),  # where there are no more
+        ("undecided", (0.2, -267, 267), ("unknown", "undecided")),
+        ("undecided", (0.2, -3, 4), ("kept", "")),
         ("leak", (3, 2, 4), ("kept", "")),
         ("leak", (4.1, 3, 5), ("unknown", "near the limit")),
         ("leak", (3.9, 3, 5), ("kept", "near the limit")),
@@ -147,6 +149,12 @@ def test_the_answer_is_one_paragraph_with_a_command() -> None:
         (paragraph,) = result.sentences()
         assert paragraph == measured.finding.paragraph() == result.document()["finding"]["sentence"]  # type: ignore[index]
         assert paragraph.endswith("Next: truemem check")
+
+
+def test_an_undecided_limit_adds_no_second_sentence() -> None:
+    measured = found("undecided", 0.2, -267, 267)
+    (limit,) = find(measured, Limits(drift_kib=4))
+    assert Result(measured, [limit]).sentences() == [measured.finding.paragraph()]
 
 
 FAILING = run_of(LEAK[:20], failures=[FailedInvocation(3, "KeyError")])
@@ -429,3 +437,8 @@ def test_the_command_checks_a_real_function(
     assert done.exit_code == code, done.output
     (finding,) = (each for each in json.loads(done.stdout)["limits"] if each["name"] == option[2:])
     assert finding["outcome"] == ("broken" if code else "kept")
+
+
+def test_the_longer_run_is_a_command_that_works() -> None:
+    commands = commands_local("truemem check app.py:handler --invocations 300 --most 400 --max-drift 4")
+    assert commands.longer == "truemem check app.py:handler --max-drift 4 --invocations 2000"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..local.configuration.function import Function
 
 _EVENTS = re.compile(r" --events (?:'[^']*'|\S+)")
+_COUNTS = re.compile(r" --(?:invocations|most) \d+")
 """An option that `truemem local run` does not have."""
 
 
@@ -86,6 +87,11 @@ def commands_of(function: str, environment: str) -> Commands:
     return commands_local("truemem check app.py:handler") if is_local(environment) else commands_deployed(function)
 
 
+def longer(command: str) -> str:
+    """The same check with more invocations."""
+    return f"{_COUNTS.sub('', command)} --invocations 2000"
+
+
 def commands_local(
     command: str,
     *,
@@ -107,7 +113,7 @@ def commands_local(
     once += "" if " --event " in spec else " --event '{}'"
     return Commands(
         again=spec,
-        longer=f"{spec} --invocations 2000",
+        longer=longer(spec),
         explain=spec.replace("truemem check", "truemem explain", 1) if can_explain else "",
         heap="" if is_probed else spec,
         repair=f"{spec} --try-repair",

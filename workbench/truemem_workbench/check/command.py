@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..analysis.finding import COUNTED, Commands, commands_deployed, commands_local
+from ..analysis.finding import COUNTED, Commands, commands_deployed, commands_local, longer
 from ..aws.cloudwatch import target_or_function
 from ..support import docs_link
 from ..support.bad_input import BadInput
@@ -275,9 +275,7 @@ def _explain_in(result: Result, path: Path) -> None:
 def _commands(command: str, spec: str, target: Target | None, *, probe: bool) -> Commands:
     """What can be typed next. `target`: the function, if it is here."""
     if target is None:
-        return replace(
-            commands_deployed(spec.removeprefix("remote:")), again=command, longer=f"{command} --invocations 2000"
-        )
+        return replace(commands_deployed(spec.removeprefix("remote:")), again=command, longer=longer(command))
     return commands_local(command, is_probed=probe, can_explain=False, function=target.function)
 
 

@@ -156,7 +156,7 @@ def _drift(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
     found = []
     if finding.cause in COUNTED and not _is_allowed(finding, limits):
         found.append(_growth(finding, limits))
-    rate = _rate(measurement, limits)
+    rate, is_open = _rate(measurement, limits), finding.cause == "undecided"
     for name, limit, scale, per in (
         ("max-drift", limits.drift_kib, 1.0, "per invocation"),
         ("max-drift-per-minute", limits.drift_per_minute_kib, measurement.per_minute, "a minute"),
@@ -166,7 +166,7 @@ def _drift(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
         if scale is None:
             sentence = "Drift by the minute cannot be judged: the records have no times."
             found.append(LimitCheck(name, f"{limit:g} KiB", "", "unknown", sentence))
-        elif finding.cause == "undecided" and finding.holder == "heap":  # RSS may rest while the heap fills
+        elif is_open and (finding.holder == "heap" if rate is None else rate.low * scale <= limit < rate.high * scale):
             found.append(LimitCheck(name, f"{limit:g} KiB", "undecided", "unknown", finding.title, why="undecided"))
         elif rate is None:
             found.append(_too_few(name, measurement.in_a_row))
@@ -174,7 +174,7 @@ def _drift(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
             scaled = Rate(rate.value * scale, rate.low * scale, rate.high * scale)
             sentence = f"It grows by {scaled} {per}, and {limit:g} KiB are allowed."
             check = LimitCheck(name, f"{limit:g} KiB", str(scaled), "kept", sentence, scaled.value)
-            doubt = "undecided" if finding.cause == "undecided" else None
+            doubt = "undecided" if is_open else None
             count = measurement.in_a_row
             found.append(
                 against_interval(check, scaled.low, scaled.high, limit, count=count, doubt=doubt, near="near the limit")
@@ -209,12 +209,12 @@ def _is_allowed(finding: Finding, limits: Limits) -> bool:
 
 
 def _rate(measurement: Measurement, limits: Limits) -> Rate | None:
-    """Growth of what the finding is known from; else that of RSS. None with too few invocations."""
-    finding, rss = measurement.finding, measurement.verdict
+    """Growth of what the finding is known from; else of what is kept. None with too few invocations."""
+    finding, kept = measurement.finding, measurement.kept
     is_judged = finding.grows and not _is_allowed(finding, limits)
     for value, low, high in (
         (finding.per_invocation_kib, finding.low_kib, finding.high_kib) if is_judged else (None, None, None),
-        (rss.per_invocation_kib, rss.low_kib, rss.high_kib),
+        (kept.per_invocation_kib, kept.low_kib, kept.high_kib),
     ):
         if value is not None and low is not None and high is not None and measurement.in_a_row >= GROWING_FROM:
             return Rate(value, low, high)

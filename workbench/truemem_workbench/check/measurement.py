@@ -18,6 +18,7 @@ from ..analysis.causes import find
 from ..analysis.curves import (
     DESCRIPTORS,
     HEAP_RAN_OUT,
+    IN_USE,
     TMP,
     Curves,
     Failed,
@@ -299,6 +300,12 @@ class Measurement:
     def verdict(self) -> Verdict:
         """The verdict on RSS alone."""
         return Witnesses(self.curves).rss
+
+    @cached_property
+    def kept(self) -> Verdict:
+        """The verdict on all that a settled process keeps; where that is not known, on RSS."""
+        witnesses = Witnesses(self.curves)
+        return witnesses.of(IN_USE) if witnesses.is_whole else witnesses.rss
 
     @cached_property
     def per_minute(self) -> float | None:

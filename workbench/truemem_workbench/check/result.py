@@ -141,7 +141,8 @@ class Result:
         """The finding, and a sentence for each other limit that was not kept."""
         finding = self.measurement.finding
         covered = ("growth", RECORDS, *(ERRORS if finding.cause == "failing" else ()))
-        others = [each.sentence for each in self.limits if each.outcome != "kept" and each.name not in covered]
+        broken = [each for each in self.limits if each.outcome != "kept" and each.name not in covered]
+        others = [each.sentence for each in broken if each.sentence != finding.title]
         tried = [self.tried.sentence()] if self.tried else []
         return [finding.paragraph(), *tried, *others]
 
