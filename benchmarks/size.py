@@ -4,9 +4,9 @@ with the quota alone.
 Each handler runs under the quota of each size, the sizes in turn. From what was seen at one size every other within a
 factor of 8 is predicted. Some handlers also run in the local Lambda, in the same rounds.
 
-Exit codes: 0 measured; 1 fewer than 90 % of the predictions are within 15 % for handlers of one thread in turn, or a
-size that the report would propose is dearer or much slower, or the local Lambda is not within 10 % of the quota; 2 not
-measured (no permission for a cpu cgroup of v1).
+Exit codes: 0 measured; 1 fewer than 90 % of the swept durations are in the predicted interval, or a size that the
+report would propose is dearer or much slower, or the local Lambda is not within 10 % of the quota; 2 not measured (no
+permission for a cpu cgroup of v1).
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ SIZES = (128, 256, 512, 1024, VCPU_MIB, 3008)
 MEGABYTES = [f"{size:,} MB" for size in SIZES]
 FACTOR = 8
 NEAR = 0.15
-ENOUGH_NEAR = 0.9
-SURE = 1.3
-"""Width of an interval that says something."""
+ENOUGH_COVERED = 0.9
 ALIKE = 1.05
 """Most by which two handlers of a pair differ in duration and in CPU time at one size."""
 APART = (1 + NEAR) / (1 - NEAR)
@@ -66,8 +64,8 @@ MOST_PAIRS = 5
 QUOTA = 0.1
 """Most that the local Lambda may differ from the quota alone."""
 WHY = """\
-The likely p50 is of one thread that waits and computes in turn. Duration and CPU time at one size do not say whether it
-was so: a quota that is used up hides waiting between short computations and beside them, and below one vCPU the CPU
+A prediction is an interval, because duration and CPU time at one size do not say how waiting and computing were
+arranged: a quota that is used up hides waiting between short computations and beside them, and below one vCPU the CPU
 time of several threads is that of one. numpy's and onnxruntime's threads spin while they wait for each other, so even
 their CPU time is another at each size. The spread over invocations does not help: where the quota was used up, a ms of
 CPU time more takes 1,769 / size ms for all of them, and where nothing was throttled 1 ms; in between, invocations that
@@ -85,7 +83,6 @@ class Compared:
     handler: str
     seen: int
     size: int
-    likely: float
     low: float
     high: float
     swept: float
@@ -95,18 +92,6 @@ class Compared:
     """True if it is dearer in the sweep, by more than 2 %."""
     is_slow: bool
     """True if its p99 in the sweep is more than SLOWER times what it was."""
-
-    @property
-    def error(self) -> float:
-        return self.likely / self.swept - 1
-
-    @property
-    def is_near(self) -> bool:
-        return abs(self.error) <= NEAR
-
-    @property
-    def is_sure(self) -> bool:
-        return self.high <= SURE * self.low
 
     @property
     def is_covered(self) -> bool:
@@ -126,7 +111,6 @@ def compared(handler: str, seen: Mapping[int, Sequence[tuple[float, float]]]) ->
                     handler,
                     size,
                     other,
-                    found.likely_p50,
                     found.p50.low,
                     found.p50.high,
                     middle(seen[other])[0],
@@ -171,37 +155,32 @@ def of_predictions(swept: Mapping[str, Swept], made: Sequence[Compared], rounds:
     rows = []
     for name, each in swept.items():
         its = [one for one in made if one.handler == name]
-        worst = max(its, key=lambda one: abs(one.error))
         rows.append(
             [
                 HANDLERS[name],
                 *(f"{middle(each.plain[size])[0]:,.0f}" for size in SIZES),
                 f"{middle(each.plain[VCPU_MIB])[1]:,.0f}",
-                f"{sum(one.is_near for one in its)} of {len(its)}",
-                f"{sum(one.is_covered for one in its)}",
-                f"{worst.error:+.0%}, {worst.seen:,} to {worst.size:,}",
+                f"{sum(one.is_covered for one in its)} of {len(its)}",
             ]
         )
-    groups = "; ".join(f"{group}: {near([one for one in made if one.handler in of])}" for group, of in GROUPS.items())
-    covered = sum(one.is_covered for one in made) / len(made)
-    proposed, sure = [one for one in made if one.is_proposed], [one for one in made if one.is_sure]
+    of_group = {group: [one for one in made if one.handler in of] for group, of in GROUPS.items()}
+    groups = "; ".join(f"{group}: {covered(of)}" for group, of in of_group.items())
+    proposed = [one for one in made if one.is_proposed]
     return Table(
         "Predicted and swept",
-        ["handler", *MEGABYTES, "CPU", f"within {NEAR:.0%}", "in interval", "worst"],
+        ["handler", *MEGABYTES, "CPU", "in interval"],
         rows,
         f"p50 of the duration at each size, and of the CPU time at {VCPU_MIB:,} MB, in ms. {rounds} invocations each,"
         f" in turn, under the quota of the size in periods of {PERIOD_US // 1000} ms. From each size to each other"
-        f" within a factor of {FACTOR}, the likely p50 was within {NEAR:.0%} of the swept one in {near(made)}"
-        f" ({ENOUGH_NEAR:.0%} are wanted). {groups}. The swept one was in the interval, or within 5 % of it, in"
-        f" {covered:.0%}. Where the interval is no wider than {SURE - 1:.0%}, the likely p50 was as near in"
-        f" {near(sure)}. Of {len(proposed)} smaller sizes that the report would propose,"
+        f" within a factor of {FACTOR}, the swept p50 was in the interval, or within 5 % of it, in {covered(made)}"
+        f" ({ENOUGH_COVERED:.0%} are wanted). {groups}. Of {len(proposed)} smaller sizes that the report would propose,"
         f" {sum(one.is_dearer for one in proposed)} were dearer in the sweep, and p99 was more than {SLOWER:.0f} times"
         f" as long in {sum(one.is_slow for one in proposed)}.",
     )
 
 
-def near(made: Sequence[Compared]) -> str:
-    return f"{sum(one.is_near for one in made) / len(made):.0%} of {len(made)}" if made else "none"
+def covered(made: Sequence[Compared]) -> str:
+    return f"{sum(one.is_covered for one in made) / len(made):.0%} of {len(made)}" if made else "none"
 
 
 def of_pairs(swept: Mapping[str, Swept]) -> Table:
@@ -273,9 +252,8 @@ def main(rounds: int, names: tuple[str, ...]) -> None:
         click.echo(table.note)
     if not names:
         RESULTS.write_text("\n\n".join(["# Durations at other sizes", machine(), *map(str, tables), WHY]))
-    in_turn = [one for one in made if one.handler in IN_TURN]
     promises = {
-        f"{near(in_turn)} within {NEAR:.0%}": sum(one.is_near for one in in_turn) < ENOUGH_NEAR * len(in_turn),
+        f"{covered(made)} in the interval": sum(one.is_covered for one in made) < ENOUGH_COVERED * len(made),
         "a proposal was dearer": any(one.is_proposed and one.is_dearer for one in made),
         "a proposal was slow": any(one.is_proposed and one.is_slow for one in made),
         "the local Lambda is not as the quota": any(abs(each - 1) > QUOTA for of in ratios.values() for each in of),

@@ -43,27 +43,6 @@ def test_dollars(usd: float, text: str) -> None:
     assert dollars(usd) == text
 
 
-@pytest.mark.parametrize(
-    ("seen", "to", "duration", "cpu", "likely"),
-    [
-        pytest.param(1769, 256, 200, 0, 200, id="waiting"),
-        pytest.param(1769, 3008, 300, 300, 300, id="one thread gains nothing above a vCPU"),
-        pytest.param(1769, 884.5, 300, 300, 600 - 10 - 5 - 2, id="half a vCPU: half a period, a pause, a tick"),
-        pytest.param(884.5, 1769, 583, 300, 300, id="and back"),
-        pytest.param(1769, 442.25, 400, 200, 200 + 800 - 10 - 7.5 - 6, id="only computing is slower"),
-        pytest.param(3538, 1769, 150, 300, 150 - 132.67 + 280, id="several threads on one vCPU"),
-        pytest.param(1769, 128, 10, 3.4, 10, id="a burst that ends before the next tick"),
-        pytest.param(3538, 7076, 200, 300, 200, id="as many threads as the CPU time shows"),
-        pytest.param(128, 1024, 4, 1.4, 4, id="a burst within a slice was never throttled"),
-        pytest.param(1769, 128, 10, 1.4, 10, id="nor will it be"),
-    ],
-)
-def test_likely_duration_by_hand(seen: int, to: int, duration: float, cpu: float, likely: float) -> None:
-    found = predicted(seen, to, duration, cpu)
-    assert found.likely_p50 == pytest.approx(likely, abs=0.01)
-    assert found.p50.low <= found.likely_p50 <= found.p50.high
-
-
 def test_interval_by_hand() -> None:
     # 95 ms of waiting, and 5 ms of computing: at once in a long period, or 10 % more at 128 / 1,769 of the speed
     assert predicted(1024, 128, 100, 5).p50.low == 100
@@ -115,7 +94,7 @@ SHARES = st.floats(0, 1.05)
 @given(SIZES, DURATIONS, SHARES)
 def test_its_own_size_is_its_own_duration(size: int, duration: float, share: float) -> None:
     found = predicted(size, size, duration, share * duration * size / 1769)
-    assert {found.p50.low, found.likely_p50, found.p50.high, found.p99.high, found.p99.low} == {duration}
+    assert {found.p50.low, found.p50.high, found.p99.high, found.p99.low} == {duration}
     assert found.cost.low == found.cost.high == found.cost_now
     assert found.is_cheaper
 
@@ -125,11 +104,9 @@ def test_more_memory_is_never_slower(seen: int, small: int, large: int, duration
     assume(small < large)
     slow, fast = (predicted(seen, to, duration, share * duration * seen / 1769) for to in (small, large))
     for found in (slow, fast):
-        assert found.p50.low <= found.likely_p50 * (1 + 1e-9)
-        assert found.likely_p50 <= found.p50.high * (1 + 1e-9)
+        assert found.p50.low <= found.p50.high * (1 + 1e-9)
     for name in ("low", "high"):
         assert getattr(fast.p50, name) <= getattr(slow.p50, name) * (1 + 1e-9)
-    assert fast.likely_p50 <= slow.likely_p50 * (1 + 1e-9)
 
 
 @given(SIZES, SIZES, DURATIONS, SHARES)

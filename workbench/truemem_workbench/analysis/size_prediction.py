@@ -32,11 +32,8 @@ MOST_UNKNOWN = 0.02
 """Most of the invocations, and of their billed time, that may be without: those that fail are not like others."""
 SLOWER = 3.0
 """Most that p99 may become times what it is now, at worst, for a size that is proposed."""
-PERIOD_MS, LONGEST_PERIOD_MS = 20.0, 100.0
-"""Of the quota: as pauses on Lambda look (pwrdrvr/lambda-dispatch#246), and Linux's default. AWS does not say."""
-TICK_MS = 4.0
-"""The kernel charges a running thread at each tick, of CONFIG_HZ=250: a computation gets half a tick beyond its quota,
-on average, and that is taken from what runs after it."""
+LONGEST_PERIOD_MS = 100.0
+"""Of the quota: Linux's default. AWS does not say; pauses on Lambda look like 20 ms (pwrdrvr/lambda-dispatch#246)."""
 MOST_VCPUS = 6.0
 COLD = 0.1
 """More CPU time where a smaller quota interrupts it, as caches go cold: 0 to 20 % in benchmarks/size.py."""
@@ -100,8 +97,6 @@ class Prediction:
     slowest: Interval
     """The longest duration: of a report's bins, which may be 5 % less than the longest one in it."""
     cost: Interval
-    likely_p50: float
-    """Of one thread, that waits and computes in turn, with PERIOD_MS: not the middle."""
     p50_now: float
     p99_now: float
     slowest_now: float
@@ -129,9 +124,9 @@ def predict(seen: Invocations, size: int, gb_second: float) -> Prediction | None
         seen, duration_ms=seen.duration_ms[seen.known], cpu_ms=seen.cpu_ms[seen.known], count=seen.count[seen.known]
     )
     share = float((known.cpu_ms * known.count).sum() / (known.duration_ms * known.count).sum())
-    # the few without CPU time: as if they waited all the time, computed as much as the others, computed all the time
-    shares = (0.0, share, min(seen.size / VCPU_MIB, MOST_VCPUS))
-    low, likely, high = (
+    # the few without CPU time: as if they waited all the time, and as if they computed all the time
+    shares = (0.0, min(seen.size / VCPU_MIB, MOST_VCPUS))
+    low, high = (
         _durations(replace(seen, cpu_ms=np.where(seen.known, seen.cpu_ms, each * seen.duration_ms)), size)[at]
         for at, each in enumerate(shares if size <= seen.size else reversed(shares))
     )
@@ -142,7 +137,6 @@ def predict(seen: Invocations, size: int, gb_second: float) -> Prediction | None
         p99=Interval(*(percentile(each, seen.count, 0.99) for each in (low, high))),
         slowest=Interval(float(low.max()), float(high.max())),
         cost=Interval(*(_cost(size, each, seen.count, gb_second) for each in (low, high))),
-        likely_p50=percentile(likely, seen.count, 0.5),
         p50_now=percentile(seen.duration_ms, seen.count, 0.5),
         p99_now=percentile(seen.duration_ms, seen.count, 0.99),
         slowest_now=float(seen.duration_ms.max()),
@@ -163,13 +157,12 @@ def _cost(size: float, duration_ms: Floats, count: NDArray[np.int64], gb_second:
     return MILLION * computing(size, billed, gb_second)
 
 
-def _durations(seen: Invocations, size: int) -> tuple[Floats, Floats, Floats]:
-    """The shortest, the likely and the longest duration of each at `size`."""
+def _durations(seen: Invocations, size: int) -> tuple[Floats, Floats]:
+    """The shortest and the longest duration of each at `size`."""
     duration, cpu = seen.duration_ms, seen.cpu_ms
     now, then = (min(each / VCPU_MIB, MOST_VCPUS) for each in (seen.size, size))
     if size == seen.size:
-        return duration, duration, duration
-    likely = _likely(duration, cpu, now, then)
+        return duration, duration
     is_limited = _used_up(duration, cpu, now)
     in_turn = cpu / min(then, 1.0)
     if then < now:
@@ -177,13 +170,11 @@ def _durations(seen: Invocations, size: int) -> tuple[Floats, Floats, Floats]:
         # Threads that computed at once leave more of the duration for waiting, and so does a burst without a pause.
         waited = duration - np.where(is_limited, _shortest(cpu, now), cpu / max(now, 1.0))
         longest = np.maximum(0, waited) + in_turn
-        low, high = np.maximum(duration, _shortest(cpu, then)), np.maximum(duration, longest)
-        return low, np.clip(likely, low, high), high
+        return np.maximum(duration, _shortest(cpu, then)), np.maximum(duration, longest)
     shortest = np.maximum(0, duration - cpu / now) + _shortest(cpu, then)
     waited = np.maximum(0, duration - _shortest(cpu, now))
     longest = np.where(is_limited & (now < 1), waited + in_turn, duration)
-    low, high = np.minimum(duration, shortest), np.minimum(duration, longest)
-    return low, np.clip(likely, low, high), high
+    return np.minimum(duration, shortest), np.minimum(duration, longest)
 
 
 def _used_up(duration: Floats, cpu: Floats, vcpus: float) -> NDArray[np.bool_]:
@@ -195,20 +186,3 @@ def _shortest(cpu: Floats, vcpus: float) -> Floats:
     begin where a whole slice of a period is left, and the next slice follows at once."""
     threads = max(2.0, math.ceil(vcpus))
     return np.maximum(cpu / threads, cpu / vcpus - 2 * LONGEST_PERIOD_MS * (1 - vcpus / threads))
-
-
-def _likely(duration: Floats, cpu: Floats, now: float, then: float) -> Floats:
-    """Threads only where the CPU time says so; more of them than it shows where the quota of several was used up."""
-    threads = np.maximum(1.0, np.where(_used_up(duration, cpu, now) & (now > 1), MOST_VCPUS, cpu / duration))
-    return np.maximum(0, duration - _throttled(cpu, threads, now)) + _throttled(cpu, threads, then)
-
-
-def _throttled(cpu: Floats, threads: Floats, vcpus: float) -> Floats:
-    """How long so much computing takes, on average over where in a period it begins and where in a slice it ends.
-
-    Beside an even speed it saves half a period at the begin, since a whole quota is there at once; at the end half of a
-    pause, since it ends within a slice; and the pauses for half a tick.
-    """
-    speed = np.minimum(vcpus, threads)
-    saved = PERIOD_MS / 2 + PERIOD_MS * (1 - speed / threads) / 2 + TICK_MS / 2 * (1 / speed - 1 / threads)
-    return np.asarray(np.maximum(cpu / threads, cpu / speed - saved))
