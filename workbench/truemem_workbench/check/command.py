@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..analysis.finding import COUNTED, Commands, commands_deployed, commands_local, longer
+from ..analysis.finding import COUNTED, GROWS, Commands, commands_deployed, commands_local, longer
 from ..aws.cloudwatch import target_or_function
 from ..support import docs_link
 from ..support.bad_input import BadInput
@@ -43,8 +43,6 @@ class _Growth(click.ParamType[AllowedGrowth]):
             self.fail(f"{value!r} is neither MiB nor a share, as in 8 or 10%", param, ctx)
 
 
-GROWS = ("leak", "native", "hoarding", "processes", "threads", "descriptors", "tmp", "extension")
-"""Causes of a finding that --allow takes: `analysis.finding.GROWS`, which needs numpy."""
 AMOUNT = Finite(min=0)
 SECONDS = Finite(min=0, min_open=True, max=MOST_TIMEOUT_S)
 GROWTH = _Growth()

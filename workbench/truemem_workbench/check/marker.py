@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.finding import GROWS
 from ..support.bad_input import BadInput
 from ..support.platform_facts import LEAST_MIB, MOST_MIB, MOST_TIMEOUT_S
 from . import baseline as baselines
 from .baseline import AllowedGrowth, Baseline
-from .command import GROWS
 from .events import read_events
 from .invocations import INVOCATIONS, WARM_UP, Plan
 from .limits import Limits

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ..analysis.finding import commands_local
+from ..analysis.finding import GROWS, commands_local
 from ..check.baseline import read_baseline
-from ..check.command import AMOUNT, GROWS, GROWTH, environment_options, event_options, read_payloads, resolved_here
+from ..check.command import AMOUNT, GROWTH, environment_options, event_options, read_payloads, resolved_here
 from ..check.events import FILE
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
