@@ -123,24 +123,23 @@ def _first(witnesses: Witnesses, commands: Commands, allowed: Collection[str]) -
     one_allowed = None
     for each in TABLE:
         row, found = each, each.look(witnesses)
-        if found is not None and row.cause in ENDS_SOONEST:
-            row, found = _nearest(witnesses, row, found, allowed)
-        if found is not None and found.grows and found.cause in allowed:
-            one_allowed = one_allowed or _completed(found, row, commands, witnesses)
+        if found is None:
             continue
-        if found is not None and one_allowed is not None and not found.grows:
-            return one_allowed
-        if found is not None:
+        if row.cause in ENDS_SOONEST:
+            row, found = _nearest(witnesses, row, found, allowed)
+        if found.grows and found.cause in allowed:
+            one_allowed = one_allowed or _completed(found, row, commands, witnesses)
+        elif found.grows or one_allowed is None:
             return _completed(found, row, commands, witnesses)
+        else:
+            return one_allowed
     raise AssertionError("the last row always answers")
 
 
 def _nearest(witnesses: Witnesses, row: Row, found: Finding, allowed: Collection[str]) -> tuple[Row, Finding]:
     """What reaches its limit first, of what is counted and grows: a client may keep a thread and three sockets."""
-    others = (
-        (each, each.look(witnesses)) for each in TABLE if each.cause in ENDS_SOONEST and each.cause not in allowed
-    )
-    known = [(row, found), *((each, other) for each, other in others if other is not None)]
+    rows = [each for each in TABLE if each.cause in ENDS_SOONEST and each is not row and each.cause not in allowed]
+    known = [(row, found), *((each, other) for each in rows if (other := each.look(witnesses)) is not None)]
     return min(known, key=lambda pair: math.inf if pair[1].invocations_left is None else pair[1].invocations_left)
 
 
