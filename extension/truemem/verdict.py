@@ -34,7 +34,7 @@ they find most leaks while hardly anything that fills is accused."""
 
 
 class Trend(NamedTuple):
-    """How some levels rise, KiB per level."""
+    """How some levels rise, KiB per level or invocation."""
 
     slope: float
     low: float

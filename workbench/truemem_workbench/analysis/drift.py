@@ -30,6 +30,7 @@ from truemem.verdict import (
     MINIMUM,
     SPIKE_KIB,
     LeakVerdict,
+    Trend,
     all_slopes,
     levels_of,
     median,
@@ -415,15 +416,7 @@ def _spread(levels: Floats, slope: float) -> float:
     return float(high - low)
 
 
-class Growth(NamedTuple):
-    """KiB per invocation, and its 95 % interval."""
-
-    slope: float
-    low: float
-    high: float
-
-
-def grew_into_the_limit(lives: Sequence[tuple[Floats, Floats, float]]) -> list[tuple[int, Growth]]:
+def grew_into_the_limit(lives: Sequence[tuple[Floats, Floats, float]]) -> list[tuple[int, Trend]]:
     """Which of these lives show a leak, by their places, and how each grew: those that grew evenly into the limit, if
     they are at least half of all. If there are several, it is enough that, taken together, they grew as much late as
     early.
@@ -440,7 +433,7 @@ def grew_into_the_limit(lives: Sequence[tuple[Floats, Floats, float]]) -> list[t
     return list(grew.items()) if several else []
 
 
-def _into_the_limit(numbers: Floats, held: Floats, reached: float) -> Growth | None:
+def _into_the_limit(numbers: Floats, held: Floats, reached: float) -> Trend | None:
     """How one life that ran out of memory grew; None if it did not grow into the limit.
 
     It must have grown by at least half of the way, and by no more than a third of that at once. A spike that kills, a
@@ -465,7 +458,7 @@ def _grew_evenly(levels: Sequence[float]) -> bool:
     return float(np.sort(rises)[-2:].sum()) <= (parts[-1] - parts[0]) / 2 and float(rises.std()) <= EVEN * mean
 
 
-def _growth_to_limit(numbers: Floats, held: Floats) -> Growth:
+def _growth_to_limit(numbers: Floats, held: Floats) -> Trend:
     from scipy import stats  # half a second, which a command's first output need not wait for
 
     slope, _, low, high = stats.theilslopes(held, numbers, 0.95)
@@ -473,7 +466,7 @@ def _growth_to_limit(numbers: Floats, held: Floats) -> Growth:
     memory = float(np.corrcoef(off[:-1], off[1:])[0, 1]) if np.ptp(off[:-1]) and np.ptp(off[1:]) else 0.0
     memory = min(max(memory, 0.0), 0.95)
     wider = math.sqrt((1 + memory) / (1 - memory))
-    return Growth(float(slope), float(slope - (slope - low) * wider), float(slope + (high - slope) * wider))
+    return Trend(float(slope), float(slope - (slope - low) * wider), float(slope + (high - slope) * wider))
 
 
 Name = Literal["stable", "warming", "plateau", "growing", "spiky", "insufficient"]

@@ -158,14 +158,6 @@ def course_of_points(points: Sequence[CoursePoint], invocations: int, ceiling: C
     return Course(name="level", before=min(sizes), after=max(sizes))
 
 
-def at_rate(course: Course, rate: float) -> Course:
-    """The course at this rate: its interval is as wide for its size."""
-    scale = rate / course.per_invocation_kib if course.per_invocation_kib > 0 else 0.0
-    if course.low_kib is None or course.high_kib is None or scale <= 0:
-        return replace(course, per_invocation_kib=rate, low_kib=None, high_kib=None)
-    return replace(course, per_invocation_kib=rate, low_kib=course.low_kib * scale, high_kib=course.high_kib * scale)
-
-
 def _slope(levels: Sequence[CoursePoint]) -> tuple[float, float]:
     """MiB per invocation of a line through these levels, and half of its 95 % interval, which is not narrower than a
     part of it: leaks come by chance and in steps."""

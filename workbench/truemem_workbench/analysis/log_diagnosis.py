@@ -124,7 +124,6 @@ class Log:
     """Widths for peaks that were not raced, of several processes of which one may have ended unread."""
     without_report: int = 0
     lost: int = 0
-    out_of_memory: int = 0
     heap_limit: str = ""
     """What to set where the heap of the function's runtime may outgrow its memory size."""
     probed: bool = False
@@ -194,7 +193,7 @@ def _look(log: Log, text: str) -> None:
         log.start = start[1].strip()
     elif "exec format error" in text:
         log.foreign = text.strip()
-    elif (said := re.search(r"truemem (?:INFO|WARN) (.*)", text)) and _is_about_output(said[1]):
+    elif (said := re.search(r"truemem (?:INFO|WARN) (.*)", text)) and _ABOUT_OUTPUT.match(said[1]):
         log.outputs.append(said[1].strip())
     elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", text):
         log.complaints[complaint[1].strip()] += 1
@@ -221,7 +220,6 @@ def _count(log: Log, line: Line) -> None:
         log.threads.append(upper - lower)
     log.without_report += line.report_missing
     log.lost += "dropped" in line.members
-    log.out_of_memory += line.out_of_memory
     log.functions[line.function or ""] += 1
     probed = line.members.get("heap")
     if isinstance(probed, Mapping) and not is_outside(probed):
@@ -238,7 +236,6 @@ def _count(log: Log, line: Line) -> None:
             "threads": of_threads,
             "without report": line.report_missing,
             "lost": "dropped" in line.members,
-            "out of memory": line.out_of_memory,
         }
         for kind in (kind for kind, found in kinds.items() if found):
             log.first.setdefault(kind, line.request_id)
@@ -402,15 +399,8 @@ _SENDS = re.compile(r" line=(yes|no) sends to (\S+)")
 """In the sidecar's first line, where it does not only print."""
 _ABOUT_OUTPUT = re.compile(r"(otlp|dogstatsd)(?: is off| to \S+)?: ")
 """How its other lines about an output begin."""
-
-
 _WORKS = re.compile(r"otlp to \S+: works")
 """At the begin: what a collector says of a refusal is in such a line, too."""
-
-
-def _is_about_output(text: str) -> bool:
-    """True if a line of the sidecar's log is about an output."""
-    return _ABOUT_OUTPUT.match(text) is not None
 
 
 def _of_first_line(start: str) -> Iterator[Diagnosis]:

@@ -196,14 +196,11 @@ def kept_at_most(found: Sequence[Reading], name: str = "used") -> dict[int, floa
         until = len(life) if last > HALF * len(life) else last + 1
         least = math.inf
         for at, each in reversed([*enumerate(life)]):
-            least = min(least, _or_infinite(getattr(each, name)) * 1024)
+            size = getattr(each, name)
+            least = least if size is None else min(least, size * 1024)
             if at < until and least < math.inf:
                 held[each.number] = least
     return held
-
-
-def _or_infinite(size: float | None) -> float:
-    return math.inf if size is None else size
 
 
 def limit_advice(reading: Reading) -> str:
@@ -255,12 +252,6 @@ class CollectedHeap:
     def is_contradicted(self) -> bool:
         """True if objects use less now than what is said to be live."""
         return self.used_now is not None and self.used_now < self.live.before
-
-
-def find(lines: Iterable[Record]) -> CollectedHeap | None:
-    """Judge one environment's lines. None if none has the heap of a garbage-collected runtime."""
-    found = longest_life(readings(lines))
-    return find_in(found) if found else None
 
 
 def find_in(found: Sequence[Reading]) -> CollectedHeap:
