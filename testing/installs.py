@@ -131,3 +131,19 @@ def java(version: str, *, download: bool = False) -> Path:
         if re.search(rf'version "{version}[.")]', done.stderr):
             return place.resolve()
     raise Missing(f"there is no Java {version}, neither in {JVMS} nor on the path")
+
+
+def debian_package(name: str) -> Path:
+    """The files of a package of this system's release, unpacked and not installed."""
+    folder = CACHE / f"debian-{name}"
+    if not ready(folder, name):
+        if shutil.which("apt-get") is None:
+            raise Missing("there is no apt-get")
+        begin(folder)
+        subprocess.run(["apt-get", "download", name], cwd=folder, capture_output=True, check=False)
+        for package in folder.glob("*.deb"):
+            run(["dpkg-deb", "-x", str(package), str(folder)])
+        if not any(folder.glob("*.deb")):
+            raise Missing(f"{name} cannot be downloaded")
+        finish(folder, name)
+    return folder

@@ -38,7 +38,7 @@ except ImportError:  # the same: nothing is noted then
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 PAGE = 4096
@@ -48,6 +48,8 @@ written. docs/heap.md has the format of the page."""
 
 FIELDS = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
 """Fields of both structures, mallinfo(3)."""
+REPLACED = ("mallctl", "MallocExtension_ReleaseFreeMemory", "mi_collect")
+"""Functions of jemalloc, tcmalloc and mimalloc, which every library can call where that is malloc."""
 SHARE = 100
 """One part in this many of the time may be used for readings, because malloc walks all its free blocks for one: 1 %."""
 CREDIT_NS = 5_000_000
@@ -85,11 +87,14 @@ TIDIED = 1000
 
 
 def _reader() -> tuple[Callable[[], Any], str] | None:
-    """glibc's function and its name. None elsewhere: musl has none."""
+    """glibc's function and its name. None elsewhere: musl has none, and where another library is malloc, glibc's knows
+    nothing of it."""
     if ctypes is None:
         return None
     # PyDLL keeps the GIL: giving it up costs another thread's turn, ms, for a call of µs.
     library = ctypes.PyDLL(None)
+    if any(hasattr(library, name) for name in REPLACED):
+        return None
     for name, kind in (("mallinfo2", ctypes.c_size_t), ("mallinfo", ctypes.c_uint)):  # the latter until glibc 2.33
         found = getattr(library, name, None)
         if found is not None:
@@ -333,8 +338,8 @@ class Settling:
         return next((each["bound"] - each["entries"] for each in caches if each["id"] == self._filling), None)
 
     def _say(self, path: bytes, caches: list[dict[str, Any]]) -> None:
-        """More of it, for who runs it on a machine of his own; and have malloc give back what is free if the file says
-        so: its number, then 1 or 0."""
+        """More of it, for who runs it on a machine of his own; and have allocators give back what is free if the file
+        says so: its number, then 1 or 0."""
         import json
 
         with open(path, "rb") as file:  # noqa: PTH123 - no pathlib here
@@ -344,12 +349,68 @@ class Settling:
             said["blocks"] = _blocks()
         if self._small is not None:
             said["small"] = self._small() // 1024
-        if trims and ctypes is not None and hasattr(library := ctypes.PyDLL(None), "malloc_trim"):
-            rss = _rss_kib()
-            library.malloc_trim(0)
-            said["trimmed"] = max(0, rss - _rss_kib())
+        said["allocators"] = asked = []
+        for each in (*_arrow_pool(), *_linked_allocators()):
+            with suppress(Exception):  # the function may have put another object in the place of pyarrow's
+                asked.append(_asked(bool(trims), *each))
+        if trims and asked:
+            said["trimmed"] = sum(each["gave"] for each in asked)
         with open(path + b".said", "w") as file:  # noqa: PTH123
             json.dump(said, file)
+
+
+def _asked(
+    trims: bool, name: str, give_back: Callable[[], object], figures: Callable[[], dict[str, int]]
+) -> dict[str, Any]:
+    """What an allocator says when it has given back what is free, if `trims`: by how much RSS fell (`gave`, KiB), and
+    its own figures."""
+    rss = _rss_kib()
+    if trims:
+        give_back()
+    return {"name": name, "gave": max(0, rss - _rss_kib()), **figures()}
+
+
+def _linked_allocators() -> Iterator[tuple[str, Callable[[], object], Callable[[], dict[str, int]]]]:
+    """Allocators whose functions every library of this process can call, as those are that LD_PRELOAD names: name, what
+    makes it give back, and its figures: bytes in use, where it says them. mimalloc gives back for one thread alone."""
+    if ctypes is None:
+        return
+    library = ctypes.PyDLL(None)
+    value, size = ctypes.c_size_t(), ctypes.c_size_t(ctypes.sizeof(ctypes.c_size_t))
+    if hasattr(library, "mallctl"):
+        control = library.mallctl
+        control.argtypes = (ctypes.c_char_p, *[ctypes.c_void_p] * 3, ctypes.c_size_t)
+
+        def jemalloc() -> dict[str, int]:
+            control(b"thread.tcache.flush", None, None, None, 0)  # which it counts as given out
+            control(b"epoch", None, None, ctypes.byref(ctypes.c_uint64(1)), 8)  # its figures are of now
+            failed = control(b"stats.allocated", ctypes.byref(value), ctypes.byref(size), None, 0)
+            return {} if failed else {"inUse": value.value}
+
+        yield "jemalloc", lambda: control(b"arena.4096.purge", None, None, None, 0), jemalloc  # MALLCTL_ARENAS_ALL
+    if hasattr(library, "MallocExtension_ReleaseFreeMemory"):
+
+        def tcmalloc() -> dict[str, int]:
+            known = library.MallocExtension_GetNumericProperty(b"generic.current_allocated_bytes", ctypes.byref(value))
+            return {"inUse": value.value} if known & 1 else {}
+
+        yield "tcmalloc", library.MallocExtension_ReleaseFreeMemory, tcmalloc
+    if hasattr(library, "mi_collect"):
+        yield "mimalloc", functools.partial(library.mi_collect, 1), dict
+    if hasattr(library, "malloc_trim") and not any(hasattr(library, name) for name in REPLACED):
+        yield "malloc", functools.partial(library.malloc_trim, 0), dict
+
+
+def _arrow_pool() -> Iterator[tuple[str, Callable[[], object], Callable[[], dict[str, int]]]]:
+    """The same for pyarrow's pool of memory, if the function uses one that has an allocator of its own. Its functions
+    are hidden. With `at`, an address in its memory: what its threads hold cannot be asked for, but is seen there."""
+    with suppress(Exception):  # it may be half imported
+        arrow = sys.modules["pyarrow"]
+        name = arrow.default_memory_pool().backend_name
+        pool = getattr(arrow, f"{name}_memory_pool")()  # all of it: the default one may be a part
+        if name != "system" and pool.max_memory():
+            at = arrow.allocate_buffer(1, memory_pool=pool).address
+            yield f"pyarrow's {name}", pool.release_unused, lambda: {"inUse": pool.bytes_allocated(), "at": at}
 
 
 def _rss_kib() -> int:

@@ -25,12 +25,13 @@ from .curves import (
     HELD,
     IN_USE,
     PROCESSES,
+    RSS,
     Curves,
 )
 from .drift import Curve, Verdict, lives, median_of, trusted_of
 from .finding import TOO_FEW, Cause, Commands, Finding
 from .growth_causes import (
-    THRESHOLD,
+    ENDS_HOLDING,
     descriptors_stay,
     extension_grows,
     extensions_to_judge,
@@ -279,6 +280,24 @@ def _collector(witnesses: Witnesses) -> Finding | None:
     )
 
 
+def _held_when_killed(witnesses: Witnesses) -> Finding | None:
+    """It ran out of memory, an allocator beside glibc's held much of it free, and nothing else rose."""
+    curves = witnesses.curves
+    name, held = settled.holder(curves.every_life)
+    is_much = held >= HELD_SHARE * 1024 * (curves.limit_mib or math.inf)
+    if not curves.out_of_memory or not is_much or name == "malloc":  # malloc's is used again: a peak ends it
+        return None
+    for levels in ([each.kept[kind] for each in curves.every_life if kind in each.kept] for kind in (IN_USE, RSS)):
+        if levels and max(levels) - min(levels) > max(GREW_KIB, GREW_SHARE * min(levels)):
+            return None
+    beside = max((each.kept.get(IN_USE, 0.0) for each in curves.every_life), default=0.0)
+    title = (
+        f"Out of memory in {counted(len(curves.out_of_memory), 'invocation')}: {name} held up to {mib(held / 1024)} MiB"
+        f" that were freed, beside {mib(beside / 1024)} MiB in use."
+    )
+    return _hoarded(witnesses, name, title)
+
+
 def _killed(witnesses: Witnesses) -> Finding | None:
     """It ran out of memory again and again, each time before growth could be judged: more of the same decides
     nothing."""
@@ -299,6 +318,19 @@ def _killed(witnesses: Witnesses) -> Finding | None:
         evidence=[rss_span(witnesses)],
         repair=f"Set GOMEMLIMIT={limit}: then it is collected before memory ends.",
         setting={"GOMEMLIMIT": limit},
+    )
+
+
+def _unsaid(witnesses: Witnesses) -> Finding | None:
+    """Nothing grows that is known, and an allocator does not say what is in use: what it holds free hides a leak until
+    that is used up."""
+    name = next((each.unsaid for each in witnesses.curves.settled), "")
+    if not name:
+        return None
+    title = f"Undecided: {name} does not say what is in use, and what it holds free can hide a leak."
+    repair = "Run it without (LD_PRELOAD= in --env) to know."
+    return Finding(
+        cause="undecided", title=title, holder=name, evidence=[rss_span(witnesses)], repair=repair, settled=False
     )
 
 
@@ -413,21 +445,32 @@ def _page_cache(witnesses: Witnesses) -> Finding | None:
 
 
 def _hoarding(witnesses: Witnesses) -> Finding | None:
-    """malloc holds much, and nothing grows."""
-    if not witnesses.knows(HELD, IN_USE):
-        return None
-    kept, in_use = (witnesses.span(name)[1] for name in (HELD, IN_USE))
-    given_back = settled.held_kib(witnesses.curves.settled)
-    kept = min(kept, span_of(witnesses.untrimmed)[1] if given_back is None else given_back)  # it may not be resident
-    if kept < max(HELD_MIB * 1024, HELD_SHARE * (kept + in_use)):
+    """An allocator holds much, and nothing grows."""
+    name, held = settled.holder(witnesses.curves.settled)
+    in_use = witnesses.span(IN_USE)[1]
+    if name in ("", "malloc"):
+        if not witnesses.knows(HELD, IN_USE):
+            return None
+        given_back = settled.held_kib(witnesses.curves.settled)
+        resident = span_of(witnesses.untrimmed)[1] if given_back is None else given_back
+        name, held = "malloc", min(witnesses.span(HELD)[1], resident)
+    if held < max(HELD_MIB * 1024, HELD_SHARE * (held + in_use)):
         return None
     title = (
-        f"Hoarding, not a leak: {mib(kept / 1024)} MiB are freed and held by malloc, beside {mib(in_use / 1024)} MiB in"
+        f"Hoarding, not a leak: {mib(held / 1024)} MiB are freed and held by {name}, beside {mib(in_use / 1024)} MiB in"
         " use. Nothing grows."
     )
+    return _hoarded(witnesses, name, title)
+
+
+def _hoarded(witnesses: Witnesses, name: str, title: str) -> Finding:
+    """The finding on what this allocator holds."""
+    setting = ENDS_HOLDING.get(name, {})
+    words = " ".join(f"{each}={value}" for each, value in setting.items())
+    repair = f"Set {words}: it gives back what is freed." if setting else "Choose another allocator."
     return Finding(
-        cause="hoarding", title=title, holder="malloc", evidence=[rss_span(witnesses)], setting=THRESHOLD,
-        settled=_is_settled(witnesses),
+        cause="hoarding", title=title, holder=name, evidence=[rss_span(witnesses)],
+        repair="" if name == "malloc" else repair, setting=setting, settled=_is_settled(witnesses),
     )  # fmt: skip
 
 
@@ -589,6 +632,15 @@ TABLE: tuple[Row, ...] = (
         pattern="arenas",
     ),
     Row(
+        cause="hoarding",
+        look=_held_when_killed,
+        needs="it ran out of memory, an allocator that is not glibc's held a fifth of the memory size free, and nothing"
+        " else rose",
+        repair="Set MIMALLOC_PURGE_DELAY=0 (pyarrow): it gives back what is freed.",
+        next=("repair", "sweep", "again"),
+        pattern="arenas",
+    ),
+    Row(
         cause="native",
         look=native_in_jvm,
         needs="a JVM: what malloc has given out grows, by 4 MiB or more",
@@ -634,6 +686,13 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         cause="undecided",
+        look=_unsaid,
+        needs="nothing grows that is known, and a preloaded allocator (mimalloc) does not say what is in use",
+        next=("again",),
+        pattern="a-cache-that-fills",
+    ),
+    Row(
+        cause="undecided",
         look=_undecided,
         needs="memory rises, and no witness decides",
         next=("heap", "with_variable", "longer", "again"),
@@ -656,7 +715,7 @@ TABLE: tuple[Row, ...] = (
     Row(
         cause="hoarding",
         look=_hoarding,
-        needs="nothing grows, malloc holds 16 MiB or more, and a fifth of all that it has",
+        needs="nothing grows, an allocator holds 16 MiB or more, and a fifth of all that it has",
         repair="Set MALLOC_MMAP_THRESHOLD_=32768 if that memory is wanted back.",
         next=("repair", "size", "again"),
         pattern="arenas",

@@ -105,6 +105,8 @@ class Curves:
     """Of a garbage-collected heap."""
     settled: Sequence[Settled] = ()
     """Readings of the settled process, of its last life."""
+    every_life: Sequence[Settled] = ()
+    """The same of all its lives, as far as they were read."""
     new: Sequence[Settled] = ()
     """The same after passes of events that are new, the first after one of events that it had seen."""
     reported: Sequence[Resource] = ()

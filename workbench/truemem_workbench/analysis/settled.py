@@ -18,7 +18,7 @@ from .drift import INSUFFICIENT, Verdict
 from .thresholds import EVEN, FILLS, GOES_ON, GROWS_KIB, PASSES
 
 GARBAGE, TRIMMED = "garbage", "trimmed"
-"""What all collections have freed, and what malloc has given back, KiB."""
+"""What all collections have freed, and what allocators have given back, KiB."""
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571)
 CERTAIN = 0.9995
 """Quantile of Student's t for what was read from outside: the next invocation's needs may be in each reading."""
@@ -44,6 +44,11 @@ class Reading:
     """By an id that stays while the process lives."""
     process: int = 0
     """Pid of the runtime's process."""
+    held: Mapping[str, float] = field(default_factory=dict)
+    """KiB that each allocator held free until then, by its name: what it gave back when it was asked, and the rest
+    where that is known."""
+    unsaid: str = ""
+    """The name of an allocator that does not say what is in use; empty if all do."""
 
 
 def last_life(readings: Sequence[Reading]) -> list[Reading]:
@@ -154,7 +159,13 @@ def garbage_kib(readings: Sequence[Reading]) -> float:
 def held_kib(readings: Sequence[Reading]) -> float | None:
     """What malloc had held when it was asked first to give it back, KiB; None if it was not asked. Later ones have held
     it for a pass alone."""
-    return next((each.kept[TRIMMED] for each in readings if TRIMMED in each.kept), None)
+    return next((each.held["malloc"] for each in readings if TRIMMED in each.kept and "malloc" in each.held), None)
+
+
+def holder(readings: Sequence[Reading]) -> tuple[str, float]:
+    """The allocator that has held most at once, and how much, KiB; ("", 0.0) where that is not known."""
+    held, name = max(((kib, name) for each in readings for name, kib in each.held.items()), default=(0.0, ""))
+    return name, held
 
 
 @dataclass(frozen=True)

@@ -266,6 +266,7 @@ class Measurement:
             resources = [each for each in resources if each.name != TMP] + [_disk(others[TMP])]
         # A line may come some invocations late: the look that decides and the answer are made of the same readings.
         until = self.judged_until or (self.seen[-1].number if self.seen else 0)
+        settled = [each for each in self.settled if each.invocation <= until]
         is_allowed = self.seen and 100 * len(self.failures) <= self.errors_percent * self.invocations
         return replace(
             made,
@@ -275,7 +276,8 @@ class Measurement:
             reported=resources,
             limit_mib=self.memory_mib,
             failed=self._failed if not is_allowed else Failed() if self.errors_percent else made.failed,
-            settled=last_life([each for each in self.settled if each.invocation <= until]) or made.settled,
+            settled=last_life(settled) or made.settled,
+            every_life=settled,
             new=last_life([each for each in self.settled if each.invocation >= (self.new_from or math.inf)]),
             children=self.children,
         )

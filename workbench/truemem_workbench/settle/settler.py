@@ -13,7 +13,7 @@ import psutil
 
 from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, HELD, IN_USE, MALLOC, OWN_HEAP, RSS, SMALL, TMP
 from ..analysis.settled import TRIMMED, Cache, Reading
-from . import dotnet, jvm
+from . import allocators, dotnet, jvm
 from .outside import seen_from_outside, used_kib
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 UNTRIMMED = 4
-"""Passes before the first after which malloc gives back what is free: until then it is seen how much it holds."""
+"""Passes before the first after which allocators give back what is free: until then it is seen how much they hold."""
 
 
 class Settler:
@@ -29,7 +29,8 @@ class Settler:
     probe, which settles the process after an answer, or a JVM or .NET between two."""
 
     def __init__(self, *, trims: bool = True) -> None:
-        """`trims`: malloc gives back what is free as well, after some passes. How much it held cannot be known then."""
+        """`trims`: allocators give back what is free as well, after some passes. How much malloc held cannot be known
+        then."""
         self.readings: list[Reading] = []
         """What was kept after each pass."""
         self.slowed: set[int] = set()
@@ -89,12 +90,18 @@ class Settler:
             said = self._answer() or self._of_jvm(local, runtime) or _of_dotnet(local, runtime)
             kept = {name: float(value) for name, value in said.items() if isinstance(value, (int, float))}
             kept |= seen_from_outside(runtime)
+            told = allocators.told(said, pid)
+            if told.unsaid:
+                kept.pop(MALLOC, None)
+            elif told.in_use_kib:
+                kept[MALLOC] = kept.get(MALLOC, 0.0) + told.in_use_kib
+            kept[RSS] -= told.still_held_kib
             kept[TMP] = used_kib(local.environment_dir / "tmp")
         except psutil.Error:
             return None
         if BLOCKS in kept and TRIMMED not in kept:
             del kept[RSS]  # with what malloc holds it says less than what is in use
-        return Reading(invocation, _completed(kept), _caches(said), pid)
+        return Reading(invocation, _completed(kept), _caches(said), pid, told.held_kib, told.unsaid)
 
     def _answer(self) -> Mapping[str, object]:
         """What the probe has said since it was asked last; empty without one."""
