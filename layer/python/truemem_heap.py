@@ -272,6 +272,7 @@ class Settling:
     def __init__(self, in_use: Callable[[], int], small: Callable[[], int] | None = None) -> None:
         """`in_use`: KiB. `small`: bytes of it that are Python's own allocator's."""
         self._in_use, self._small = in_use, small
+        self._linked = functools.cache(lambda: tuple(_linked_allocators()))  # made once: they would be in what is read
         said = posix.environ.get(SETTLE, b"")
         self._path = said if said.startswith(b"/") else None
         size = posix.environ.get(b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE", b"")
@@ -350,7 +351,7 @@ class Settling:
         if self._small is not None:
             said["small"] = self._small() // 1024
         said["allocators"] = asked = []
-        for each in (*_arrow_pool(), *_linked_allocators()):
+        for each in (*_arrow_pool(), *self._linked()):
             with suppress(Exception):  # the function may have put another object in the place of pyarrow's
                 asked.append(_asked(bool(trims), *each))
         if trims and asked:

@@ -91,7 +91,7 @@ def test_what_tcmalloc_holds_is_told_with_its_setting(tmp_path: Path) -> None:
     document = check(tmp_path, PRELOADED.format(kept=0), "--env", preloaded(*TCMALLOC), "--try-repair")
     assert (document["finding"]["cause"], document["finding"]["holder"]) == ("hoarding", "tcmalloc")
     assert document["finding"]["setting"] == {"TCMALLOC_AGGRESSIVE_DECOMMIT": "true"}
-    assert document["repair"]["helps"] is True
+    assert document["tried"]["helps"] is True
 
 
 def test_an_allocator_that_does_not_say_hides_no_leak(tmp_path: Path) -> None:
