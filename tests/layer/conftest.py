@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from truemem_workbench.local.processes.tmp import elsewhere
 from truemem_workbench.publish.layer_files import unpack
 
 from layer import emulator as emulators
@@ -27,8 +28,9 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def layers(dist: Path) -> Iterator[dict[str, Layer]]:
-    """By architecture; where everybody may read them, as the local Lambda's ordinary user must."""
-    with tempfile.TemporaryDirectory() as name:
+    """By architecture; where everybody may read them, as the local Lambda's ordinary user must. Not in /tmp, because a
+    test's script names it, which the local Lambda does not see."""
+    with tempfile.TemporaryDirectory(dir=elsewhere()) as name:
         Path(name).chmod(0o755)
         made = {}
         for architecture in ARCHITECTURES:
@@ -52,7 +54,7 @@ def foreign(layers: dict[str, Layer]) -> Layer:
 def emulator(dist: Path) -> Iterator[Path]:
     """qemu for arm64, which the build has brought; where everybody may execute it."""
     assert dist
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=elsewhere()) as name:
         Path(name).chmod(0o755)
         yield Path(shutil.copy(emulators.emulator("aarch64", default_cache(), print), name))
 
@@ -61,7 +63,7 @@ def emulator(dist: Path) -> Iterator[Path]:
 def static_runtime() -> Iterator[Path]:
     """The runtime of `ready_at_once.c`, which needs no file beside itself; where everybody may execute it."""
     toolchain = Toolchain(default_cache(), print)
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=elsewhere()) as name:
         Path(name).chmod(0o755)
         bootstrap = Path(name) / "bootstrap"
         source = Path(__file__).with_name("ready_at_once.c")

@@ -72,7 +72,7 @@ class Keeps(Environment):
     def until_listening(self) -> None:
         """Until the JVM was asked for the first histogram."""
         self.invoke("keep")
-        socket = Path(f"/tmp/.java_pid{self.pid}")
+        socket = Path(f"/proc/{self.pid}/root/tmp/.java_pid{self.pid}")
         for _ in range(ASKED):
             self.invoke("keep collect")
             if socket.exists():

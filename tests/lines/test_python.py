@@ -859,7 +859,7 @@ def test_it_works_under_awss_own_client() -> None:
         with Environment(folder / "app.py", environment=variables) as running:
             running.invoke()
             process = psutil.Process(running.local.processes()["runtime"])
-            asked = Path(process.environ().get("TMPDIR", "/tmp"), f".truemem-lines-{process.pid}")
+            asked = running.local.environment_dir / "tmp" / f".truemem-lines-{process.pid}"
             asked.write_text("truemem-lines-1 60 100 16384\n")
             os.chown(asked, process.uids().real, process.gids().real)
             for number in range(62 + EACH):

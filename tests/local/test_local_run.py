@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,17 @@ class Serving:
         runtime = next(child for child in children if "awslambdaric" in " ".join(child.cmdline()))
         environment = runtime.environ()
         stream = environment["AWS_LAMBDA_LOG_STREAM_NAME"]
-        return children, stream.partition("]")[2], Path(environment["TMPDIR"]).parent
+        return children, stream.partition("]")[2], folder_of(runtime.pid)
+
+
+def folder_of(pid: int) -> Path:
+    """The working folder of the environment of a process: its `tmp` is what the process has as /tmp."""
+    inside = Path(f"/proc/{pid}/root/tmp")
+    for folder in (*Path("/var/tmp").glob("truemem-*/tmp"), *Path("/tmp").glob("truemem-*/tmp")):
+        with suppress(OSError):  # of another test, which ends
+            if folder.samefile(inside):
+                return folder.parent
+    return Path(psutil.Process(pid).environ()["TMPDIR"]).parent
 
 
 def test_what_it_prints_for_boto3_can_be_run() -> None:

@@ -173,7 +173,7 @@ def running(pipe: Path) -> list[psutil.Process]:
 
 async def checking(client: Client, pipe: Path, note: Any = None) -> None:
     """Begin a check that does not end by itself. If it ends, that is said in the pipe."""
-    arguments = {"target": f"{FUNCTIONS / 'waits.py'}:handler", "event": {"pipe": str(pipe)}}
+    arguments = {"target": f"{FUNCTIONS / 'waits.py'}:handler", "env": {"PIPE": str(pipe)}}
     pipe.write_text(told(await client.call_tool("check", arguments, progress_callback=note)).text)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from truemem_workbench.local import Function, LocalLambda, LogLine, Settings
+from truemem_workbench.local.processes.tmp import elsewhere
 
 from research.probe import functions
 from research.probe.functions import ProbeFunction
@@ -28,8 +29,9 @@ def unzip(content: bytes, folder: Path) -> None:
 
 @contextmanager
 def unpacked(function: ProbeFunction) -> Iterator[Path]:
-    """A folder with the function's code in `task` and its layer in `opt`; the ordinary user of Lambda can read it."""
-    with tempfile.TemporaryDirectory(prefix="truemem-probe-") as name:
+    """A folder with the function's code in `task` and its layer in `opt`; the ordinary user of Lambda can read it, and
+    it is no mount of theirs, which the document would have."""
+    with tempfile.TemporaryDirectory(dir=elsewhere()) as name:
         folder = Path(name)
         folder.chmod(0o755)
         unzip(functions.code_zip(function), folder / "task")

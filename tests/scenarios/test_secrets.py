@@ -1,7 +1,6 @@
 """The sidecar reads the environments of processes, to know whose they are: nothing of them leaves it."""
 
 import secrets
-import tempfile
 from pathlib import Path
 
 import psutil
@@ -17,19 +16,17 @@ def test_what_is_in_environments_goes_nowhere() -> None:
         "AWS_SESSION_TOKEN": f"{canary}-token",
         "TRUEMEM_CPU_BUDGET": "50",
     }
-    with tempfile.TemporaryDirectory(dir="/tmp") as tmp:
-        Path(tmp).chmod(0o777)
-        with Environment(environment={**variables, "TMPDIR": tmp}, timeout_s=5) as environment:
-            for _ in range(6):
-                environment.invoke(mib=5, ms=20)
-            read = [Path(f"/proc/{pid}/environ").read_bytes() for pid in environment.local.processes().values()]
-            environment.invoke("child", mib=5, ms=20)
-            environment.attempt("crash")
-            environment.attempt(ms=60_000)
-            environment.invoke()
-            kept = [path.read_bytes() for path in Path(tmp).glob(".truemem-*")]
-            environment.records()
-        said = "\n".join(entry.text for entry in environment.local.logs if entry.source.startswith("extension:"))
+    with Environment(environment=variables, timeout_s=5) as environment:
+        for _ in range(6):
+            environment.invoke(mib=5, ms=20)
+        read = [Path(f"/proc/{pid}/environ").read_bytes() for pid in environment.local.processes().values()]
+        environment.invoke("child", mib=5, ms=20)
+        environment.attempt("crash")
+        environment.attempt(ms=60_000)
+        environment.invoke()
+        kept = [path.read_bytes() for path in (environment.local.environment_dir / "tmp").glob(".truemem-*")]
+        environment.records()
+    said = "\n".join(entry.text for entry in environment.local.logs if entry.source.startswith("extension:"))
     assert any(canary.encode() in text for text in read)  # it was there to be read
     assert "method=" in said
     assert '"requestId"' in said

@@ -5,6 +5,6 @@ import time
 from pathlib import Path
 
 
-def handler(event: dict[str, str], context: object) -> None:
-    Path(event["pipe"]).write_text(str(os.getpid()))
+def handler(event: object, context: object) -> None:
+    Path(os.environ["PIPE"]).write_text(str(os.getpid()))
     time.sleep(3600)

@@ -18,7 +18,6 @@ from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Report, Settings
 from ..local.configuration.function import missing_module
 from ..local.configuration.layer import SIDECAR, beside
-from ..settle.outside import used_kib
 from ..settle.settler import Settler
 from ..support.exit_codes import Ended
 from ..support.failed_answer import error_of
@@ -96,7 +95,7 @@ class Run:
         self._settler.before(number)
         invocation = self._local.invoke(event, timeout=LONGEST_ANSWER_S)
         self._invocations.append(invocation)
-        self._in_tmp[number] = used_kib(self._local.environment_dir / "tmp") / 1024
+        self._in_tmp[number] = self._local.tmp_kib() / 1024
         self._settler.after(self._local, number)
         return invocation
 

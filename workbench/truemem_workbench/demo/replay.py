@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -26,6 +26,7 @@ from ..lines.line import parse_event
 from ..lines.record import Record, parse_line
 from ..local import Function, Invocation, LocalLambda, Settings
 from ..local.configuration.layer import SIDECAR, in_exact_mode, sidecar
+from ..local.processes.tmp import elsewhere
 from ..support import terminal
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
@@ -219,11 +220,12 @@ def run(calls: Sequence[Call], *, memory_mib: int, variables: Mapping[str, str],
     With MODEL_BUCKET among the variables, the function reads the models from that bucket into an empty store.
     AWS_ENDPOINT_URL_S3 names another server than AWS.
     """
-    with tempfile.TemporaryDirectory(prefix="truemem-demo-") as folder:
+    with tempfile.TemporaryDirectory(prefix="truemem-demo-", dir=elsewhere()) as folder:
         Path(folder).chmod(0o1777)  # the function runs as another user
         if "MODEL_BUCKET" not in variables:
             _make_models(Path(folder), progress)
         function = Function.from_handler(f"{SAMPLE / 'app.py'}:handler")
+        function = replace(function, needs=(*function.needs, Path(folder)))
         environment: Mapping[str, str] = {**variables, "MODEL_DIR": folder, "PYTHONPATH": str(PROBE)}
         function, environment = in_exact_mode(function, environment, sidecar()) or (function, environment)
         settings = Settings(

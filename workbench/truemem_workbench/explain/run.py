@@ -15,6 +15,7 @@ from typing import Any
 
 from ..lines.line import Line
 from ..local import Function, LocalLambda, Settings, Stopped
+from ..local.processes.tmp import elsewhere
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from ..support.untrusted_text import loads, visible
@@ -162,7 +163,7 @@ def trace(
 
     Whatever goes wrong is a sentence in `missing`: the verdict of the plain run stands.
     """
-    folder = Path(tempfile.mkdtemp(prefix="truemem-explain-"))
+    folder = Path(tempfile.mkdtemp(prefix="truemem-explain-", dir=elsewhere()))
     folder.chmod(0o1777)  # the function's process may run as another user
     looks, limit = looked_at(invocations), INVOKING * limit_s(plain_seconds)
     variables = {
@@ -175,7 +176,8 @@ def trace(
         "TRUEMEM_EXPLAIN_SECONDS": f"{limit:.1f}",
     }
     command = (*function.command[:-1], tracer.handler)
-    needs = (*function.needs, tracer.code, *(Path(variables[name]) for name in (native.OURS,) if name in variables))
+    library = (Path(variables[name]) for name in (native.OURS,) if name in variables)
+    needs = (*function.needs, folder, tracer.code, *library)
     traced = dataclasses.replace(function, command=command, handler=tracer.handler, needs=needs)
     started, total = time.monotonic(), looks[-1] + WATCHED
     done, failed, missing, error, left, slowest = 0, 0, [], "", limit, 0.0

@@ -26,11 +26,12 @@ from .lifecycle.generation import Hold
 from .lifecycle.journal import Archive, Journal
 from .lifecycle.launcher import Launcher
 from .lifecycle.managed_instances import ManagedEnvironment, ManagedJournal
-from .processes.cgroups import Cgroup, CleanupWatchdog
+from .processes.cgroups import Cgroup, CleanupWatchdog, NotPermitted
 from .processes.cpu import Cpu, choose_cpu
 from .processes.freezer import CgroupFreezer, Freezer, choose_freezer
 from .processes.memory import CgroupMemory, Memory, choose_memory
 from .processes.process import LONGEST_PATH, User, WorkerOutput, choose_user
+from .processes.tmp import Tmp, elsewhere, holding, named_in
 
 Api = RuntimeApi | ManagedRuntimeApi | SnapStartApi | ExtensionsApi | TelemetryApi
 
@@ -53,6 +54,7 @@ class Sandbox:
         self.journal: Journal = journal(settings, self.id, archive)
         self.notices: list[str] = []
         self.folder = Path()
+        self.tmp: Tmp
         self.environment: ExecutionEnvironment
         self.task: asyncio.Task[None]
         """Ends when the environment has ended."""
@@ -75,6 +77,7 @@ class Sandbox:
             self._function,
             self._settings,
             place=self._place(runtime_socket),
+            tmp=self.tmp,
             extensions=extensions,
             user=user,
             journal=self.journal,
@@ -99,7 +102,7 @@ class Sandbox:
             runtime_api=f"{LOOPBACK}:{runtime_socket.getsockname()[1]}",
             log_stream=self.journal.log_stream,
             path=os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
-            tmp=str(self.folder / "tmp"),
+            tmp=self.tmp.path,
             log_socket=self._open_worker_output(),
         )
 
@@ -128,17 +131,43 @@ class Sandbox:
         """Make the folder. Returns the extensions in it, and the processes' user."""
         self._watchdog = CleanupWatchdog()
         self._undo.callback(self._watchdog.dismiss)
-        self._make_folder()
+        try:
+            self._make_folder(elsewhere())
+            self._cover()
+        except (OSError, NotPermitted) as why:
+            self._make_folder(tempfile.gettempdir())
+            self._notice(
+                f"no /tmp of its own ({why}): files that the function writes to /tmp itself, and not to TMPDIR, are not"
+                " counted here, and stay on this machine"
+            )
         extensions = self._present_extensions()
         return extensions, self._choose_user(extensions)
 
-    def _make_folder(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="truemem-")).resolve()
+    def _make_folder(self, where: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="truemem-", dir=where)).resolve()
         self._undo.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self._watchdog.watch(self.folder)
         self.folder.chmod(0o755)
-        (self.folder / "tmp").mkdir(mode=0o700)
+        self.tmp = Tmp(self.folder / "tmp")
+        self.tmp.folder.mkdir(mode=0o700)
+        self._undo.callback(self.tmp.close)
         (self.folder / "extensions").mkdir()
+
+    def _cover(self) -> None:
+        """Give the processes a /tmp of their own, in which what the run needs of this machine's stays. Raises
+        NotPermitted, OSError."""
+        function, extensions = self._function, self._settings.extensions_by_name().values()
+        ours = Path(sys.prefix), Path(sys.executable), Path(__file__)
+        needed = holding([self.folder, function.task_root, *function.needs, *extensions, *ours])
+        needed |= named_in([*function.command, *function.variables.values()])
+        given = self._settings.environment
+        by_variable = {name: key for key, value in given.items() for name in named_in([value]) - needed}
+        self.tmp.cover(needed | by_variable.keys())
+        for name, key in sorted(by_variable.items()):
+            self._notice(
+                f"{key} names /tmp/{name}, which exists on this machine: the function has that one, and what it leaves"
+                " in it is not counted"
+            )
 
     def _present_extensions(self) -> dict[str, Path]:
         """Link every extension into one folder under its own name, as in /opt/extensions."""
@@ -156,7 +185,7 @@ class Sandbox:
         chosen, notice = choose_user(self._settings.user, needs)
         self._notice(notice)
         if chosen:
-            os.chown(self.folder / "tmp", chosen.uid, chosen.gid)
+            os.chown(self.tmp.folder, chosen.uid, chosen.gid)
         return chosen
 
     def _equip(self, environment: ExecutionEnvironment) -> None:

@@ -275,5 +275,9 @@ class LocalLambda:
 
     @property
     def environment_dir(self) -> Path:
-        """The private working folder. Its `tmp` is the processes' TMPDIR. `stop` removes it."""
+        """The private working folder. Its `tmp` is the processes' /tmp. `stop` removes it."""
         return self._only.folder
+
+    def tmp_kib(self) -> float:
+        """KiB that files and folders in the processes' /tmp take of a disk, without our own (`.truemem-`)."""
+        return self._only.tmp.used_kib()

@@ -13,8 +13,6 @@ from truemem import arenas
 
 from ..analysis.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OWN_HEAP, PROCESSES, RSS, THREADS
 
-OWN = ".truemem-"
-"""Begin of the names of the sidecar's and the probe's own files in /tmp."""
 RUNTIMES = ("node", "dotnet", "bun", "deno")
 """Programs with a heap of their own: what malloc has given out says little of it."""
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
@@ -52,14 +50,3 @@ def is_go(program: Path, file_number: int) -> bool:
     """True of a program in Go. `file_number`: its inode, as the pid may be given out again. Raises OSError."""
     with program.open("rb") as file, mmap(file.fileno(), 0, prot=PROT_READ) as text:
         return text.find(GO_BUILT) >= 0
-
-
-def used_kib(folder: Path) -> float:
-    """KiB that the files below a folder take of a disk, but for our own (`.truemem-`)."""
-    blocks = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                if not name.startswith(OWN):
-                    blocks += os.lstat(f"{path}/{name}").st_blocks
-    return blocks / 2

@@ -13,8 +13,9 @@ import psutil
 
 from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, HELD, IN_USE, MALLOC, OWN_HEAP, RSS, SMALL, TMP
 from ..analysis.settled import TRIMMED, Cache, Reading
+from ..local.processes.tmp import elsewhere
 from . import allocators, dotnet, jvm
-from .outside import seen_from_outside, used_kib
+from .outside import seen_from_outside
 
 if TYPE_CHECKING:
     from ..local import LocalLambda
@@ -38,7 +39,7 @@ class Settler:
         self._trims = trims
         self._after = self._pass = 0
         """After this invocation passes begin, of so many invocations each; 0: there are none."""
-        self._folder = tempfile.TemporaryDirectory(prefix="truemem-settle-")
+        self._folder = tempfile.TemporaryDirectory(prefix="truemem-settle-", dir=elsewhere())
         Path(self._folder.name).chmod(0o755)  # the function may run as another user
         self.path = Path(self._folder.name) / "settle"
         """The probe looks whether this file has changed. What it says then goes into the one beside it."""
@@ -96,7 +97,7 @@ class Settler:
             elif told.in_use_kib:
                 kept[MALLOC] = kept.get(MALLOC, 0.0) + told.in_use_kib
             kept[RSS] -= told.still_held_kib
-            kept[TMP] = used_kib(local.environment_dir / "tmp")
+            kept[TMP] = local.tmp_kib()
         except psutil.Error:
             return None
         if BLOCKS in kept and TRIMMED not in kept:

@@ -106,7 +106,7 @@ def with_probe(function: Function, environment: Mapping[str, str], settle: Path 
     made = _with_probe(function, environment)
     if settle is None or made is function:
         return made
-    return replace(made, variables={**made.variables, SETTLE: str(settle)})
+    return replace(made, variables={**made.variables, SETTLE: str(settle)}, needs=(*made.needs, settle.parent))
 
 
 def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:

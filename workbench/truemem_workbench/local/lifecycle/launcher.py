@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from ..processes.cpu import Cpu
 from ..processes.freezer import Freezer
 from ..processes.memory import Memory, tree
 from ..processes.process import NOT_PERMITTED, User, spawn
+from ..processes.tmp import Tmp
 from .events import compact
 from .generation import Extension, ExtensionAction, ExtensionState, Generation
 from .journal import Journal
@@ -139,6 +139,7 @@ class Launcher:
         settings: Settings,
         *,
         place: Place,
+        tmp: Tmp,
         extensions: dict[str, Path],
         user: User | None,
         journal: Journal,
@@ -148,6 +149,7 @@ class Launcher:
         self._function = function
         self._settings = settings
         self._place = place
+        self._tmp = tmp
         self._user = user
         self._journal = journal
         self.memory: Memory
@@ -156,11 +158,7 @@ class Launcher:
 
     def renew(self, log_stream: str) -> None:
         """Prepare for another environment: a new log stream, and an empty /tmp."""
-        for entry in Path(self._place.tmp).iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
+        self._tmp.clear()
         self._place = dataclasses.replace(self._place, log_stream=log_stream)
 
     async def start_all(self, generation: Generation) -> None:
@@ -213,6 +211,7 @@ class Launcher:
             environment=variables,
             cwd=cwd,
             user=self._user,
+            entering=self._tmp.entering(self._user),
             descriptors=self._settings.descriptors,
             admit=self._admit,
             on_line=lambda stream, text: self._journal.output(source, stream, text),

@@ -79,7 +79,8 @@ def _first_unreadable(paths: Sequence[Path], user: User) -> str | None:
 # The process waits for a line before its first own instruction: by then we have put it into its cgroups. A preexec_fn
 # would do the same and is not safe in a process with threads. `env -i` because a shell exports variables of its own.
 # The limit of open files stays lower if this process itself may not open so many.
-_GATE = 'ulimit -n "$0" 2>/dev/null; read -r _ && exec "$@" </dev/null'
+# What enters another /tmp is in "/" then, so the folder is entered here.
+_GATE = 'ulimit -n "$0" 2>/dev/null; cd "$1" && shift && read -r _ && exec "$@" </dev/null'
 LAUNCHER = "env"
 NOT_PERMITTED, NOT_FOUND = 126, 127
 """Exit codes of the launcher for a command that it could not execute. The command itself may use the same codes."""
@@ -191,6 +192,7 @@ async def spawn(
     environment: Mapping[str, str],
     cwd: Path,
     user: User | None,
+    entering: Sequence[str],
     descriptors: int,
     admit: Callable[[int], None],
     on_line: LineSink,
@@ -198,11 +200,12 @@ async def spawn(
 ) -> Process:
     """Start a command (absolute path first) in its own process group. `admit` gets the pid before the command runs.
 
-    `descriptors` is the limit of open files. Raises OSError if the command cannot be started.
+    `entering`, if not empty, is put before the command, and becomes the user (`Tmp.entering`). `descriptors` is the
+    limit of open files. Raises OSError if the command cannot be started.
     """
     # In a thread: it takes some milliseconds, and other environments answer meanwhile.
     starting = asyncio.ensure_future(
-        asyncio.to_thread(_start, command, environment, cwd, user, descriptors=descriptors, admit=admit)
+        asyncio.to_thread(_start, command, environment, cwd, user, entering, descriptors=descriptors, admit=admit)
     )
     try:
         popen = await asyncio.shield(starting)
@@ -219,15 +222,16 @@ def _start(
     environment: Mapping[str, str],
     cwd: Path,
     user: User | None,
+    entering: Sequence[str],
     *,
     descriptors: int,
     admit: Callable[[int], None],
 ) -> subprocess.Popen[bytes]:
     env = shutil.which(LAUNCHER) or f"/usr/bin/{LAUNCHER}"
     variables = [f"{key}={value}" for key, value in environment.items()]
-    identity = {"user": user.uid, "group": user.gid, "extra_groups": []} if user else {}
+    identity = {"user": user.uid, "group": user.gid, "extra_groups": []} if user and not entering else {}
     popen: subprocess.Popen[bytes] = subprocess.Popen(
-        ["/bin/sh", "-c", _GATE, str(descriptors), env, "-i", *variables, *command],
+        [*entering, "/bin/sh", "-c", _GATE, str(descriptors), str(cwd), env, "-i", *variables, *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
