@@ -111,6 +111,15 @@ def test_a_wrapper_of_a_layer_is_left_out(tmp_path: Path, wrapper: str, kept: bo
     assert any(each.endswith("is not here: /opt/vendor") for each in target.notices)
 
 
+@pytest.mark.parametrize(
+    ("size", "mib", "is_named"), [("2048", 2048, False), ("'1024'", 1024, False), ("!Ref Unset", 512, True)]
+)
+def test_the_size_of_tmp_is_the_templates(tmp_path: Path, size: str, mib: int, is_named: bool) -> None:
+    target = resolved(tmp_path, PROGRAMS.replace("Timeout:", f"EphemeralStorage: {{Size: {size}}}\n      Timeout:"))
+    assert target.tmp_mib == mib
+    assert any("only a stack knows EphemeralStorage" in notice for notice in target.notices) == is_named
+
+
 def test_a_managed_function_has_the_most_on_demand(tmp_path: Path) -> None:
     target = resolved(tmp_path, PROGRAMS)
     assert (target.memory_mib, target.timeout_s) == (10_240, 1_800)
@@ -130,6 +139,7 @@ PROPERTIES = [
     ("MemorySize: 64", r"MemorySize of It in .*template\.yaml is 64: Lambda has 128 to 10240\. Fix the template"),
     ("MemorySize: 16384", "is 16384: Lambda has 128 to 10240, and with CapacityProviderConfig up to 32768"),
     ("MemorySize: 32769, CapacityProviderConfig: {}", r"is 32769: Lambda has 128 to 32768\. Fix the template"),
+    ("EphemeralStorage: {Size: 256}", r"EphemeralStorage of It in .* is 256: Lambda has 512 to 10240"),
     ("MemorySize: large", r"MemorySize of It in .* is 'large', not a whole number"),
     ("Timeout: 1801", r"Timeout of It in .* is 1801: Lambda has 1 to 1800, and with CapacityProviderConfig up to 5400"),
     ("Timeout: 5401, CapacityProviderConfig: {}", r"is 5401: Lambda has 1 to 5400\. Fix the template"),

@@ -155,6 +155,7 @@ class Run:
             seen=self._seen(),
             events=self._events,
             left_in_tmp=self._in_tmp,
+            tmp_mib=self._target.tmp_mib,
             reported_ms=self._durations(),
             asked=asked,
             invocations=len(self._invocations),

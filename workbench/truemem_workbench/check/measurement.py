@@ -31,6 +31,7 @@ from ..analysis.resources import Resource
 from ..analysis.settled import Reading, last_life
 from ..analysis.witnesses import Witnesses
 from ..lines.line import Line
+from ..support.platform_facts import TMP_MIB
 from ..support.untrusted_text import visible
 from .invocations import BLOCK
 from .latency import Latency
@@ -128,9 +129,6 @@ def curve(values: Sequence[float], *, width: int = WIDTH, plain: bool = False, h
 UNSETTLED = ("insufficient", "warming")  # verdicts that say nothing about growth in the long run
 
 
-TMP_MIB = 512.0  # size of /tmp in Lambda, unless more is bought
-
-
 @dataclass(frozen=True)
 class FailedInvocation:
     """An invocation that failed."""
@@ -203,6 +201,8 @@ class Measurement:
     """Number of invocations that were to be judged, if the user set it. If they did not decide it, there are more."""
     left_in_tmp: Mapping[int, float] = field(default_factory=dict)
     """MiB in /tmp after an invocation, by its number, where something else tells it than the lines."""
+    tmp_mib: int = TMP_MIB
+    """Size of /tmp there."""
     reported_ms: Mapping[int, float] = field(default_factory=dict)
     """Duration of an invocation as its REPORT has it, by its number. Without it the line tells it, if it came in time.
     """
@@ -263,7 +263,7 @@ class Measurement:
                 for number, mib in sorted(self.left_in_tmp.items())
                 if number > self.warm_up
             ]
-            resources = [each for each in resources if each.name != TMP] + [_disk(others[TMP])]
+            resources = [each for each in resources if each.name != TMP] + [_disk(others[TMP], self.tmp_mib)]
         # A line may come some invocations late: the look that decides and the answer are made of the same readings.
         until = self.judged_until or (self.seen[-1].number if self.seen else 0)
         settled = [each for each in self.settled if each.invocation <= until]
@@ -399,14 +399,14 @@ class Measurement:
         return sum(each.line.wide for each in self.seen)
 
 
-def _disk(used: Sequence[Point]) -> Resource:
+def _disk(used: Sequence[Point], size_mib: int) -> Resource:
     """/tmp as Lambda has it, of what a run has left there."""
     levels = [point.current_kib / 1024 for point in used] or [0.0]
     return Resource(
         name=TMP,
         used=levels[-1],
         highest=max(levels),
-        limit=TMP_MIB,
+        limit=size_mib,
         growing=False,
         per_invocation=None,
         invocations_left=None,

@@ -22,9 +22,12 @@ from ..support.platform_facts import (
     LEAST_MIB,
     MOST_MANAGED_MIB,
     MOST_MANAGED_TIMEOUT_S,
+    MOST_MANAGED_TMP_MIB,
     MOST_MIB,
     MOST_TIMEOUT_S,
+    MOST_TMP_MIB,
     MOST_VARIABLE_BYTES,
+    TMP_MIB,
     language,
 )
 
@@ -39,6 +42,8 @@ class Target:
     """Name of the function, as Lambda permits it."""
     function: Function
     memory_mib: int = 512
+    tmp_mib: int = TMP_MIB
+    """Size of /tmp: the template's EphemeralStorage."""
     cpu: str | float = "off"
     """Limit of CPU, as in `Settings`."""
     timeout_s: float = 30
@@ -89,10 +94,12 @@ BUILT = ".aws-sam/build/template.yaml"
 """The template that `sam build` makes. Its code folders contain the dependencies."""
 UNKNOWN = object()  # stands for a value that only a deployed stack knows
 
-LEAST = {"MemorySize": LEAST_MIB, "Timeout": 3}  # Lambda's defaults
+STORAGE = "EphemeralStorage"
+LEAST = {"MemorySize": LEAST_MIB, "Timeout": 3, STORAGE: TMP_MIB}  # Lambda's defaults
 ALLOWED = {
     "MemorySize": (LEAST_MIB, MOST_MIB, MOST_MANAGED_MIB),
     "Timeout": (1, MOST_TIMEOUT_S, MOST_MANAGED_TIMEOUT_S),
+    STORAGE: (TMP_MIB, MOST_TMP_MIB, MOST_MANAGED_TMP_MIB),
 }
 """The least, the most on demand, and the most on Managed Instances."""
 MANAGED = "CapacityProviderConfig"  # property of a function on Managed Instances
@@ -137,7 +144,10 @@ def from_template(
             return defaults.get(_name(value["Ref"]), UNKNOWN)
         return _substituted(value["Fn::Sub"], literal, defaults) if value.keys() == {"Fn::Sub"} else UNKNOWN
 
-    properties = {name: literal(value) for name, value in {**shared, **own}.items() if name != "Environment"}
+    given = {**shared, **own}
+    if STORAGE in given:
+        given[STORAGE] = _mapping(given[STORAGE]).get("Size", UNKNOWN)
+    properties = {name: literal(value) for name, value in given.items() if name != "Environment"}
     variables = {
         name: literal(value)
         for each in (shared, own)
@@ -145,7 +155,7 @@ def from_template(
     }
     absent = {name: variables.pop(name) for name in WRAPPERS if _is_absent(variables.get(name))}
     unknown = [name for name, value in variables.items() if value is UNKNOWN]
-    memory, timeout = (properties.get(name, least) for name, least in LEAST.items())
+    memory, timeout, storage = (properties.get(name, least) for name, least in LEAST.items())
     code, source, line = _function(path.parent, properties, where, notify)
     function, notices = choose(code)
     runtime = properties.get("Runtime")
@@ -159,6 +169,7 @@ def from_template(
         name=name_from(logical_id),
         function=function,
         memory_mib=min(size, MOST_MIB),
+        tmp_mib=TMP_MIB if storage is UNKNOWN else _whole(storage, STORAGE, where, managed=managed),
         timeout_s=min(seconds, MOST_TIMEOUT_S),
         environment={name: _text(value) for name, value in variables.items() if value is not UNKNOWN},
         source=source,
@@ -173,6 +184,7 @@ def from_template(
                 if value > most
             ),
             *([f"only a stack knows Timeout of {where}: 3 s. Try --timeout SECONDS"] if timeout is UNKNOWN else []),
+            *([f"only a stack knows {STORAGE} of {where}: {TMP_MIB} MiB"] if storage is UNKNOWN else []),
             *_without_layers([*_list(shared.get("Layers")), *_list(own.get("Layers"))], where),
             *(f"{name} of {where} is not here: {value}" for name, value in absent.items() if value != EXACT),
             *_other_runtime(runtime, function),

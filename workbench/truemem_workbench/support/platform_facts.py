@@ -126,6 +126,8 @@ NEW_ACCOUNT_MIB = 3_008
 """The most that a new account has, until AWS raises it."""
 MOST_MANAGED_MIB = 32_768
 """On Managed Instances: the maximum of the API's MemorySize."""
+TMP_MIB, MOST_TMP_MIB, MOST_MANAGED_TMP_MIB = 512, 10_240, 32_768
+"""Size of /tmp unless more is bought; the most on demand, and on Managed Instances (Lambda quotas)."""
 MOST_TIMEOUT_S = 1_800
 """On demand, and of a synchronous call: CreateFunction's text. The page of the quotas still says 900."""
 LONGEST_ANSWER_S = MOST_TIMEOUT_S + 30
