@@ -168,8 +168,8 @@ def cases() -> tuple[Case, ...]:
 
 def ready(case: Case) -> Ready:
     """Install what the program needs, and copy it to a folder for this run. Raises Missing."""
-    # in /tmp, because the function runs as another user
-    folder = Path(tempfile.mkdtemp(prefix=f"truemem-case-{case.folder.name}-", dir="/tmp"))
+    # not in the checkout, because the function runs as another user; and not in /tmp, which is another for it
+    folder = Path(tempfile.mkdtemp(prefix=f"truemem-case-{case.folder.name}-", dir="/var/tmp"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     shutil.copytree(case.folder, folder, dirs_exist_ok=True)
     folder.chmod(0o755)
@@ -412,6 +412,10 @@ def client(program: Ready) -> dict[str, str]:
     return {"PYTHONPATH": f"{folder}:{RUNTIMES}"}
 
 
+OWN_TMP = ["unshare", "--map-root-user", "--mount", "/bin/sh", "-c", 'mount --rbind "$TMPDIR" /tmp && exec "$0" "$@"']
+"""Begin of a command whose /tmp is the folder that is looked at."""
+
+
 def served(case: Case, program: Ready, tmp: Path, step: int, *, collect: bool) -> Iterator[Sample]:
     """A Python handler behind AWS's own client, a runtime of its own, or an extension: what asks for the next event."""
     with api(case.event) as (kind, address):
@@ -422,6 +426,8 @@ def served(case: Case, program: Ready, tmp: Path, step: int, *, collect: bool) -
         elif case.runtime == "python":
             command = [str(program.python), "-m", "awslambdaric", "measured.handler"]
             variables |= client(program)
+        elif case.runtime == "shell":
+            command = [*OWN_TMP, *command]
         process = subprocess.Popen(
             command, cwd=program.folder, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
