@@ -32,7 +32,7 @@ LEAST_EMPTY = 8
 """Bins that must be empty: chance finds one or two."""
 MOST_ARENAS, MOST_CHUNKS = 256, 500_000
 MOST_BYTES = 1 << 20
-"""Of libc's writable mapping: it has 8 KiB. And of `maps`."""
+"""As much is read of libc's writable mapping, which has 8 KiB, and of `maps`."""
 SAFE_LINKING = 12
 """Fast bins' links are hidden by their own address, moved by so many bits (since glibc 2.32)."""
 
@@ -111,7 +111,7 @@ def _first_bin(words: memoryview, begin: int) -> int:
 
 
 def _arenas(memory: int, bins: int) -> Iterator[tuple[int, int]]:
-    """Of each arena: bytes that it has from the system, and the address of its first bin."""
+    """Yield for each arena how many bytes it has from the system, and the address of its first bin."""
     first = state = bins - BEFORE_BINS
     for _ in range(MOST_ARENAS):
         bins = state + BEFORE_BINS

@@ -38,9 +38,9 @@ class MallocReadings(Wing):
         self._clock = site.clock
         self._root = site.proc.root
         self._closed = 0
-        """Invocations,"""
+        """Invocations so far."""
         self._due = FIRST
-        """and from which one on it is read next, as soon as the process sleeps."""
+        """From this invocation on it is read next, as soon as the process sleeps."""
         self._process: Process | None = None
         """Whose readings they are."""
         self._is_over = False

@@ -397,10 +397,8 @@ def _with_begins(others: Mapping[str, Curve], rss: Curve) -> dict[str, Curve]:
     return found
 
 
-_KEPT = '"kept":'
-"""In the heap of a process that was settled,"""
-_OUTSIDE = '"outside"'
-"""and of one without a probe."""
+_KEPT, _OUTSIDE = '"kept":', '"outside"'
+"""In the heap of a process that was settled, and of one without a probe."""
 
 
 def _last_life(settled: Sequence[tuple[int, Record]], rss: Curve) -> list[Reading]:

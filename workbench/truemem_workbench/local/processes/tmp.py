@@ -113,7 +113,7 @@ class Tmp:
         return blocks / 2
 
     def close(self) -> None:
-        """Let go of it: it ends with its last process."""
+        """No process is started in it any more: it ends with the last one."""
         while self._namespaces:
             os.close(self._namespaces.popitem()[1])
 
