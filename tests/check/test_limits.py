@@ -151,6 +151,10 @@ def test_the_answer_is_one_paragraph_with_a_command() -> None:
         assert paragraph.endswith("Next: truemem check")
 
 
+def test_what_an_allocator_does_not_say_keeps_no_limit() -> None:
+    assert only(found("undecided", 7, -2, 16, holder="mimalloc"), drift_kib=20) == ("unknown", "undecided")
+
+
 def test_an_undecided_limit_adds_no_second_sentence() -> None:
     measured = found("undecided", 0.2, -267, 267)
     (limit,) = find(measured, Limits(drift_kib=4))

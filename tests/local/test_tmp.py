@@ -88,6 +88,15 @@ def test_tmp_outlives_a_reset_and_is_emptied_for_another(start: Start) -> None:
 
 
 @needs_mounts
+def test_what_the_code_folder_links_to_stays(start: Start, home: Path, tmp_path: Path) -> None:
+    shutil.copy(IN_TMP, tmp_path)
+    (home / "shared").write_text("content")
+    (tmp_path / "data").symlink_to(home / "shared")
+    found = start(tmp_path / "in_tmp.py").invoke({"kib": 0, "look": str(tmp_path / "data")}).payload["found"]
+    assert found is True
+
+
+@needs_mounts
 def test_what_a_variable_names_stays_and_an_event_not(start: Start, home: Path) -> None:
     for name in ("shared", "not named"):
         (home / name).write_text("content")

@@ -191,9 +191,10 @@ def _next(row: Row, commands: Commands, witnesses: Witnesses, found: Finding) ->
         ):
             continue
         if name == "with_variable":
-            if runtime in SMALLER_HEAP:
-                return f"{command} {SMALLER_HEAP[runtime]}"
-            continue
+            variable = SMALLER_HEAP.get(runtime) or " ".join(f"{key}={value}" for key, value in found.setting.items())
+            if not variable or variable in command.split():
+                continue
+            return f"{command} {variable}"
         return command
     return commands.again
 
@@ -328,10 +329,10 @@ def _unsaid(witnesses: Witnesses) -> Finding | None:
     if not name:
         return None
     title = f"Undecided: {name} does not say what is in use, and what it holds free can hide a leak."
-    repair = "Run it without (LD_PRELOAD= in --env) to know."
     return Finding(
-        cause="undecided", title=title, holder=name, evidence=[rss_span(witnesses)], repair=repair, settled=False
-    )
+        cause="undecided", title=title, holder=name, evidence=[rss_span(witnesses)], repair="Run it without, to know.",
+        setting={"LD_PRELOAD": ""}, settled=False,
+    )  # fmt: skip
 
 
 def _undecided(witnesses: Witnesses) -> Finding | None:
@@ -539,7 +540,14 @@ def _none(witnesses: Witnesses) -> Finding | None:
         )
     spiky = " Single invocations need much more than they leave behind." if witnesses.rss.name == "spiky" else ""
     title = f"No leak: memory does not grow.{spiky}"
-    return Finding(cause="none", title=title, evidence=[rss_span(witnesses)], settled=_is_settled(witnesses))
+    most = _of_kept(witnesses).high_kib
+    bound = [f"growth is {size_words(most)} in each invocation at most"] if most and most > 0.05 else []
+    evidence = [*bound, rss_span(witnesses)]
+    return Finding(cause="none", title=title, evidence=evidence, settled=_is_settled(witnesses))
+
+
+def _of_kept(witnesses: Witnesses) -> Verdict:
+    return witnesses.of(IN_USE) if witnesses.knows(IN_USE) else witnesses.rss
 
 
 def _is_settled(witnesses: Witnesses) -> bool:
@@ -549,7 +557,7 @@ def _is_settled(witnesses: Witnesses) -> bool:
         return False
     if heap is not None and _is_known(heap):
         return True
-    return (witnesses.of(IN_USE) if witnesses.knows(IN_USE) else witnesses.rss).settled
+    return _of_kept(witnesses).settled
 
 
 OF_EXTENSION = "Take a newer version of that extension, or a smaller buffer in it, and tell its vendor."
@@ -688,7 +696,7 @@ TABLE: tuple[Row, ...] = (
         cause="undecided",
         look=_unsaid,
         needs="nothing grows that is known, and a preloaded allocator (mimalloc) does not say what is in use",
-        next=("again",),
+        next=("with_variable", "again"),
         pattern="a-cache-that-fills",
     ),
     Row(

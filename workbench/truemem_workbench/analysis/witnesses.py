@@ -119,7 +119,7 @@ class Witnesses:
     def span(self, name: str) -> tuple[float, float]:
         """The level at the begin and at the end of the last life, in the curve's own unit."""
         known = [each.kept[name] for each in self.curves.settled if name in each.kept]
-        if len(known) > PASSES:
+        if len(known) > PASSES or (known and self.is_outside):
             return known[0], known[-1]
         return span_of(self.curves.rss if name == "rss" else self.curves.others.get(name, ()))
 

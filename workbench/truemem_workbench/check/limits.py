@@ -157,6 +157,7 @@ def _drift(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
     if finding.cause in COUNTED and not _is_allowed(finding, limits):
         found.append(_growth(finding, limits))
     rate, is_open = _rate(measurement, limits), finding.cause == "undecided"
+    is_unknown = is_open and finding.per_invocation_kib is None and bool(finding.holder)
     for name, limit, scale, per in (
         ("max-drift", limits.drift_kib, 1.0, "per invocation"),
         ("max-drift-per-minute", limits.drift_per_minute_kib, measurement.per_minute, "a minute"),
@@ -166,7 +167,7 @@ def _drift(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
         if scale is None:
             sentence = "Drift by the minute cannot be judged: the records have no times."
             found.append(LimitCheck(name, f"{limit:g} KiB", "", "unknown", sentence))
-        elif is_open and (finding.holder == "heap" if rate is None else rate.low * scale <= limit < rate.high * scale):
+        elif is_unknown or (is_open and rate is not None and rate.low * scale <= limit < rate.high * scale):
             found.append(LimitCheck(name, f"{limit:g} KiB", "undecided", "unknown", finding.title, why="undecided"))
         elif rate is None:
             found.append(_too_few(name, measurement.in_a_row))
@@ -211,7 +212,7 @@ def _is_allowed(finding: Finding, limits: Limits) -> bool:
 def _rate(measurement: Measurement, limits: Limits) -> Rate | None:
     """Growth of what the finding is known from; else of what is kept. None with too few invocations."""
     finding, kept = measurement.finding, measurement.kept
-    is_judged = finding.grows and not _is_allowed(finding, limits)
+    is_judged = (finding.grows and not _is_allowed(finding, limits)) or finding.cause == "undecided"
     for value, low, high in (
         (finding.per_invocation_kib, finding.low_kib, finding.high_kib) if is_judged else (None, None, None),
         (kept.per_invocation_kib, kept.low_kib, kept.high_kib),

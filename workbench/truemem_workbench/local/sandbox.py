@@ -35,6 +35,9 @@ from .processes.tmp import Tmp, elsewhere, holding, named_in
 
 Api = RuntimeApi | ManagedRuntimeApi | SnapStartApi | ExtensionsApi | TelemetryApi
 
+LINKS = ("*", "node_modules/*", "node_modules/@*/*")
+"""Where links out of the code folder are looked for: what they lead to in /tmp is needed as well."""
+
 
 class Sandbox:
     """Create it in the event loop: `start`, then use `environment`, then `stop`."""
@@ -159,7 +162,8 @@ class Sandbox:
         function, extensions = self._function, self._settings.extensions_by_name().values()
         ours = Path(sys.prefix), Path(sys.executable), Path(__file__)
         needed = holding([self.folder, function.task_root, *function.needs, *extensions, *ours])
-        needed |= named_in([*function.command, *function.variables.values()])
+        links = (path for pattern in LINKS for path in function.task_root.glob(pattern) if path.is_symlink())
+        needed |= named_in([*function.command, *function.variables.values(), *map(str, links)])
         given = self._settings.environment
         by_variable = {name: key for key, value in given.items() for name in named_in([value]) - needed}
         self.tmp.cover(needed | by_variable.keys())
