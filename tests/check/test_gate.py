@@ -100,7 +100,9 @@ def test_no_peak_is_lost(invoke_check: Check) -> None:
     document = json.loads(done.stdout)
     assert document["records"] == document["invocations"]
     assert not any("intervals" in notice for notice in document["notices"])
-    assert min(document["peaks"]) - max(document["currents"]) == pytest.approx(40, abs=1)
+    peaks, currents = document["peaks"], document["currents"]
+    assert min(peaks) - max(currents) > 38  # the first are lower by what settling loads: a MiB, once
+    assert min(peaks[100:]) - max(currents[100:]) == pytest.approx(40, abs=1)
 
 
 def test_a_baseline_is_written_and_then_compared_with(invoke_check: Check, tmp_path: Path) -> None:

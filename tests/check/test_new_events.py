@@ -29,7 +29,7 @@ def asked(invoke_check: Check, tmp_path: Path) -> Any:
 def test_what_is_kept_of_each_new_event_is_a_leak_of_its_own(asked: Any) -> None:
     finding = asked("without_bound", 1)
     assert finding["cause"] == "leak"
-    assert finding["perInvocationKiB"] == pytest.approx(2.3, abs=0.4)  # with its key, and what a reading needs
+    assert 2.05 < finding["perInvocationKiB"] < 3  # with its key, and what AWS's client and a reading keep in four
     assert finding["sentence"].startswith("Leak if new keys never end: ")
     assert "the same events again keep nothing" in finding["evidence"]
 
