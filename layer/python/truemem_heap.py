@@ -86,6 +86,11 @@ TIDIED = 1000
 """Entries of the folder that are searched for pages of processes that have ended."""
 
 
+def _is_replaced(library: ctypes.PyDLL) -> bool:
+    """True if glibc's malloc is not the one of this process. `library`: all that it can call."""
+    return any(hasattr(library, name) for name in REPLACED)
+
+
 def _reader() -> tuple[Callable[[], Any], str] | None:
     """glibc's function and its name. None elsewhere: musl has none, and where another library is malloc, glibc's knows
     nothing of it."""
@@ -93,7 +98,7 @@ def _reader() -> tuple[Callable[[], Any], str] | None:
         return None
     # PyDLL keeps the GIL: giving it up costs another thread's turn, ms, for a call of µs.
     library = ctypes.PyDLL(None)
-    if any(hasattr(library, name) for name in REPLACED):
+    if _is_replaced(library):
         return None
     for name, kind in (("mallinfo2", ctypes.c_size_t), ("mallinfo", ctypes.c_uint)):  # the latter until glibc 2.33
         found = getattr(library, name, None)
@@ -398,7 +403,7 @@ def _linked_allocators() -> Iterator[tuple[str, Callable[[], object], Callable[[
         yield "tcmalloc", library.MallocExtension_ReleaseFreeMemory, tcmalloc
     if hasattr(library, "mi_collect"):
         yield "mimalloc", functools.partial(library.mi_collect, 1), dict
-    if hasattr(library, "malloc_trim") and not any(hasattr(library, name) for name in REPLACED):
+    if hasattr(library, "malloc_trim") and not _is_replaced(library):
         yield "malloc", functools.partial(library.malloc_trim, 0), dict
 
 

@@ -33,7 +33,7 @@ MOST_UNKNOWN = 0.02
 SLOWER = 3.0
 """Most that p99 may become times what it is now, at worst, for a size that is proposed."""
 LONGEST_PERIOD_MS = 100.0
-"""Of the quota: Linux's default. AWS does not say; pauses on Lambda look like 20 ms (pwrdrvr/lambda-dispatch#246)."""
+"""Period of the CPU quota: Linux's default. AWS does not say; pauses look like 20 ms (pwrdrvr/lambda-dispatch#246)."""
 MOST_VCPUS = 6.0
 COLD = 0.1
 """More CPU time where a smaller quota interrupts it, as caches go cold: 0 to 20 % in benchmarks/size.py."""
