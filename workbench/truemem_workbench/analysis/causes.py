@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from truemem.verdict import GATE_KIB, GROWING_FROM, MINIMUM
@@ -29,7 +29,7 @@ from .curves import (
     Curves,
 )
 from .drift import Curve, Verdict, lives, median_of, trusted_of
-from .finding import TOO_FEW, Cause, Commands, Finding
+from .finding import COUNTED, TOO_FEW, Cause, Commands, Finding
 from .growth_causes import (
     ENDS_HOLDING,
     descriptors_stay,
@@ -148,6 +148,9 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
     evidence = list(found.evidence)
     if found.grows and (moves := witnesses.rss.explained):
         evidence.append(f"seen when what moves with {moves} is taken away")
+    by_event, rest = _by_event(found, witnesses)
+    if by_event:
+        evidence = [_kinds(found.cause, by_event, rest), *evidence]
     evidence += [witnesses.curves.ended] if witnesses.curves.ended else _ends(found, witnesses.curves)
     if (failed := witnesses.curves.failed.in_all) and found.cause != "failing":
         evidence.append(f"{failed:,} of {counted(witnesses.curves.invocations, 'invocation')} failed")
@@ -159,12 +162,37 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
         repair, following = _known_repair(witnesses.curves, commands) or (repair, following)
     completed = replace(
         found,
+        by_event=by_event,
         evidence=evidence,
         repair=repair,
         next=following,
         pattern=found.pattern or row.pattern,
     )
     return named(completed, merged(witnesses.curves.profiles), commands)
+
+
+MOST_KINDS = 3
+"""Kinds of events that a sentence names."""
+
+
+def _by_event(found: Finding, witnesses: Witnesses) -> tuple[dict[str, float], float]:
+    """See `settled.keepers`, of what this finding is about."""
+    curves, is_counted = witnesses.curves, found.cause in COUNTED
+    if not curves.kinds or not found.grows:
+        return {}, 0.0
+    name = found.cause if is_counted else IN_USE if IN_USE in curves.kinds[0].after.kept else RSS
+    rate = witnesses.rate(name) if is_counted else found.per_invocation_kib or 0.0
+    return settled.keepers(curves.kinds, name, rate)
+
+
+def _kinds(cause: Cause, by_event: Mapping[str, float], rest: float) -> str:
+    """Of which events something is kept, as a short text."""
+
+    def words(kept: float) -> str:
+        return f"{kept:,.2g}" if cause in COUNTED and cause != "tmp" else size_words(kept)
+
+    first, *others = [f"of {kind} {words(kept)}" for kind, kept in by_event.items()][:MOST_KINDS]
+    return ", ".join([f"{first} is kept each time", *others, f"of the others {words(rest)} at most"])
 
 
 def _ends(found: Finding, curves: Curves) -> list[str]:

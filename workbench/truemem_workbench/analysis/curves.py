@@ -23,7 +23,7 @@ from .drift import MOVER_MEMBERS, Curve, Point, Value, median_of, mover_value, p
 from .heap import is_outside, malloc_heap, size_of
 from .resources import Resource, ResourceHistory
 from .runtime_heap import CollectedHeap, Reading, limit_advice, longest_life, reading
-from .settled import GARBAGE, Cache, last_life
+from .settled import GARBAGE, Cache, Kind, last_life
 from .settled import Reading as Settled
 
 IN_USE, HELD, BLOCKS, FILES = "inUse", "held", "blocks", "files"
@@ -109,6 +109,8 @@ class Curves:
     """The same of all its lives, as far as they were read."""
     new: Sequence[Settled] = ()
     """The same after passes of events that are new, the first after one of events that it had seen."""
+    kinds: Sequence[Kind] = ()
+    """What is kept of each kind of events, where that was asked."""
     reported: Sequence[Resource] = ()
     """What the sidecar itself says of /tmp, descriptors, threads and processes: of a calm one nothing."""
     limit_mib: float | None = None

@@ -170,6 +170,8 @@ class Finding:
     """The line of code that keeps it, if the function was profiled: members as in `growthLines`."""
     line_sentence: str = ""
     """The same as a sentence (`analysis.growth_lines`)."""
+    by_event: Mapping[str, float] = field(default_factory=dict)
+    """The kinds of events of which something is kept, if others keep nothing: KiB, or a number, in each invocation."""
     evidence: Sequence[str] = ()
     """Figures, each a short text."""
     repair: str = ""
@@ -214,6 +216,7 @@ class Finding:
             "invocationsLeft": self.invocations_left,
             "confidence": self.confidence,
             "line": dict(self.line) or None,
+            "byEvent": {kind: rounded(kept, 3) for kind, kept in self.by_event.items()} or None,
             "evidence": list(self.evidence),
             "repair": self.repair or None,
             "setting": dict(self.setting) or None,

@@ -30,7 +30,7 @@ from .finding import Cause, Finding
 from .resources import Resource
 from .runtime_heap import LEAKS, CollectedHeap
 from .settled import held_kib
-from .thresholds import CACHE_KIB, HALF, JVM_KIB, LARGE_KIB, OF_NATIVE, OF_OBJECTS, PER_BLOCK
+from .thresholds import CACHE_KIB, HALF, JVM_KIB, LARGE_KIB, OF_OBJECTS, PER_BLOCK, TOLD
 from .witnesses import Witnesses, span_of
 
 OWN_KIB = 100.0
@@ -301,7 +301,7 @@ def _is_native(heap: CollectedHeap, witnesses: Witnesses) -> bool:
     if witnesses.rss.name not in certain or heap.rss_before is None or heap.rss_after is None:
         return False
     grown = heap.native.per_invocation_kib * heap.invocations / 1024
-    return grown >= OF_NATIVE * (heap.rss_after - heap.rss_before)
+    return grown >= TOLD * (heap.rss_after - heap.rss_before)
 
 
 def hoarding_grows(witnesses: Witnesses) -> Finding | None:

@@ -15,7 +15,7 @@ from statistics import fmean, linear_regression, median, stdev
 from truemem.verdict import GATE_KIB
 
 from .drift import INSUFFICIENT, Verdict
-from .thresholds import EVEN, FILLS, GOES_ON, GROWS_KIB, PASSES
+from .thresholds import EVEN, FILLS, GOES_ON, GROWS_KIB, PASSES, TOLD
 
 GARBAGE, TRIMMED = "garbage", "trimmed"
 """What all collections have freed, and what allocators have given back, KiB."""
@@ -61,6 +61,38 @@ def last_life(readings: Sequence[Reading]) -> list[Reading]:
         is_second = not is_second and each.invocation == kept[-1].invocation + 1
         kept[-1:] = [each] if is_second else [*kept[-1:], each]
     return kept
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of events, with what the settled process kept before and after a pass of them alone."""
+
+    name: str
+    before: Reading
+    after: Reading
+
+    def rate(self, name: str) -> float:
+        """Growth per invocation of what the readings have under this name."""
+        passed = self.after.invocation - self.before.invocation
+        return (self.after.kept.get(name, 0.0) - self.before.kept.get(name, 0.0)) / passed
+
+
+def kinds_of(readings: Sequence[Reading], names: Mapping[int, str]) -> list[Kind]:
+    """The kinds of which one process was read before and after. `names`: each kind by the last invocation of its pass;
+    the first pass is of all of them."""
+    asked = [each for each in readings if each.invocation in names]
+    pairs = [(a, b) for a, b in pairwise(asked) if a.process == b.process]
+    return [Kind(names[b.invocation], a, b) for a, b in pairs] if len(pairs) == len(names) - 1 else []
+
+
+def keepers(kinds: Sequence[Kind], name: str, rate: float) -> tuple[dict[str, float], float]:
+    """Growth per invocation by the kinds of events that keep something, the most first, and the most that one of the
+    others keeps; without any where all kinds keep alike, or where they do not explain the `rate` of all together."""
+    rates = {each.name: each.rate(name) for each in sorted(kinds, key=lambda each: -each.rate(name))}
+    most = max(rates.values(), default=0.0)
+    keep = {kind: found for kind, found in rates.items() if found > TOLD * most}
+    others = [found for kind, found in rates.items() if kind not in keep]
+    return (keep, max(0.0, *others)) if others and most > rate > 0 else ({}, 0.0)
 
 
 def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib: float = 1.0) -> Verdict:

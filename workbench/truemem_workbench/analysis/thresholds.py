@@ -44,9 +44,9 @@ PER_BLOCK = 1.5
 native then, or objects above 512 bytes, for which Python asks malloc (a `bytes` or `str` has nothing else)."""
 OF_OBJECTS = 0.25
 """Python's objects hold what grows if their blocks explain this part of it."""
-OF_NATIVE = 0.2
-"""Native memory beside a collected heap grows if it explains this part of what RSS has risen by: the heap touches what
-it has for the first time as well."""
+TOLD = 0.2
+"""A part is told if it explains this much: native memory beside a collected heap of what RSS has risen by (the heap
+touches what it has for the first time as well); a kind of events of what the one keeps that keeps most."""
 CACHED = 0.25
 """Page cache is named if it is this part of the memory size."""
 HABIT = 2

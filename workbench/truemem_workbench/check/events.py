@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -28,6 +28,10 @@ SHOWN = 120
 """Characters of an object that are shown."""
 NEW_PASSES, NEW_IN_A_PASS, LEAST_NEW = 5, 10, 12
 """Passes of events that the function has not seen, so many events in each at most, and so many in all at least."""
+KINDS, IN_A_KIND = 8, 10
+"""Most events that are asked for one by one, and invocations with each kind of events."""
+APART = 2
+"""Events are small and large if those of the larger half have so many times the characters of the others."""
 _START = re.compile(r"START RequestId: |\{.*\"platform\.start\"")
 
 
@@ -76,6 +80,29 @@ def held_back(events: Sequence[object]) -> tuple[list[object], list[object]]:
     in_a_pass = min(len(thirds) // NEW_PASSES, NEW_IN_A_PASS)
     new = {text: by_text[text] for text in thirds[: NEW_PASSES * in_a_pass]}
     return [each for each in events if text_of(each) not in new], [*new.values()]
+
+
+def kinds(events: Sequence[object], failed: Collection[str]) -> dict[str, list[object]]:
+    """The different events, each by itself under its place and text; if they are more than KINDS, those that `failed`
+    (by `text_of`) and the others, the small ones and the large. Empty where all are alike."""
+    by_text = {text_of(each): each for each in events}
+    if len(by_text) <= KINDS:
+        named = {f"event {place} ({_short(text)})": [event] for place, (text, event) in enumerate(by_text.items(), 1)}
+        return named if len(named) > 1 else {}
+    found: dict[str, list[object]] = {}
+    if failing := [event for text, event in by_text.items() if text in failed]:
+        found["events that fail"] = failing
+        found["events that succeed"] = [event for text, event in by_text.items() if text not in failed]
+    by_size = sorted(by_text, key=len)
+    small, large = by_size[: len(by_size) // 2], by_size[len(by_size) // 2 :]
+    if len(large[len(large) // 2]) >= APART * len(small[len(small) // 2]):
+        found[f"events of up to {len(small[-1]):,} characters"] = [by_text[each] for each in small]
+        found["larger events"] = [by_text[each] for each in large]
+    return {name: some for name, some in found.items() if some}
+
+
+def _short(text: str) -> str:
+    return visible(text if len(text) <= SHOWN // 2 else f"{text[: SHOWN // 2]}...")
 
 
 def is_timed(document: object) -> TypeGuard[Mapping[str, Any]]:

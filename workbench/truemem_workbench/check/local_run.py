@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 
 import psutil
@@ -23,7 +24,7 @@ from ..support.exit_codes import Ended
 from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
-from .events import NEW_PASSES, held_back, text_of
+from .events import IN_A_KIND, NEW_PASSES, held_back, kinds, text_of
 from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
 from .limits import Decision, Limits
 from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled, settling
@@ -67,6 +68,10 @@ class Run:
         """Digest of all events that may be sent: a run ends when it is decided. Empty: of those that were sent."""
         self._new_from: int | None = None
         """From this invocation on it is asked whether something is kept of events that are new."""
+        self._kinds_from: int | None = None
+        """From this invocation on it is asked which kind of events it keeps something of."""
+        self._kinds: dict[int, str] = {}
+        """Each kind of events, by the number of the last invocation of its pass."""
         self._started = time.monotonic()
 
     def __enter__(self) -> Run:
@@ -112,6 +117,20 @@ class Run:
         for done, event in enumerate(upcoming, 1):
             self.invoke(event)
             progress("events that are new", done, len(upcoming))
+
+    def ask_kinds(self, seen: Sequence[object], progress: Progress) -> None:
+        """Make a pass of each kind of these events, as `kinds` has them, after one of all."""
+        failed = {self._events[number] for number, each in enumerate(self._invocations) if each.function_error}
+        of_kinds = kinds(seen, failed)
+        if not of_kinds:
+            return
+        self.begin_passes(IN_A_KIND)
+        self._kinds_from = len(self._invocations) + 1
+        for done, (name, events) in enumerate([("", seen), *of_kinds.items()], 1):
+            for event in islice(cycle(events), IN_A_KIND):
+                self.invoke(event)
+            self._kinds[len(self._invocations)] = name
+            progress("which events are kept", done, len(of_kinds) + 1)
 
     def report_of(self, invocation: Invocation) -> Report:
         """Its REPORT, once all that belongs to it has ended and is frozen."""
@@ -162,7 +181,8 @@ class Run:
             warm_up=warm_up,
             settled=self._settler.readings,
             new_from=self._new_from,
-            judged_until=self._new_from and self._new_from - 1,
+            kinds=self._kinds,
+            judged_until=asked_from - 1 if (asked_from := self._kinds_from or self._new_from) else None,
             slowed=self._settler.slowed,
             children=self._children,
             errors_percent=self._limits.errors_percent or 0.0,
@@ -244,6 +264,8 @@ def measure(
         same, new = held_back(events)
         try:
             taken = invoke_until_decided(run, same, plan, why, progress)
+            if not run.failing and run.so_far(taken).finding.grows:
+                run.ask_kinds(same, progress)
             if new and not run.failing:
                 run.ask_new(same, new, progress)
         except Ended as ended:

@@ -28,7 +28,7 @@ from ..analysis.curves import (
 from ..analysis.drift import Point, Verdict, judge, lives, per_minute, points, trusted_of
 from ..analysis.finding import Commands, Finding, unmeasured
 from ..analysis.resources import Resource
-from ..analysis.settled import Reading, last_life
+from ..analysis.settled import Reading, kinds_of, last_life
 from ..analysis.witnesses import Witnesses
 from ..lines.line import Line
 from ..support.platform_facts import TMP_MIB
@@ -179,6 +179,8 @@ class Measurement:
     """What was kept after each pass of invocations, the process settled."""
     new_from: int | None = None
     """From this invocation on passes are of events that the function had not seen, but for the first one."""
+    kinds: Mapping[int, str] = field(default_factory=dict)
+    """Which kind of events it was asked about in a pass, by the number of the pass's last invocation."""
     slowed: Collection[int] = ()
     """Numbers of the invocations at whose end it was settled: their durations do not count."""
     children: str = ""
@@ -242,7 +244,7 @@ class Measurement:
     @property
     def more(self) -> int:
         """Number of invocations beyond those that were asked for."""
-        more = max(0, self.invocations - self.warm_up - self.asked) if self.asked else 0
+        more = max(0, (self.judged_until or self.invocations) - self.warm_up - self.asked) if self.asked else 0
         return more if more > max(BLOCK, (self.asked or 0) // 10) else 0  # one look more is no news
 
     @cached_property
@@ -279,6 +281,7 @@ class Measurement:
             settled=last_life(settled) or made.settled,
             every_life=settled,
             new=last_life([each for each in self.settled if each.invocation >= (self.new_from or math.inf)]),
+            kinds=kinds_of(self.settled, self.kinds),
             children=self.children,
         )
 
