@@ -128,6 +128,10 @@ class Curves:
     """Numbers of those in which something beside the function was killed for memory, or an extension ended."""
     ended: str = ""
     """The same of all environments that are judged together, as a text; empty if this one is alone."""
+    library: str = ""
+    """File of a library that has a cache of its own (`growth_causes.LIBRARY_CACHES`); empty if none is known."""
+    is_librarys: bool | None = None
+    """Without that cache nothing grew; False: it grew as before; None: it was not tried."""
     own_kib: float = 0.0
     """Steps of RSS at profiles of the lines, which are taken out of it here."""
 

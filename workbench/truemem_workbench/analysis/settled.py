@@ -47,6 +47,8 @@ class Reading:
     held: Mapping[str, float] = field(default_factory=dict)
     """KiB that each allocator held free until then, by its name: what it gave back when it was asked, and the rest
     where that is known."""
+    library: str = ""
+    """File of a mapped library that has a cache of its own; empty if none is known."""
     unsaid: str = ""
     """The name of an allocator that does not say what is in use; empty if all do."""
 

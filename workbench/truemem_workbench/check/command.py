@@ -245,15 +245,16 @@ def _check(
     if target is not None:
         result = replace(result, source=target.source, line=target.line)
         is_whole = not measurement.signal
+        if try_repair is None:
+            try_repair = measurement.finding.grows or bool(measurement.out_of_memory)
+        if is_whole and try_repair and (setting := measurement.finding.setting):
+            result = _tried(result, command, target, payloads, plan, limits, setting, probe=not given["no_probe"])
+            measurement = result.measurement
         if is_whole and (explain or (explain is None and can_explain and result.grows)):
             made = explanation(target, payloads, measurement)
             # of descriptors and the like, memory that no line holds says nothing
             if explain or made.holders or measurement.finding.cause not in COUNTED:
                 result = replace(result, explanation=made)
-        if try_repair is None:
-            try_repair = measurement.finding.grows or bool(measurement.out_of_memory)
-        if is_whole and try_repair and (setting := measurement.finding.setting):
-            result = _tried(result, command, target, payloads, plan, limits, setting, probe=not given["no_probe"])
     code = places.write(result, {".png": partial(_draw, result, limits), ".html": partial(_explain_in, result)})
     return 128 + measurement.signal if measurement.signal else code
 
@@ -290,6 +291,7 @@ def _tried(
 ) -> Result:
     """The result with a second run, in which the function has the repair's variables."""
     from . import local_run
+    from .limits import find
     from .result import Tried
 
     words = " ".join(f"{name}={value}" for name, value in setting.items())
@@ -300,7 +302,14 @@ def _tried(
     tried = Tried(setting=setting, before=result.measurement, after=after)
     commands = result.measurement.commands
     commands = replace(commands, repair=f"{command} --env {words}" if tried.helps else "")
-    return replace(result, measurement=replace(result.measurement, commands=commands), tried=tried)
+    is_librarys = None
+    if result.measurement.curves.library:
+        is_librarys = not after.finding.grows and after.finding.cause != "failing"
+    measurement = replace(result.measurement, commands=commands, is_librarys=is_librarys)
+    if is_librarys is None:
+        return replace(result, measurement=measurement, tried=tried)
+    checked = find(measurement, limits, result.was)
+    return replace(result, measurement=measurement, limits=checked, tried=tried if is_librarys else None)
 
 
 def explanation(target: Target, payloads: list[object], measurement: Measurement) -> Explanation:

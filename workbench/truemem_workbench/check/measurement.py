@@ -181,6 +181,8 @@ class Measurement:
     """From this invocation on passes are of events that the function had not seen, but for the first one."""
     kinds: Mapping[int, str] = field(default_factory=dict)
     """Which kind of events it was asked about in a pass, by the number of the pass's last invocation."""
+    is_librarys: bool | None = None
+    """See Curves.is_librarys."""
     slowed: Collection[int] = ()
     """Numbers of the invocations at whose end it was settled: their durations do not count."""
     children: str = ""
@@ -281,6 +283,8 @@ class Measurement:
             settled=last_life(settled) or made.settled,
             every_life=settled,
             new=last_life([each for each in self.settled if each.invocation >= (self.new_from or math.inf)]),
+            library=next((each.library for each in settled if each.library), ""),
+            is_librarys=self.is_librarys,
             kinds=kinds_of(self.settled, self.kinds),
             children=self.children,
         )

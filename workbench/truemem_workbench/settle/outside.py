@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
 from mmap import PROT_READ, mmap
@@ -39,6 +40,15 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
         known = arenas.read(runtime.pid)
         found[MALLOC], found[HELD] = (known.in_use + known.mapped) / 1024, known.held / 1024
     return found
+
+
+def mapped(pid: int, names: Collection[str]) -> str:
+    """The first file of these names that the process has mapped; empty if it has none, or cannot be read."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+            if (name := line.rpartition("/")[2]) in names:
+                return name
+    return ""
 
 
 GO_BUILT = b"\xff Go buildinf:"

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from ..analysis import growth_causes
 from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, HELD, IN_USE, MALLOC, OWN_HEAP, RSS, SMALL, TMP
 from ..analysis.settled import TRIMMED, Cache, Reading
 from ..local.processes.tmp import elsewhere
 from . import allocators, dotnet, jvm
-from .outside import seen_from_outside
+from .outside import mapped, seen_from_outside
 
 if TYPE_CHECKING:
     from ..local import LocalLambda
@@ -102,7 +103,8 @@ class Settler:
             return None
         if BLOCKS in kept and TRIMMED not in kept:
             del kept[RSS]  # with what malloc holds it says less than what is in use
-        return Reading(invocation, _completed(kept), _caches(said), pid, told.held_kib, told.unsaid)
+        library = mapped(pid, growth_causes.LIBRARY_CACHES)
+        return Reading(invocation, _completed(kept), _caches(said), pid, told.held_kib, library, told.unsaid)
 
     def _answer(self) -> Mapping[str, object]:
         """What the probe has said since it was asked last; empty without one."""

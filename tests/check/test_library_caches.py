@@ -1,0 +1,54 @@
+"""A cache in a library says nothing of itself: the function runs once more without it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.check.conftest import Check
+
+APP = """
+import mmap, os, random
+file = open({library!r}, "r+b")
+mapped = mmap.mmap(file.fileno(), 0)
+has_cache = os.environ.get("LRU_CACHE_CAPACITY") != "1"
+made, kept = {{}}, []
+
+def of_shapes(event, context):
+    if has_cache:
+        made[random.randrange(1_000_000) if len(made) < 1024 else next(iter(made))] = bytearray(20_000)
+
+def leaks(event, context):
+    kept.append(bytearray(12_000))
+"""
+
+
+@pytest.fixture
+def check_beside_torch(invoke_check: Check, tmp_path: Path) -> Any:
+    library = tmp_path / "libtorch_cpu.so"  # what is known of a process is the name of the file that it has mapped
+    library.write_bytes(bytes(4096))
+    library.chmod(0o666)
+    (tmp_path / "app.py").write_text(APP.format(library=str(library)))
+
+    def checked(handler: str) -> Any:
+        done = invoke_check(f"{tmp_path / 'app.py'}:{handler}", "--no-explain", "--json")
+        return done.exit_code, json.loads(done.stdout)
+
+    return checked
+
+
+def test_what_ends_without_the_librarys_cache_is_that_cache(check_beside_torch: Any) -> None:
+    exit_code, said = check_beside_torch("of_shapes")
+    assert exit_code == 0
+    assert said["finding"]["cause"] == "cache"
+    assert "oneDNN in PyTorch" in said["finding"]["sentence"]
+    assert said["tried"]["helps"]
+
+
+def test_what_goes_on_without_the_librarys_cache_is_a_leak(check_beside_torch: Any) -> None:
+    exit_code, said = check_beside_torch("leaks")
+    assert exit_code == 1
+    assert said["finding"]["cause"] == "leak"
+    assert "oneDNN" not in said["finding"]["sentence"]
+    assert "tried" not in said
