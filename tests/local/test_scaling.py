@@ -136,6 +136,27 @@ def test_a_cold_start_waits_for_the_init(fleet: StartFleet) -> None:
     assert local.reports[0].init_duration_ms == init_ms
 
 
+def test_a_visit_comes_after_the_invocation_and_before_the_next(fleet: StartFleet) -> None:
+    local = fleet(environments=1)
+    environment = local.one().environment
+    running = local.begin(local.answer(b'{"sleep": 0.3}'))
+    until(lambda: environment in local.environment_ids and not local.run(_is_idle(local)))
+    visited: list[tuple[int, bool, list[str]]] = []
+
+    def look(pid: int) -> None:
+        visited.append((pid, running.done(), [answer.error for answer in local.answers(None)]))
+
+    local.visit(lambda pid: True, look)
+    assert visited == [(local.processes(environment)["runtime"], True, ["throttled"])]
+    assert local.one().error == ""
+    local.visit(lambda pid: False, look)
+    assert len(visited) == 1
+
+
+async def _is_idle(local: Fleet) -> bool:
+    return all(not member.requests for member in local._server.fleet._members)
+
+
 def test_one_more_request_is_throttled(fleet: StartFleet) -> None:
     local = fleet(environments=2)
     answers = local.answers({"sleep": 0.3}, {"sleep": 0.3}, None)

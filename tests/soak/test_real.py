@@ -22,6 +22,8 @@ from truemem_workbench.soak.run import Plan, run
 from truemem_workbench.soak.saved import Saved
 from truemem_workbench.soak.tally import Tally
 
+from testing.cases import cases, ready
+from testing.installs import Missing
 from tests.local.conftest import HANDLER, until
 
 PLAN = {"rate": "30/s"}
@@ -141,3 +143,19 @@ def test_the_command_goes_on_after_a_kill(tmp_path: Path) -> None:
     assert any(notice.startswith("interrupted after ") for notice in result["notices"])
     assert {each["ended"] for each in result["environments"]} == {"interrupted", "stopped"}
     assert sum(each["served"] for each in result["environments"]) == result["invocations"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "exits"), [("java_registry", 1), ("java_registry_repaired", 0)])
+def test_a_jvm_is_collected_between_requests(name: str, exits: int) -> None:
+    try:
+        case = next(each for each in cases() if each.name == name)
+        program = ready(case)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    asked = ["--rate", "10/s", "--for", "90s", "--environments", "2", "--json"]
+    command = [sys.executable, "-m", "truemem_workbench.cli", "soak", *program.arguments, *case.options, *asked]
+    done = subprocess.run(command, cwd=program.folder, capture_output=True, text=True, check=False, timeout=200)
+    finding = json.loads(done.stdout)["finding"]
+    assert done.returncode == exits, finding
+    assert ("in live objects" in finding["sentence"]) == bool(exits)

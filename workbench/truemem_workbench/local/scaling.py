@@ -19,6 +19,7 @@ from ..support.failed_answer import error_of
 from ..support.untrusted_text import parsed
 from .configuration.settings import Settings
 from .errors import STOPPED, Failure, Throttled
+from .lifecycle.environment import OnDemandEnvironment
 from .lifecycle.invocation import Pending
 from .lifecycle.journal import EnvironmentChange
 from .sandbox import Sandbox
@@ -87,6 +88,10 @@ def permit_files(environments: int) -> None:
         )
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+VISIT_S = 1.0
+"""An invocation that is over by then is waited for."""
 
 
 class End(NamedTuple):
@@ -236,6 +241,27 @@ class Fleet:
             await asyncio.wait([member.ready])
             if member.ready.exception() is None:
                 await member.sandbox.environment.settle()
+
+    async def visit(self, wants: Callable[[int], bool], work: Callable[[int], object]) -> None:
+        """Call `work` with the pid of each runtime that it `wants`, one after the other, in another thread: between two
+        invocations, while its processes run. An environment that is busy for longer than VISIT_S is left out."""
+        for member in list(self._members):
+            environment = member.sandbox.environment
+            is_up = member.ready.done() and not member.ready.exception() and environment.is_initialised
+            pid = environment.roots().get("runtime") if is_up else None
+            if pid is None or not isinstance(environment, OnDemandEnvironment) or not wants(pid):
+                continue
+            member.requests += self._places  # no other comes to it
+            try:
+                await asyncio.wait_for(environment.settle(), VISIT_S)
+                await environment.thaw()
+                await asyncio.to_thread(work, pid)
+                if not member.end.done():
+                    await environment.freeze()
+            except TimeoutError:
+                continue
+            finally:
+                member.requests -= self._places
 
     def _route(self, pending: Pending) -> None:
         """Give a request to an environment. Raises Throttled."""

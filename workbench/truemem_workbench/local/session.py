@@ -183,6 +183,11 @@ class LocalLambda:
         if not self._stopped:
             self._call(self._server.fleet.settle(), timeout)
 
+    def visit(self, wants: Callable[[int], bool], work: Callable[[int], object]) -> None:
+        """See Fleet.visit."""
+        if not self._stopped:
+            self._call(self._server.fleet.visit(wants, work))
+
     @contextmanager
     def thawed(self) -> Iterator[None]:
         """The processes of the only environment run, without an invocation, as long as the block lasts."""

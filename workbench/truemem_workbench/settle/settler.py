@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,16 +117,33 @@ class Settler:
 
     def _of_jvm(self, local: LocalLambda, runtime: psutil.Process) -> dict[str, object]:
         """Metaspace counts where classes came: what the JVM notes of hot methods is in it as well."""
-        for process in (runtime, *runtime.children(recursive=True)):
-            if jvm.is_hotspot(process.pid):
-                with suppress(OSError, ValueError), local.thawed():
-                    now = jvm.settled_kib(process.pid)
-                    before = self._jvm.get(process.pid) or {**now, "kept": now["metaspace"]}
-                    came = now["classes"] != before["classes"]
-                    kept = before["kept"] + (now["metaspace"] - before["metaspace"] if came else 0.0)
-                    self._jvm[process.pid] = {**now, "kept": kept}
-                    return {HEAP: now["heap"], CLASSES: kept}
+        for pid in _jvms(runtime.pid):
+            with suppress(OSError, ValueError), local.thawed():
+                now = jvm.settled_kib(pid)
+                before = self._jvm.get(pid) or {**now, "kept": now["metaspace"]}
+                came = now["classes"] != before["classes"]
+                kept = before["kept"] + (now["metaspace"] - before["metaspace"] if came else 0.0)
+                self._jvm[pid] = {**now, "kept": kept}
+                return {HEAP: now["heap"], CLASSES: kept}
         return {}
+
+
+def has_jvm(pid: int) -> bool:
+    """Is it a JVM, or has it one below it?"""
+    return any(_jvms(pid))
+
+
+def collect(pid: int) -> None:
+    """Collect the garbage of each JVM that is this process, or below it: what is live then is on its next line."""
+    for each in _jvms(pid):
+        with suppress(OSError, ValueError):
+            jvm.run(each, "GC.run")
+
+
+def _jvms(pid: int) -> Iterator[int]:
+    with suppress(psutil.Error):
+        runtime = psutil.Process(pid)
+        yield from (each.pid for each in (runtime, *runtime.children(recursive=True)) if jvm.is_hotspot(each.pid))
 
 
 def _of_dotnet(local: LocalLambda, runtime: psutil.Process) -> dict[str, object]:

@@ -21,7 +21,7 @@ from ..local.configuration.layer import SIDECAR, beside
 from ..local.lifecycle.journal import EnvironmentChange, LogLine
 from ..local.scaling import Answer, Scaling
 from ..local.session import Stopped
-from ..settle.settler import Settler
+from ..settle.settler import Settler, collect, has_jvm
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.terminal import counted
@@ -208,6 +208,7 @@ class _Look:
         self._local.run(self._tick())
         if self._tally.seconds >= self._settled_s + self._settled_each_s:
             self._settler.ask()
+            self._local.visit(has_jvm, collect)
             self._settled_s = self._tally.seconds
         if self._saved is not None and self._tally.seconds >= self._next_s:
             self.save(self._saved, self._local.run(self._changes(self._saved)))
