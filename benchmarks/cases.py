@@ -1,8 +1,7 @@
 """How often the finding names the true cause: of public reports, rebuilt, and of the recorded programs.
 
-`python -m benchmarks.cases` runs the real gate with its default options on each of tests/cases and on each program of
-testing.drift.recorded, and some cases ten times. Writes results/cases.md: half an hour. Exit
-codes: 0 as promised, 1 not.
+Runs the real gate with its default options on each of tests/cases and on each program of testing.drift.recorded, and
+some cases ten times. Half an hour.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import click
 from truemem_workbench.analysis.finding import GROWS
 from truemem_workbench.check.invocations import Plan
 from truemem_workbench.check.limits import Limits
@@ -24,15 +21,17 @@ from truemem_workbench.check.local_run import measure
 from truemem_workbench.check.target import Target
 from truemem_workbench.support.terminal import counted
 
-from benchmarks.publish import machine, markdown
+from benchmarks.kit.bench import Bench
+from benchmarks.kit.pages import Result, Table
 from testing.cases import COUNTED, Case, cases, ready
 from testing.drift import recorded
 from testing.installs import Missing
 
-RESULTS = Path(__file__).with_name("results") / "cases.md"
+TITLE = "Cases"
 TRUEMEM = Path(sys.executable).with_name("truemem")
 REPEATED = ("lru_cache_behind_load", "onnx_session", "extension_keeps_payloads", "children_left")
 """Told in each run: the hidden leak, the hoarder, the extension, the children."""
+RUNS = 10
 MOST_HIDDEN = 300
 """Invocations within which the hidden leak fails the gate."""
 AIM = 0.95
@@ -48,22 +47,14 @@ class Told:
     right: bool
     invocations: int
     seconds: float
-    ratio: float | None = None
-    """What an invocation keeps: as it is told, to what is known. None where either is not a size."""
+    ratio: str = ""
+    """What an invocation keeps: as it is told, to what is known. Empty where either is not a size."""
     more: str = ""
 
     def cells(self) -> list[str]:
         mark = "" if self.right else " **wrong**"
-        ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
-        figures = [f"{self.invocations:,}", f"{self.seconds:.0f}", ratio]
+        figures = [f"{self.invocations:,}", f"{self.seconds:.0f}", self.ratio]
         return [self.name, self.known, f"{self.cause}{mark}", *figures, self.more]
-
-
-def ratio_of(case: Case, kib: float | None) -> float | None:
-    """What the finding says that an invocation keeps, as a multiple of what is known. None where it is not a size."""
-    if kib is None or case.keeps is None or case.causes[0] in COUNTED:
-        return None
-    return kib / case.keeps
 
 
 def told_of(case: Case, *options: str) -> Told:
@@ -75,19 +66,19 @@ def told_of(case: Case, *options: str) -> Told:
     done = subprocess.run(command, cwd=program.folder, capture_output=True, text=True, check=False)
     document = json.loads(done.stdout)
     finding, tried = document["finding"], document.get("tried")
-    right = finding["cause"] in case.causes and (case.holder or "") in finding.get("holder", "")
-    more = "" if tried is None else f"repair: {tried['before']:.1f} to {tried['after']:.1f} KiB"
-    if tried is not None:
-        right &= tried["helps"]
+    kib = finding.get("perInvocationKiB")
+    is_size = kib is not None and case.keeps is not None and case.causes[0] not in COUNTED
     return Told(
         name=case.name,
         known=" or ".join(case.causes),
         cause=finding["cause"],
-        right=right,
+        right=finding["cause"] in case.causes
+        and (case.holder or "") in finding.get("holder", "")
+        and (tried is None or tried["helps"]),
         invocations=document["invocations"],
         seconds=time.monotonic() - begun,
-        ratio=ratio_of(case, finding.get("perInvocationKiB")),
-        more=more,
+        ratio=f"{kib / case.keeps:.2f}" if is_size else "",
+        more="" if tried is None else f"repair: {tried['before']:.1f} to {tried['after']:.1f} KiB",
     )
 
 
@@ -98,82 +89,44 @@ def told_of_recorded(name: str) -> Told:
     target = Target(spec=name, name="recorded", function=function, environment={"BEHAVIOUR": name})
     events: list[object] = [{"n": number} for number in range(recorded.REAL_INVOCATIONS)]
     made = measure(target, events, Plan(), Limits(), exact=True, progress=lambda *_: None)
-    leaks = recorded.REAL[name]
-    return Told(
-        name=name,
-        known="grows" if leaks else "does not",
-        cause=made.finding.cause,
-        right=(made.finding.cause in GROWS and made.finding.grows) is leaks and made.finding.cause != "undecided",
-        invocations=made.invocations,
-        seconds=time.monotonic() - begun,
-    )
+    leaks, cause = recorded.REAL[name], made.finding.cause
+    right = (cause in GROWS and made.finding.grows) is leaks and cause != "undecided"
+    known = "grows" if leaks else "does not"
+    return Told(name, known, cause, right, made.invocations, time.monotonic() - begun)
 
 
-def every() -> Iterator[Told]:
-    """Each case and each program once."""
-    for case in cases():
+def run(bench: Bench) -> Result:
+    known = {case.name: case for case in cases()}
+    once: list[Told] = []
+    repeated: dict[str, list[Told]] = {}
+    for name in bench.each("programs", bench.chosen([*known, *recorded.REAL])):
         try:
-            yield told_of(case)
+            once.append(told_of(known[name]) if name in known else told_of_recorded(name))
         except Missing as missing:
-            click.echo(f"{case.name}: left out, {missing}", err=True)
-    yield from map(told_of_recorded, recorded.REAL)
-
-
-def again(runs: int) -> Iterator[Told]:
-    """The cases that have to be told in each run."""
-    for case in cases():
-        if case.name in REPEATED:
-            for _ in range(runs):
-                yield told_of(case, *(["--try-repair"] if "hoarding" in case.causes else []))
-
-
-def shown(found: Iterator[Told]) -> list[Told]:
-    """All of them, each printed when it is there."""
-    made = []
-    for each in found:
-        click.echo(" | ".join(each.cells()))
-        made.append(each)
-    return made
-
-
-def page(once: Sequence[Told], repeated: Sequence[Told]) -> str:
-    """The results."""
-    right = sum(each.right for each in once)
-    rows = [each.cells() for each in once]
-    names = dict.fromkeys(each.name for each in repeated)
+            bench.echo(f"{name}: left out, {missing}")
+            continue
+        bench.echo(" | ".join(once[-1].cells()))
+        if name in REPEATED:
+            options = ["--try-repair"] if "hoarding" in known[name].causes else []
+            repeated[name] = [told_of(known[name], *options) for _ in range(bench.count(RUNS))]
     counts = []
-    for name in names:
-        runs = [each for each in repeated if each.name == name]
-        most = max(each.invocations for each in runs)
-        more = "; ".join(dict.fromkeys(each.more for each in runs[:1] if each.more))
-        counts.append([name, f"{sum(each.right for each in runs)} of {len(runs)}", f"{most:,}", more])
-    heads = ["program", "known", "told", "invocations", "s", "told / true", ""]
-    return "\n".join(
-        [
-            f"# Cases\n\n`python -m benchmarks.cases`, on {machine()}.\n",
-            f"The true cause in {right} of {counted(len(once), 'program')} ({right / len(once):.0%}), with the gate's"
-            " default options: public reports, rebuilt (tests/cases), then the recorded programs. At the median it"
-            f" takes {median(each.invocations for each in once):.0f} invocations and"
-            f" {median(each.seconds for each in once):.0f} s.\n",
-            markdown(heads, rows, text_columns=3),
-            "\n## Again and again\n",
-            markdown(["case", "right", "most invocations", "with the repair"], counts),
-            "",
-        ]
+    for name, runs in repeated.items():
+        most, right = max(each.invocations for each in runs), sum(each.right for each in runs)
+        counts.append([name, f"{right} of {len(runs)}", f"{most:,}", runs[0].more])
+    right = sum(each.right for each in once)
+    note = (
+        f"The true cause in {right} of {counted(len(once), 'program')} ({right / len(once):.0%}), with the gate's"
+        " default options: public reports, rebuilt (tests/cases), then the recorded programs. At the median it takes"
+        f" {median(each.invocations for each in once):.0f} invocations and"
+        f" {median(each.seconds for each in once):.0f} s."
     )
-
-
-@click.command()
-@click.option("--runs", default=10, show_default=True, help="Of each of the cases that are repeated.")
-def main(runs: int) -> None:
-    """Measure, and write the page."""
-    repeated = shown(again(runs))
-    once = shown(every())
-    RESULTS.write_text(page(once, repeated), encoding="utf-8")
-    hidden = [each for each in repeated if each.name == REPEATED[0]]
-    kept = sum(each.right for each in once) >= AIM * len(once) and all(each.right for each in repeated)
-    sys.exit(0 if kept and all(each.invocations <= MOST_HIDDEN for each in hidden) else 1)
-
-
-if __name__ == "__main__":
-    main()
+    hidden = repeated.get(REPEATED[0], [])
+    promises = {
+        f"right in {right} of {len(once)}": right >= AIM * len(once),
+        "wrong in one of many runs": all(each.right for runs in repeated.values() for each in runs),
+        "the hidden leak takes longer": all(each.invocations <= MOST_HIDDEN for each in hidden),
+    }
+    heads = ("program", "known", "told", "invocations", "s", "told / true", "")
+    again = Table("Again and again", ("case", "right", "most invocations", "with the repair"), counts)
+    broken = [words for words, is_kept in promises.items() if not is_kept]
+    return Result([Table("", heads, [each.cells() for each in once], note, 3), again], broken)

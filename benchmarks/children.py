@@ -1,36 +1,33 @@
-"""Measures how well the peak of a function with children is known, in exact and in default mode.
+"""How well the peak of a function with children is known, in exact and in default mode.
 
 Children of 20 ms to 1 s and 20 to 300 MiB, spawned and forked; many short ones, in Python and in shell, where curl is
 the runtime client; workers that fork; and what leaves no account in the parent. The truth is the kernel's own trace of
-all changes of RSS (benchmarks/rss_trace.py, as root). Writes results/children.md.
-
-Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measured.
+all changes of RSS (testing/rss_trace.py, as root).
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import click
-from rich.console import Console
 from truemem.linux.procfs import watermark_slack_kib
 from truemem_workbench.local import Function
 
-from benchmarks.accuracy import percentile
-from benchmarks.contenders import EXECUTABLE
-from benchmarks.publish import exit_if_broken, machine, markdown, measuring, shown
-from benchmarks.rss_trace import TreeTrace, Truth, tracing
-from testing.environment import Environment, Record
+from benchmarks.kit.bench import Bench, percentile
+from benchmarks.kit.contenders import EXECUTABLE
+from benchmarks.kit.pages import ROOT, Result, Table
+from benchmarks.kit.truth import Judged
+from testing.environment import Environment
+from testing.rss_trace import TreeTrace, Truth, tracing
 
-RESULTS = Path(__file__).with_name("results") / "children.md"
-FUNCTIONS = Path(__file__).with_name("functions")
+TITLE = "Functions with children"
+SETTINGS = {"sidecar": "Another one than the layer's."}
+FUNCTIONS = ROOT / "benchmarks" / "functions"
 FAMILY = f"{FUNCTIONS / 'family.py'}:handler"
 SHELL = str(FUNCTIONS / "shell" / "bootstrap")
 MODES = ("exact", "default")
@@ -102,73 +99,35 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(NamedTuple):
     """One invocation, and what its record says."""
 
-    kind: str
+    kind: Kind
     mode: str
-    memory_mib: int
-    has_children: bool
-    record: Record
-    inner: Truth
-    """While the handler ran,"""
-    whole: Truth
-    """and from the invocation until the next one."""
-
-    @property
-    def upper(self) -> float:
-        return float(self.memory_mib if self.record.peakUpper is None else self.record.peakUpper)
-
-    @property
-    def width(self) -> float:
-        return self.upper - float(self.record.peakLower)
-
-    @property
-    def claims(self) -> bool:
-        """Is its peak a figure?"""
-        return self.record.method == "vmhwm" and not self.record.raced
+    judged: Judged
 
     @property
     def near(self) -> bool:
         """What fork() hands on may count once or in each process."""
-        return bool((1 - NEAR) * self.inner.once <= self.record.PeakRSS <= (1 + NEAR) * self.whole.rss)
+        least, most, peak = self.judged.least or 0, self.judged.most or 0, float(self.judged.record.PeakRSS)
+        return (1 - NEAR) * least <= peak <= (1 + NEAR) * most
 
     @property
     def is_false(self) -> bool:
-        least, most = self.inner.once - SLACK_MIB, self.whole.rss + SLACK_MIB
-        wrong = self.claims and not least <= self.record.PeakRSS <= most
-        return bool(wrong or self.upper < least or self.record.peakLower > most)
+        return self.judged.is_false
 
     @property
     def impossible(self) -> bool:
         """A bound is above the memory size. (No function here holds so much.)"""
-        return max(float(self.record.peakLower), self.upper) > self.memory_mib
-
-    def __repr__(self) -> str:
-        return f"{self.kind}, {self.mode}: truth {self.inner}, with all around it {self.whole}: {self.record}"
+        return max(self.judged.bounds) > self.judged.memory_mib
 
 
-@dataclass(frozen=True)
-class Row:
-    """Records of one kind. Widths in MiB."""
-
-    kind: str
-    mode: str
-    records: int
-    near: int
-    width_p50: float
-    width_p90: float
-    false: int
-    impossible: int
-
-
-def planned(memory_mib: int, part: float) -> list[dict[str, object]]:
+def planned(memory_mib: int, share: float) -> list[dict[str, object]]:
     """Children that hold their memory together: all that fit into the memory size, in any order."""
     events: list[dict[str, object]] = []
     for how, count, mib, life in product(HOW, COUNTS, SIZES_MIB, LIVES_MS):
         if RUNTIME_MIB + count * (mib + OWN_MIB[how]) <= ROOM * memory_mib:
-            events += [{"how": how, "count": count, "mib": mib, "ms": life}] * max(1, round(TIMES[life] * part))
+            events += [{"how": how, "count": count, "mib": mib, "ms": life}] * max(1, round(TIMES[life] * share))
     random.Random(4).shuffle(events)
     return events
 
@@ -178,25 +137,21 @@ def name_of(event: Mapping[str, object]) -> str:
     return f"{verb}, {event['count']} x {event['mib']} MiB"
 
 
-def measure(
-    kind: Kind, events: Sequence[dict[str, object]], mode: str, sidecar: Path, advance: Callable[[], None]
-) -> list[Made]:
+def measure(kind: Kind, events: Sequence[dict[str, object]], mode: str, sidecar: Path, bench: Bench) -> list[Made]:
     """One environment. Raises AssertionError if the function failed, RuntimeError where nothing can be traced."""
-    function = Function.from_spec(kind.spec)
     settings: dict[str, Any] = {"sidecar": sidecar, "memory_mib": kind.memory_mib, "environment": kind.variables}
-    truths: list[tuple[Truth, Truth]] = []
     with tracing() as trace:
         if trace is None:
             raise RuntimeError("the kernel cannot be traced: run it as root")
-        with Environment(function, exact=mode == "exact", **settings) as environment:
-            for event in events:
-                truths.append(invoke(environment, event, trace))
-                advance()
+        with Environment(Function.from_spec(kind.spec), exact=mode == "exact", **settings) as environment:
+            title = f"{mode}, {kind.name or f'children at {kind.memory_mib} MiB'}"
+            truths = [invoke(environment, event, trace) for event in bench.each(title, events)]
             records = environment.records()
-    return [
-        Made(name_of(event) if not kind.name else kind.name, mode, kind.memory_mib, kind.has_children, record, *truth)
-        for record, event, truth in list(zip(records, events, truths, strict=True))[FIRST:]
-    ]
+    made = []
+    for record, event, (inner, whole) in list(zip(records, events, truths, strict=True))[FIRST:]:
+        name = kind.name or name_of(event)
+        made.append(Made(kind, mode, Judged(name, record, inner.once, whole.rss, kind.memory_mib, SLACK_MIB)))
+    return made
 
 
 SETTLE_S = 0.01
@@ -216,99 +171,52 @@ def invoke(environment: Environment, event: dict[str, object], trace: TreeTrace)
     return trace.most(*(span or (began, answered))), trace.most(began, time.monotonic_ns())
 
 
-def row(kind: str, mode: str, made: Sequence[Made]) -> Row:
-    widths = [each.width for each in made]
-    return Row(
-        kind,
-        mode,
-        len(made),
-        sum(each.near for each in made),
-        round(percentile(widths, 50), 1),
-        round(percentile(widths, 90), 1),
-        sum(each.is_false for each in made),
-        sum(each.impossible for each in made),
-    )
+def row(kind: str, mode: str, made: Sequence[Made]) -> list[str]:
+    """Cells for records of one kind."""
 
+    def part(said: Sequence[bool]) -> str:
+        return f"{100 * sum(said) / len(said):.1f} %"
 
-def rows(made: Sequence[Made]) -> list[Row]:
-    """A row for each mode and kind, as they come."""
-    groups: dict[tuple[str, str], list[Made]] = {}
-    for each in made:
-        groups.setdefault((each.mode, each.kind), []).append(each)
-    return [row(kind, mode, each) for (mode, kind), each in groups.items()]
-
-
-def totals(made: Sequence[Made]) -> list[Row]:
-    """All records with children, by mode."""
-    found = [[each for each in made if each.mode == mode and each.has_children] for mode in MODES]
-    return [row("all with children", mode, each) for mode, each in zip(MODES, found, strict=True) if each]
-
-
-HEADINGS = ("", "mode", "records", "within 10 %", "width p50", "p90", "false", "above memory")
-
-
-def cells(row: Row) -> list[str]:
-    def share(count: int) -> str:
-        return f"{100 * count / row.records:.1f} %"
-
-    widths = f"{row.width_p50:.1f}", f"{row.width_p90:.1f}"
-    return [row.kind, row.mode, f"{row.records}", share(row.near), *widths, share(row.false), share(row.impossible)]
+    widths = [each.judged.width for each in made]
+    shares = (part([getattr(each, what) for each in made]) for what in ("near", "is_false", "impossible"))
+    near, false, impossible = shares
+    p50, p90 = (f"{percentile(widths, at):.1f}" for at in (50, 90))
+    return [kind, mode, f"{len(made)}", near, p50, p90, false, impossible]
 
 
 def broken(made: Sequence[Made]) -> list[str]:
     """Promises that were not kept."""
-    wide = [
-        f"{row.mode}: width {row.width_p50} at p50, {row.width_p90} at p90"
-        for row in totals(made)
-        if row.width_p50 > WIDTH_P50 or row.width_p90 > WIDTH_P90
-    ]
-    false = [f"false: {row.kind}, {row.mode}" for row in rows(made) if row.false]
-    return [*wide, *false, *(f"above memory: {row.kind}, {row.mode}" for row in rows(made) if row.impossible)]
+    found = []
+    for mode in MODES:
+        widths = [each.judged.width for each in made if each.mode == mode and each.kind.has_children]
+        if widths and (percentile(widths, 50) > WIDTH_P50 or percentile(widths, 90) > WIDTH_P90):
+            found.append(f"{mode}: width {percentile(widths, 50):.1f} at p50, {percentile(widths, 90):.1f} at p90")
+    found += [f"false: {each}" for each in made if each.is_false]
+    return [*found, *(f"above memory: {each.judged}, {each.mode}" for each in made if each.impossible)]
 
 
-def published(made: Sequence[Made]) -> str:
-    """The results page."""
-    explained = (
-        "One invocation after the other. The truth is what all processes of the function held together, as the "
-        "kernel's own trace has it. Within 10 %: `PeakRSS` is within 10 % of it. Width: of the interval `peakLower` to "
-        "`peakUpper`, MiB; where there is no upper bound, up to the memory size. False: a bound that the truth is "
-        f"beyond, {SLACK_MIB} MiB of the kernel's bookkeeping allowed, or a figure that is wrong by more. What "
-        "`fork()` hands on is in parent and child: an upper bound may count it once. Above memory: a bound is above "
-        f"the memory size. Promised, of all records with children: at most {WIDTH_P50} MiB at p50 and {WIDTH_P90} at "
-        "p90, none false, none above the memory size."
-    )
-    both = totals(made), rows(made)
-    tables = [markdown(HEADINGS, [cells(each) for each in table], text_columns=2) for table in both]
-    return (
-        f"# Functions with children\n\n`make bench`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}.\n\n"
-        f"{explained}\n\n{tables[0]}\n\n## By kind\n\n{tables[1]}\n"
-    )
+EXPLAINED = f"""\
+One invocation after the other. The truth is what all processes of the function held together, as the kernel's own trace
+has it. Within 10 %: `PeakRSS` is within 10 % of it. Width: of the interval `peakLower` to `peakUpper`, MiB; where there
+is no upper bound, up to the memory size. False: a bound that the truth is beyond, {SLACK_MIB} MiB of the kernel's
+bookkeeping allowed, or a figure that is wrong by more. What `fork()` hands on is in parent and child: an upper bound
+may count it once. Above memory: a bound is above the memory size. Promised, of all records with children: at most
+{WIDTH_P50} MiB at p50 and {WIDTH_P90} at p90, none false, none above the memory size."""
 
 
-@click.command(help=__doc__)
-@click.option("--part", default=1.0, show_default=True, help="Of the usual number of invocations.")
-@click.option("--sidecar", default=EXECUTABLE, type=click.Path(exists=True, path_type=Path), help="Another one.")
-@click.option("--page", default=RESULTS, type=click.Path(dir_okay=False, path_type=Path), help="Where to write.")
-@click.option("--kind", "chosen", default="", help="Only kinds whose names have this.")
-def main(part: float, sidecar: Path, page: Path, chosen: str) -> None:
-    """See the module."""
-    made: list[Made] = []
-    count = max(2, round(INVOCATIONS * part)) + FIRST
-    with measuring() as bar:
-        work = [(kind, [kind.drawn(chance) for _ in range(count)]) for kind in KINDS for chance in [random.Random(2)]]
-        work += [(Kind("", memory_mib, {}), planned(memory_mib, part)) for memory_mib in MEMORY_MIB]
-        work = [(kind, events) for kind, events in work if chosen in kind.name]
-        for mode in MODES:
-            advance = bar(mode, sum(len(events) for _, events in work))
-            for kind, events in work:
-                made += measure(kind, events, mode, sidecar, advance)
+def run(bench: Bench) -> Result:
+    count = bench.count(INVOCATIONS, 2) + FIRST
+    chance = random.Random(2)
+    work = {kind.name: (kind, [kind.drawn(chance) for _ in range(count)]) for kind in KINDS}
+    work |= {f"children at {mib} MiB": (Kind("", mib, {}), planned(mib, bench.share)) for mib in MEMORY_MIB}
+    chosen, sidecar = bench.chosen(work), Path(bench.settings.get("sidecar", EXECUTABLE))
+    made = [each for mode in MODES for name in chosen for each in measure(*work[name], mode, sidecar, bench)]
+    groups: dict[tuple[str, str], list[Made]] = {}
     for each in made:
-        if each.is_false:
-            click.echo(f"false: {each}", err=True)
-    Console(width=150).print(shown("Is the peak known?", HEADINGS, [cells(each) for each in totals(made) + rows(made)]))
-    page.write_text(published(made))
-    exit_if_broken(broken(made))
-
-
-if __name__ == "__main__":
-    main()
+        groups.setdefault((each.judged.work, each.mode), []).append(each)
+    in_all = {mode: [each for each in made if each.mode == mode and each.kind.has_children] for mode in MODES}
+    headings = ("", "mode", "records", "within 10 %", "width p50", "p90", "false", "above memory")
+    totals = [row("all with children", mode, of) for mode, of in in_all.items() if of]
+    by_kind = [row(*key, of) for key, of in groups.items()]
+    tables = [Table("", headings, totals, EXPLAINED, 2), Table("By kind", headings, by_kind, text_columns=2)]
+    return Result(tables, broken(made))

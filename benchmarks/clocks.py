@@ -1,42 +1,35 @@
-"""Measures how often growth is said to follow the right clock: invocations, minutes, idle pauses, or overlap.
+"""How often growth is said to follow the right clock: invocations, minutes, idle pauses, or overlap.
 
-Runs composed at random (testing.clock_cases), of seeds by which no threshold was chosen. Writes results/clocks.md. Exit
-codes: 0 as promised, 1 not.
+Runs composed at random (testing.clock_cases), of seeds by which no threshold was chosen. With --seeds tuning of those
+that one may look at while thresholds change. Two minutes.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from multiprocessing import Pool
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import click
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 from truemem_workbench.analysis.clocks import Clock, clock_of
 
-from benchmarks.publish import exit_if_broken, machine, markdown
+from benchmarks.kit.bench import Bench, percent, share
+from benchmarks.kit.pages import Result, Table
 from testing.clock_cases import HARDLY, KINDS, LEAKS, MIXTURE, SEALED, TRAFFICS, TUNING, collected, compose
 
-RESULTS = Path(__file__).with_name("results") / "clocks.md"
-BY = "python -m benchmarks.clocks"
-
+TITLE = "Clocks"
+SETTINGS = {"seeds": "tuning: other seeds (then use --no-write)."}
 CASES = 600
 """Of all traffics; and as many with the default traffic of a soak, five minutes of it."""
 DEFAULT = "mixed"
-GROWTH_MIB = ((1, 4), (4, 8), (8, 16), (16, 1000))
+GROWTH_MIB = {"1 to 4 MiB": (1, 4), "4 to 8 MiB": (4, 8), "8 to 16 MiB": (8, 16), "16 MiB or more": (16, 1000)}
 APART, GROWS, NOT = "not told apart", "grows", "no growth"
 ANSWERS = (*LEAKS, APART, NOT)
-MOST_WRONG = 0.03
+MOST_WRONG, LEAST_COVERED = 0.03, 0.9
 """Of the clocks that are named."""
-LEAST_COVERED = 0.9
-LEAST_FOUND = 0.7
-"""In the default traffic, of leaks that grow by 8 MiB or more."""
-FOUND_MIB = 8
+LEAST_FOUND, FOUND_MIB = 0.7, 8
+"""In the default traffic, of leaks that grow by FOUND_MIB or more."""
 
 
 class Judged(NamedTuple):
@@ -77,60 +70,43 @@ def judged(case: tuple[int, str | None, bool]) -> Judged:
         made = collected(made, seed)
     begun = time.process_time()
     clock = clock_of(made.environments, is_collected)
-    took = time.process_time() - begun
-    return Judged(
-        made.kind, made.traffic, made.clocks, made.grown_mib, len(made.environments), made.rate_kib, clock, took
-    )
+    took, of = time.process_time() - begun, len(made.environments)
+    return Judged(made.kind, made.traffic, made.clocks, made.grown_mib, of, made.rate_kib, clock, took)
 
 
-def share(which: Sequence[Judged], is_so: Callable[[Judged], bool | None]) -> float | None:
-    """The part of these for which it is so; None of nothing."""
-    known = [so for each in which if (so := is_so(each)) is not None]
-    return sum(known) / len(known) if known else None
-
-
-def percent(part: float | None) -> str:
-    return "" if part is None else f"{part:.1%}"
-
-
-def confusion(cases: Sequence[Judged]) -> str:
+def confusion(title: str, cases: Sequence[Judged], note: str) -> Table:
     """What was said, by what is true."""
     rows = []
     for kind in KINDS:
-        said = Counter(each.answer for each in cases if each.kind == kind)
-        wrong = sum(each.is_wrong for each in cases if each.kind == kind)
-        rows.append([kind, *(str(said[answer] or "") for answer in ANSWERS), str(said.total()), str(wrong or "")])
-    return markdown(["what is true", *ANSWERS, "cases", "wrong clock"], rows)
+        of = [each for each in cases if each.kind == kind]
+        said = Counter(each.answer for each in of)
+        wrong = str(sum(each.is_wrong for each in of) or "")
+        rows.append([kind, *(str(said[answer] or "") for answer in ANSWERS), str(len(of)), wrong])
+    return Table(title, ("what is true", *ANSWERS, "cases", "wrong clock"), rows, note)
 
 
-def found_by_growth(cases: Sequence[Judged]) -> str:
+def found_by_growth(title: str, cases: Sequence[Judged]) -> Table:
     """The part of leaks whose clock is named rightly, by what they grew by."""
     rows = []
     for kind in LEAKS:
-        cells = []
-        for low, high in GROWTH_MIB:
-            of = [each for each in cases if each.kind == kind and low <= each.grown_mib < high]
-            cells.append(f"{sum(each.answer == kind for each in of)} of {len(of)}")
-        rows.append([kind, *cells])
-    heads = [f"{low} to {high} MiB" if high < 1000 else f"{low} MiB or more" for low, high in GROWTH_MIB]
-    return markdown(["leak by", *heads], rows)
+        of = [each for each in cases if each.kind == kind]
+        spans = ([each for each in of if low <= each.grown_mib < high] for low, high in GROWTH_MIB.values())
+        rows.append([kind, *(f"{sum(each.answer == kind for each in span)} of {len(span)}" for span in spans)])
+    return Table(title, ("leak by", *GROWTH_MIB), rows)
 
 
-def by_traffic(cases: Sequence[Judged]) -> str:
+def by_traffic(cases: Sequence[Judged]) -> Table:
     """Leaks of one clock: named rightly, not told apart, wrong; with one environment and with several."""
     rows = []
+    leaks = [each for each in cases if each.kind in LEAKS]
     for traffic in TRAFFICS:
         for words, is_one in (("one", True), ("several", False)):
-            of = [
-                each
-                for each in cases
-                if each.traffic == traffic and each.kind in LEAKS and (each.environments == 1) is is_one
-            ]
-            named = share(of, lambda each: each.answer == each.kind)
-            apart = share(of, lambda each: each.answer == APART)
-            wrong = sum(each.is_wrong for each in of)
-            rows.append([traffic, words, percent(named), percent(apart), str(wrong or ""), str(len(of))])
-    return markdown(["traffic", "environments", "named rightly", APART, "wrong clock", "leaks"], rows, 2)
+            of = [each for each in leaks if each.traffic == traffic and (each.environments == 1) is is_one]
+            parts = share(each.answer == each.kind for each in of), share(each.answer == APART for each in of)
+            wrong = str(sum(each.is_wrong for each in of) or "")
+            rows.append([traffic, words, *map(percent, parts), wrong, str(len(of))])
+    headings = ("traffic", "environments", "named rightly", APART, "wrong clock", "leaks")
+    return Table("Leaks by traffic", headings, rows, text_columns=2)
 
 
 def promises(
@@ -138,80 +114,52 @@ def promises(
 ) -> list[tuple[str, str, float | None, bool]]:
     """What is promised, its aim, what was measured, and whether that is kept."""
     named = [each for each in (*every, *default, *heaps) if each.clock.name and each.kind != "fills"]
+    wrong, covered = share(each.is_wrong for each in named), share(each.is_covered for each in named)
     large = [each for each in default if each.kind in LEAKS and each.grown_mib >= FOUND_MIB]
-    wrong = share(named, lambda each: each.is_wrong)
-    covered = share(named, lambda each: each.is_covered)
-    found = share(large, lambda each: each.answer == each.kind)
+    found, words = share(each.answer == each.kind for each in large), f"leaks of {FOUND_MIB} MiB or more"
+    is_right, least = wrong is not None and wrong <= MOST_WRONG, "at least "
+    is_covered = covered is not None and covered >= LEAST_COVERED
     return [
-        ("named clocks that are wrong", f"at most {MOST_WRONG:.0%}", wrong, wrong is not None and wrong <= MOST_WRONG),
+        ("named clocks that are wrong", f"at most {MOST_WRONG:.0%}", wrong, is_right),
+        ("95 % intervals that have the true rate", f"{least}{LEAST_COVERED:.0%}", covered, is_covered),
         (
-            "95 % intervals that have the true rate",
-            f"at least {LEAST_COVERED:.0%}",
-            covered,
-            covered is not None and covered >= LEAST_COVERED,
-        ),
-        (
-            f"default traffic, 5 minutes, leaks of {FOUND_MIB} MiB or more: clock named rightly",
-            f"at least {LEAST_FOUND:.0%}",
+            f"default traffic, 5 minutes, {words}: clock named rightly",
+            f"{least}{LEAST_FOUND:.0%}",
             found,
             found is not None and found >= LEAST_FOUND,
         ),
     ]
 
 
-def page(every: Sequence[Judged], default: Sequence[Judged], heaps: Sequence[Judged]) -> str:
-    """The results."""
-    promised = promises(every, default, heaps)
-    table = [[what, aim, percent(value), "yes" if kept else "**NO**"] for what, aim, value, kept in promised]
-    took = np.mean([each.seconds for each in (*every, *default, *heaps)]) * 1000
-    return (
-        f"# Clocks\n\n`{BY}`, on {machine()}.\n\n"
-        "Runs composed at random by `testing.clock_cases`, of sealed seeds: leaks that grow by 1 to 48 MiB beside up "
-        "to three of white and slow noise, spikes, garbage, warming up, memory of a busy time, memory of other "
-        "requests, trimming in pauses; some in arenas of up to 4 MiB, with resets, missing and uncertain readings, "
-        "with only every second or fourth line. One to eight environments, on demand or managed.\n\n"
-        + markdown(["promised", "aim", "measured", "kept"], table)
-        + f"\n\n## All traffics\n\n{len(every)} cases. `{HARDLY}`: less than 1 MiB, such as a leak by pauses where "
-        f"there were none. `{MIXTURE}`: the clock of the larger part is right, and `{APART}` is better. `fills`: a "
-        "cache of which keys are drawn at random; it may be far from full, and follow invocations until it is.\n\n"
-        + confusion(every)
-        + f"\n\n### Leaks by traffic\n\n{by_traffic(every)}\n\n"
-        + f"## The default traffic, five minutes\n\n{len(default)} cases with `--rate {DEFAULT}`.\n\n"
-        + confusion(default)
-        + f"\n\n### Named rightly, by growth\n\n{found_by_growth(default)}\n\n"
-        + f"## The same runs, in a collected heap\n\n{len(heaps)} cases, with garbage of two generations. "
-        "What was used is not kept if less was used later; what grows long after the last major collection does not "
-        "count.\n\n"
-        + confusion(heaps)
-        + f"\n\n### Named rightly, by growth in a collected heap\n\n{found_by_growth(heaps)}\n\n"
-        + f"CPU time of an answer: {took:.0f} ms.\n"
-    )
-
-
-@click.command(help=__doc__)
-@click.option("--cases", default=CASES, show_default=True, help="Of each traffic set; fewer write nothing.")
-@click.option("--tuning", is_flag=True, help="Of tuning seeds, to look at while thresholds change. Writes nothing.")
-def main(cases: int, tuning: bool) -> None:
-    """See the module."""
-    seeds = TUNING if tuning else SEALED
+def run(bench: Bench) -> Result:
+    seeds, count = TUNING if bench.settings.get("seeds") == "tuning" else SEALED, bench.count(CASES)
     half = len(seeds) // 2
-    other = seeds[half : half + cases]
-    work: list[tuple[int, str | None, bool]] = [(seed, None, False) for seed in seeds[:cases]]
-    work += [(seed, DEFAULT, is_collected) for is_collected in (False, True) for seed in other]
-    with Pool() as pool:
-        made = list(
-            track(
-                pool.imap(judged, work, chunksize=4), "cases", len(work), console=Console(stderr=True), transient=True
-            )
-        )
-    every, default, heaps = made[:cases], made[cases : 2 * cases], made[2 * cases :]
-    text = page(every, default, heaps)
-    click.echo(text)
-    if tuning or cases < CASES:
-        return
-    RESULTS.write_text(text)
-    exit_if_broken([what for what, _, _, kept in promises(every, default, heaps) if not kept])
+    work: list[tuple[int, str | None, bool]] = [(seed, None, False) for seed in seeds[:count]]
+    work += [(seed, DEFAULT, is_heap) for is_heap in (False, True) for seed in seeds[half : half + count]]
+    made = bench.spread("cases", judged, work)
+    every, default, heaps = made[:count], made[count : 2 * count], made[2 * count :]
+    promised = promises(every, default, heaps)
+    kept = [[what, aim, percent(value), "yes" if is_kept else "**NO**"] for what, aim, value, is_kept in promised]
+    tables = [
+        Table("", ("promised", "aim", "measured", "kept"), kept, COMPOSED),
+        confusion("All traffics", every, f"{count} cases. {OTHERS}"),
+        by_traffic(every),
+        confusion("The default traffic, five minutes", default, f"{count} cases with `--rate {DEFAULT}`."),
+        found_by_growth("Named rightly, by growth", default),
+        confusion("The same runs, in a collected heap", heaps, COLLECTED),
+        found_by_growth("Named rightly, by growth in a collected heap", heaps),
+    ]
+    took = f"CPU time of an answer: {np.mean([each.seconds for each in made]) * 1000:.0f} ms."
+    return Result(tables, [what for what, _, _, is_kept in promised if not is_kept], note=took)
 
 
-if __name__ == "__main__":
-    main()
+COMPOSED = """\
+Runs composed at random by `testing.clock_cases`, of sealed seeds: leaks that grow by 1 to 48 MiB beside up to three of
+white and slow noise, spikes, garbage, warming up, memory of a busy time, memory of other requests, trimming in pauses;
+some in arenas of up to 4 MiB, with resets, missing and uncertain readings, with only every second or fourth line. One
+to eight environments, on demand or managed."""
+OTHERS = f"""`{HARDLY}`: less than 1 MiB, such as a leak by pauses where there were none. `{MIXTURE}`: the clock of the
+larger part is right, and `{APART}` is better. `fills`: a cache of which keys are drawn at random; it may be far from
+full, and follow invocations until it is."""
+COLLECTED = """With garbage of two generations. What was used is not kept if less was used later; what grows long after
+the last major collection does not count."""

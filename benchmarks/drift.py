@@ -1,30 +1,23 @@
-"""Measures how often the verdict on drift is right, beside an oracle and published methods on the same curves.
+"""How often the verdict on drift is right, from RSS alone.
 
-Curves composed at random (testing.drift.compositions), of seeds by which no threshold was chosen, and
-recorded programs. Writes results/drift.md, and the recorded curves into docs/patterns.md. Exit codes: 0 as promised,
-1 not.
+Curves composed at random (testing.drift.compositions), of seeds by which no threshold was chosen, and recorded
+programs. With --seeds tuning of those that one may look at while thresholds change. Writes results/drift.md, and the
+recorded curves into docs/patterns.md.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from multiprocessing import Pool
-from multiprocessing.pool import Pool as Workers
-from pathlib import Path
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import click
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from truemem.verdict import CONFIDENCE, GATE_KIB, GROWING, OPEN_KIB, median
 from truemem_workbench.analysis.drift import INSUFFICIENT, Point, judge
 from truemem_workbench.analysis.thresholds import MATTERS_KIB
 
-from benchmarks import drift_methods, drift_oracle
-from benchmarks.publish import ROOT, machine, markdown, replace
+from benchmarks.kit.bench import Bench, percent, share
+from benchmarks.kit.pages import Result, Table, markdown
 from testing.drift import recorded
 from testing.drift.compositions import (
     ALIKE,
@@ -41,10 +34,8 @@ from testing.drift.compositions import (
 )
 from testing.drift.judged import Told, points, sidecar_at
 
-RESULTS = Path(__file__).with_name("results") / "drift.md"
-PATTERNS = ROOT / "docs" / "patterns.md"
-BY = "python -m benchmarks.drift"
-
+TITLE = "Drift"
+SETTINGS = {"seeds": "tuning: other seeds (then use --no-write)."}
 LENGTHS = (128, 256, 512, 1024, LIFE)
 AT = 1024
 """The length that is promised."""
@@ -55,16 +46,9 @@ FALSE = {BOUNDED: 0.03, FILLING: 0.04}
 FOUND = {ALONE: 0.75, BESIDE: 0.65}
 COVERAGE = (0.90, 0.97)
 LEAST_REAL, MOST_REAL = 0.85, 1 / 20
-METHODS_OF = 400
-"""Curves that the published methods get: some take long."""
-
-BARS = "▁▂▃▄▅▆▇█"
-WIDTH = 60
+BARS, WIDTH = "▁▂▃▄▅▆▇█", 60
 LEAST_KIB = 2048
 """What a curve is drawn over at least: less is flat."""
-
-Which = TypeVar("Which")
-Said = TypeVar("Said")
 
 
 class JudgedCurve(NamedTuple):
@@ -78,16 +62,13 @@ class JudgedCurve(NamedTuple):
     """Of the workbench."""
 
 
-class Result(NamedTuple):
+class Measured(NamedTuple):
     """Of one composition."""
 
     by: dict[tuple[str, int], JudgedCurve]
     """By form and length."""
     ever: bool
     """Did the sidecar ever call it growing?"""
-    features: list[float]
-    """At AT."""
-    methods: dict[str, bool]
     cost: tuple[float, float]
     """CPU time: the sidecar's of an invocation, µs; the workbench's of a verdict on AT invocations, ms."""
 
@@ -114,7 +95,7 @@ class Promise(NamedTuple):
         return f"at most {self.most:.0%}" if self.least == 0 else f"{self.least:.0%} to {self.most:.0%}"
 
 
-def measure(seed: int) -> Result:
+def measure(seed: int) -> Measured:
     """All that is said of the composition of that seed."""
     made = compose(seed)
     begun = time.process_time()
@@ -130,78 +111,53 @@ def measure(seed: int) -> Result:
             workbench_ms = (time.process_time() - begun) * 1e3
         told = Told(verdict.name, verdict.low_kib or 0.0, verdict.high_kib or 0.0, verdict.confidence)
         by[WORKBENCH, count] = JudgedCurve(group, rate, told, verdict.settled)
-    current = np.asarray(made.current[:AT], np.float64)
-    asked = SEALED.start <= seed < SEALED.start + METHODS_OF
-    methods = drift_methods.judged(drift_methods.reduced(current, float("inf"))) if asked else {}
-    features = drift_oracle.features(current)
-    return Result(by, first is not None, features, methods, (sidecar_us, workbench_ms))
+    return Measured(by, first is not None, (sidecar_us, workbench_ms))
 
 
-def learn(seed: int) -> tuple[list[float], str | None]:
-    """What the oracle learns from: features and label."""
-    made = compose(seed)
-    return drift_oracle.features(made.current[:AT]), made.group(AT)
+def of_group(results: Sequence[Measured], form: str, count: int, *groups: str) -> list[JudgedCurve]:
+    return [each.by[form, count] for each in results if each.by[form, count].group in groups]
 
 
-def share(said: Iterable[bool]) -> float | None:
-    """Part of those that are true; None of nothing."""
-    every = list(said)
-    return sum(every) / len(every) if every else None
-
-
-def percent(part: float | None) -> str:
-    """For a table."""
-    return "" if part is None else f"{part:.1%}"
-
-
-def called(results: Sequence[Result], form: str, count: int, group: str) -> float | None:
+def called(results: Sequence[Measured], form: str, count: int, group: str) -> float | None:
     """The share of a group that a form calls growing."""
-    seen = (each.by[form, count] for each in results)
-    return share(each.told.verdict == GROWING for each in seen if each.group == group)
+    return share(each.told.verdict == GROWING for each in of_group(results, form, count, group))
 
 
-def covered(results: Sequence[Result], form: str, count: int, groups: Sequence[str]) -> float | None:
+def covered(results: Sequence[Measured], form: str, count: int, groups: Sequence[str]) -> float | None:
     """The share of intervals that have the true rate."""
-    seen = (each.by[form, count] for each in results)
     return share(
         each.told.low <= each.rate <= each.told.high
-        for each in seen
-        if each.rate is not None and each.group in groups and each.told.verdict != INSUFFICIENT.name
+        for each in of_group(results, form, count, *groups)
+        if each.rate is not None and each.told.verdict != INSUFFICIENT.name
     )
 
 
-def contradictions(results: Sequence[Result], form: str) -> float:
+def contradictions(results: Sequence[Measured], form: str) -> float | None:
     """The share of verdicts that their interval contradicts."""
-    wrong = []
-    for each in results:
-        for count in LENGTHS:
-            name, low, high, _ = each.by[form, count].told
-            ended = name in ("stable", "plateau", "spiky")
-            wrong.append((name == GROWING and low <= 0) or (ended and (low > GATE_KIB or high > OPEN_KIB)))
-    return sum(wrong) / len(wrong)
+
+    def is_wrong(told: Told) -> bool:
+        ended = told.verdict in ("stable", "plateau", "spiky")
+        return (told.verdict == GROWING and told.low <= 0) or (ended and (told.low > GATE_KIB or told.high > OPEN_KIB))
+
+    return share(is_wrong(each.by[form, count].told) for each in results for count in LENGTHS)
 
 
-def right(results: Sequence[Result], form: str, confidence: float) -> tuple[int, float | None]:
+def right(results: Sequence[Measured], form: str, confidence: float) -> tuple[str, str]:
     """How many verdicts `growing` have that confidence, at all lengths, and the share of them that were leaks. What no
     curve can tell from a leak counts as wrong, a leak that began late as right."""
-    leaks = [
-        each.by[form, count].group in (*LEAKS, None)
-        for each in results
-        for count in LENGTHS
-        if each.by[form, count].told.verdict == GROWING and each.by[form, count].told.confidence == confidence
-    ]
-    return len(leaks), share(leaks)
+    seen = [each.by[form, count] for each in results for count in LENGTHS]
+    of = [each for each in seen if each.told.verdict == GROWING and each.told.confidence == confidence]
+    return f"{len(of):,}", percent(share(each.group in (*LEAKS, None) for each in of))
 
 
-def promises(results: Sequence[Result], real: dict[bool, dict[str, float | None]]) -> list[Promise]:
+def promises(results: Sequence[Measured], real: dict[bool, dict[str, float | None]]) -> list[Promise]:
     """All that is promised, as measured."""
     made = []
-    for group, least in FOUND.items():
+    bounds = [*((f"leak {group}", group, least, 1.0) for group, least in FOUND.items())]
+    bounds += [(group, group, 0.0, most) for group, most in FALSE.items()]
+    for words, group, least, most in bounds:
         measured = {form: called(results, form, AT, group) for form in FORMS}
-        made.append(Promise(f"leak {group}: called growing at {AT:,}", least, 1, measured))
-    for group, most in FALSE.items():
-        measured = {form: called(results, form, AT, group) for form in FORMS}
-        made.append(Promise(f"{group}: called growing at {AT:,}", 0, most, measured))
+        made.append(Promise(f"{words}: called growing at {AT:,}", least, most, measured))
     for count in LENGTHS[1:]:
         measured = {form: covered(results, form, count, GROUPS) for form in FORMS}
         made.append(Promise(f"95 % intervals that have the true rate at {count:,}", *COVERAGE, measured))
@@ -228,130 +184,6 @@ def _number(point: Point, at: int) -> float:
     return point.current_kib if value is None else float(value)
 
 
-def by_length(results: Sequence[Result]) -> str:
-    """What is called growing."""
-    rows = [
-        [f"{count:,}", form, *(percent(called(results, form, count, group)) for group in SHOWN)]
-        for count in LENGTHS
-        for form in FORMS
-    ]
-    sizes = [f"{sum(each.by[WORKBENCH, AT].group == group for each in results)}" for group in SHOWN]
-    rows.append([f"curves at {AT:,}", "", *sizes])
-    return markdown(["invocations", "form", *SHOWN], rows, 2)
-
-
-def oracle(results: Sequence[Result], taught: Sequence[tuple[list[float], str | None]]) -> str:
-    """What the oracle finds at the same false alarms."""
-    pairs = [(features, group) for features, group in taught if group in drift_oracle.CLASSES]
-    trees = drift_oracle.Trees(
-        np.array([features for features, _ in pairs]), np.array([drift_oracle.CLASSES[group] for _, group in pairs])
-    )
-    groups = [each.by[WORKBENCH, AT].group or "" for each in results]
-    likely = trees.likely(np.array([each.features for each in results]))
-    rows = []
-    for form in FORMS:
-        said = {group: called(results, form, AT, group) or 0.0 for group in GROUPS}
-        rows.append([form, *map(percent, said.values())])
-        same = drift_oracle.found(likely, groups, said[BOUNDED], said[FILLING])
-        rows.append([f"oracle, as many false alarms as {form}", *map(percent, same.values())])
-    aimed = drift_oracle.found(likely, groups, FALSE[BOUNDED], FALSE[FILLING])
-    rows.append(["oracle, as many false alarms as promised", *map(percent, aimed.values())])
-    return (
-        f"It has learned from {len(pairs):,} curves of other seeds. What it finds is a lower bound of the best "
-        "possible: the likelihood ratio, estimated by boosted trees that know the mix "
-        "(`benchmarks/drift_oracle.py`). Its limits are set on the sealed curves themselves, which favours it a "
-        f"little. At {AT:,} invocations:\n\n" + markdown(["", *GROUPS], rows)
-    )
-
-
-def page(
-    made: Sequence[Promise],
-    results: Sequence[Result],
-    taught: Sequence[tuple[list[float], str | None]],
-    real: Sequence[list[str]],
-) -> str:
-    """The results."""
-    broken = sum(not each.kept() for each in made)
-    kept = f"**{broken} of {len(made)} are not kept.**" if broken else f"All {len(made)} are kept."
-    table = [
-        [
-            each.what,
-            each.aim(),
-            *(percent(each.measured.get(form)) for form in FORMS),
-            "yes" if each.kept() else "**NO**",
-        ]
-        for each in made
-    ]
-    intervals = [
-        [f"{count:,}", form, *(percent(covered(results, form, count, [group])) for group in (ALONE, BESIDE, BOUNDED))]
-        for count in LENGTHS
-        for form in FORMS
-    ]
-    confidences = []
-    for least, confidence in CONFIDENCE:
-        row = [f"{least or LENGTHS[0]:,}", f"{confidence:.2f}"]
-        for form in FORMS:
-            number, share_right = right(results, form, confidence)
-            row += [f"{number:,}", percent(share_right)]
-        confidences.append(row)
-    settled = [[f"{count:,}", *(percent(_settled(results, count, group)) for group in SHOWN)] for count in LENGTHS]
-    asked = [each for each in results if each.methods]
-    methods = []
-    for method in asked[0].methods if asked else ():
-        told = {
-            group: share(each.methods[method] for each in asked if each.by[WORKBENCH, AT].group == group)
-            for group in GROUPS
-        }
-        methods.append([method, *map(percent, told.values())])
-    ever = [
-        [group, percent(share(each.ever for each in results if each.by[SIDECAR, LIFE].group == group))]
-        for group in (BOUNDED, FILLING)
-    ]
-    cost = np.mean([each.cost for each in results], axis=0)
-    return "\n".join(
-        [
-            f"# Drift\n\n`{BY}`, on {machine()}.\n\n## Promised and measured\n\nFrom RSS alone, with no memory limit "
-            f"known. The sidecar's verdict, and the workbench's. {kept}\n",
-            markdown(["promised", "aim", *FORMS, "kept"], table),
-            f"\n## The curves\n\n{len(results):,} compositions of {LIFE:,} invocations, of sealed seeds: "
-            "`testing.drift.compositions` draws their parts from wide ranges that were written "
-            "before a verdict on them was seen. *alone*: a leak of 1 to 60 KiB per invocation with noise; *beside*: "
-            "with up to three collectors, waves, bursts, swaps, caches, pools and others; *bounded*: no leak, nothing "
-            "fills any more; *filling*: something still fills, at most half as fast as at first; *alike*: something "
-            "fills faster than that, such as a cache that is far from full, so that a curve hardly tells it from a "
-            "leak: nothing is promised of it.\n\n### Called growing, by length\n",
-            by_length(results),
-            "\n## The oracle\n\n" + oracle(results, taught),
-            f"\n## Ever called growing\n\nBy the sidecar, in a life of {LIFE:,}:\n\n"
-            + markdown(["group", "ever called growing"], ever),
-            "\n## The interval\n\nThe share of 95 % intervals that have the true rate, whatever the verdict is, where "
-            "there is one rate.\n\n" + markdown(["invocations", "form", ALONE, BESIDE, BOUNDED], intervals, 2),
-            "\n## Confidence\n\nOf the verdicts `growing` from so many invocations on, at the lengths above: how many "
-            "were leaks. Half of all compositions leak; those that are *alike* are counted as wrong.\n\n"
-            + markdown(
-                ["from", "confidence"] + [text for form in FORMS for text in (f"{form}: verdicts", "were leaks")],
-                confidences,
-            ),
-            "\n## Settled\n\nThe share of its verdicts that are `settled`: a leak with enough confidence, or no"
-            f" growth of {MATTERS_KIB:g} KiB within the interval.\n\n" + markdown(["invocations", *SHOWN], settled),
-            "\n## Recorded programs\n\nRecorded under the local Lambda with the sidecar attached, "
-            f"{recorded.REAL_INVOCATIONS:,} invocations each: `testing.drift.recorded`.\n\n"
-            + markdown(["program", "leaks", *FORMS, "sidecar: growing from", "KiB per invocation"], real, 5),
-            f"\n## The published methods\n\nOn the first {len(asked)} curves, at {AT:,} invocations.\n\n"
-            + markdown(["method", *GROUPS], methods)
-            + "\n\n"
-            + drift_methods.ABOUT.rstrip(),
-            f"\n## CPU time\n\nThe sidecar: {cost[0]:.1f} µs for one invocation, verdicts included. The workbench: "
-            f"{cost[1]:.1f} ms for one verdict on {AT:,} invocations.\n",
-        ]
-    )
-
-
-def _settled(results: Sequence[Result], count: int, group: str) -> float | None:
-    seen = (each.by[WORKBENCH, count] for each in results)
-    return share(bool(each.settled) for each in seen if each.group == group)
-
-
 def drawn() -> str:
     """The recorded curves, small: for docs/patterns.md."""
     rows = []
@@ -366,31 +198,49 @@ def drawn() -> str:
     return markdown(["function", "current", "lowest, MiB", "highest", "verdict"], rows, 2)
 
 
-def measured(
-    pool: Workers, progress: Progress, title: str, measure: Callable[[Which], Said], every: Sequence[Which]
-) -> list[Said]:
-    """What `measure` says of each, in order."""
-    task = progress.add_task(title, total=len(every))
-    told = []
-    for each in pool.imap(measure, every, chunksize=8):
-        told.append(each)
-        progress.advance(task)
-    return told
+def tables(results: Sequence[Measured], made: Sequence[Promise], real: Sequence[list[str]]) -> list[Table]:
+    both = [(count, form) for count in LENGTHS for form in FORMS]
+    kept = [
+        [each.what, each.aim(), *(percent(each.measured[form]) for form in FORMS), "yes" if each.kept() else "**NO**"]
+        for each in made
+    ]
+    growing = [[f"{at:,}", form, *(percent(called(results, form, at, group)) for group in SHOWN)] for at, form in both]
+    growing.append([f"curves at {AT:,}", "", *(f"{len(of_group(results, WORKBENCH, AT, group))}" for group in SHOWN)])
+    ever = {group: [each.ever for each in results if each.by[SIDECAR, LIFE].group == group] for group in FALSE}
+    rates = (ALONE, BESIDE, BOUNDED)
+    intervals = [
+        [f"{at:,}", form, *(percent(covered(results, form, at, [group])) for group in rates)] for at, form in both
+    ]
+    confident = [
+        [f"{least or LENGTHS[0]:,}", f"{sure:.2f}", *right(results, SIDECAR, sure), *right(results, WORKBENCH, sure)]
+        for least, sure in CONFIDENCE
+    ]
+    settled = []
+    for count in LENGTHS:
+        seen = (of_group(results, WORKBENCH, count, group) for group in SHOWN)
+        settled.append([f"{count:,}", *(percent(share(bool(each.settled) for each in of)) for of in seen)])
+    sides = [f"{form}: {what}" for form in FORMS for what in ("verdicts", "were leaks")]
+    last = ("sidecar: growing from", "KiB per invocation")
+    return [
+        Table("Promised and measured", ("promised", "aim", *FORMS, "kept"), kept, PROMISED),
+        Table("Called growing, by length", ("invocations", "form", *SHOWN), growing, CURVES, 2),
+        Table(
+            "Ever called growing",
+            ("group", "ever called growing"),
+            [[group, percent(share(said))] for group, said in ever.items()],
+            f"By the sidecar, in a life of {LIFE:,}.",
+        ),
+        Table("The interval", ("invocations", "form", *rates), intervals, INTERVALS, 2),
+        Table("Confidence", ("from", "confidence", *sides), confident, SURE),
+        Table("Settled", ("invocations", *SHOWN), settled, SETTLED),
+        Table("Recorded programs", ("program", "leaks", *FORMS, *last), real, RECORDED, 5),
+    ]
 
 
-@click.command(help=__doc__)
-@click.option("--seeds", default=len(SEALED), show_default=True, help="Compositions; fewer write nothing.")
-@click.option(
-    "--tuning", is_flag=True, help="Of tuning seeds, to look at while the verdict is changed. Writes nothing."
-)
-def main(seeds: int, tuning: bool) -> None:
-    """See the module."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    judging, teaching = (TUNING[:seeds], TUNING[len(TUNING) // 2 :]) if tuning else (SEALED[:seeds], TUNING)
-    with Pool() as pool, Progress(*columns, console=Console(stderr=True)) as progress:
-        results = measured(pool, progress, "compositions", measure, judging)
-        taught = measured(pool, progress, "the oracle's", learn, teaching)
-        rows = measured(pool, progress, "recorded programs", measure_real, list(recorded.REAL))
+def run(bench: Bench) -> Result:
+    seeds = TUNING if bench.settings.get("seeds") == "tuning" else SEALED
+    results = bench.spread("compositions", measure, seeds[: bench.count(len(seeds))])
+    rows = bench.spread("recorded programs", measure_real, list(recorded.REAL))
     real = {
         leaks: {
             form: share(row[2 + at] == GROWING for row in rows if (row[1] == "yes") is leaks)
@@ -399,16 +249,32 @@ def main(seeds: int, tuning: bool) -> None:
         for leaks in (True, False)
     }
     made = promises(results, real)
-    text = page(made, results, taught, sorted(rows, key=lambda row: row[1] == "no"))
-    click.echo(text)
-    if tuning or seeds < len(SEALED):
-        return
-    RESULTS.write_text(text)
-    replace(PATTERNS, "curves", drawn(), BY)
-    if broken := [each.what for each in made if not each.kept()]:
-        click.echo(f"not as promised: {'; '.join(broken)}", err=True)
-        sys.exit(1)
+    cost = np.mean([each.cost for each in results], axis=0)
+    note = (
+        f"{len(results):,} compositions. CPU time: the sidecar's {cost[0]:.1f} µs for one invocation, verdicts"
+        f" included; the workbench's {cost[1]:.1f} ms for one verdict on {AT:,} invocations."
+    )
+    broken = [each.what for each in made if not each.kept()]
+    found = tables(results, made, sorted(rows, key=lambda row: row[1] == "no"))
+    return Result(found, broken, {("docs/patterns.md", "curves"): drawn()}, note=note)
 
 
-if __name__ == "__main__":
-    main()
+PROMISED = """\
+From RSS alone, with no memory limit known. The sidecar's verdict, and the workbench's."""
+CURVES = f"""\
+Compositions of {LIFE:,} invocations, of sealed seeds: `testing.drift.compositions` draws their parts from wide ranges
+that were written before a verdict on them was seen. *alone*: a leak of 1 to 60 KiB per invocation with noise; *beside*:
+with up to three collectors, waves, bursts, swaps, caches, pools and others; *bounded*: no leak, nothing fills any more;
+*filling*: something still fills, at most half as fast as at first; *alike*: something fills faster than that, such as a
+cache that is far from full, so that a curve hardly tells it from a leak: nothing is promised of it."""
+INTERVALS = """\
+The share of 95 % intervals that have the true rate, whatever the verdict is, where there is one rate."""
+SURE = """\
+Of the verdicts `growing` from so many invocations on, at the lengths above: how many were leaks. Half of all
+compositions leak; those that are *alike* are counted as wrong."""
+SETTLED = f"""\
+The share of its verdicts that are `settled`: a leak with enough confidence, or no growth of {MATTERS_KIB:g} KiB within
+the interval."""
+RECORDED = f"""\
+Recorded under the local Lambda with the sidecar attached, {recorded.REAL_INVOCATIONS:,} invocations each:
+`testing.drift.recorded`."""

@@ -1,45 +1,38 @@
-"""Measures what exact mode adds: the same function and the same sidecar in turn, with the wrapper and without.
+"""What exact mode adds: the same function and the same sidecar in turn, with the wrapper and without.
 
-Runs the layer of `make layer` under the local Lambda. Writes results/exact.md and the table of docs/overhead.md.
-
-Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measured.
+Also whether many processes delay an invocation: up to 2,000 idle children, with and without the sidecar. Runs the layer
+of `make layer` under the local Lambda. Writes results/exact.md and the table of docs/overhead.md.
 """
 
 from __future__ import annotations
 
-import gc
 import statistics
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
-import click
-from rich.console import Console
+from truemem.config import VCPU_MIB
 from truemem_workbench.local import Function, LocalLambda, Settings
 
-from benchmarks import namespace
-from benchmarks.accuracy import percentile
-from benchmarks.added import spans
-from benchmarks.bare import cpu_ns
-from benchmarks.contenders import EXECUTABLE, wrapper_of
-from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, replace, shown
-from benchmarks.running import VCPU_MIB
+from benchmarks.kit import namespace
+from benchmarks.kit.bench import Bench, apart, in_turn, percentile
+from benchmarks.kit.contenders import EXACT_MODE, EXECUTABLE, wrapper_of
+from benchmarks.kit.local import Side
+from benchmarks.kit.pages import ROOT, Result, Table, markdown
 
-RESULTS = Path(__file__).with_name("results") / "exact.md"
-PAGE = ROOT / "docs" / "overhead.md"
-FUNCTION = Path(__file__).with_name("functions") / "sized.py"
-
-WITHOUT, WITH = "without", "with"
+TITLE = "Exact mode"
+NAMESPACE = True
+DOCS = "docs/overhead.md"
+FUNCTIONS = ROOT / "benchmarks" / "functions"
 BLOCK = 5
 """So many in a row, then it is the other's turn."""
-WARM_UP = 20
-SMALL_MIB = 128
+WARM_UP, SMALL_MIB = 20, 128
 PAUSE_S = 0.05
-"""Between two invocations with a share of a CPU: each begins with a period that is not used up."""
+"""Between two invocations with a share of a CPU: each begins with a period that is not used up. Beside many processes:
+the sidecar's work after the answer is done by then."""
 LARGE = 6_000_000
 """Bytes. Lambda takes 6 MiB."""
 CPU_LARGE_MS = 1.5
@@ -68,157 +61,126 @@ SHARE_MAY_ADD_MS = 10.0
 """The promise for a function of SMALL_MIB with its share of a CPU, whatever its payload."""
 AFTER_MS = 0.1
 """What may be added after the runtime is done: nothing, measured so well."""
+CHILDREN, TURNS = (0, 64, 200, 1000, 2000), 10
+MAY_ADD_MS = {"default": (1.0, 5.0), "exact": (3.0, 7.0)}
+"""The promise, whatever the number of children: to the response, and after it. Twelve processes are read before the
+answer goes on (0.3 ms; twice in exact mode), the others for 2 ms at most, and the platform allows 1,024."""
+Pair = tuple[float, float]
+"""Without exact mode, and with it."""
 
 
 @dataclass(frozen=True)
-class Result:
-    """One row. Times in ms; of two figures the first is without exact mode, the second with it."""
+class Row:
+    """Times in ms."""
 
     name: str
-    memory_mib: int
-    confined: bool
-    """To the share of a CPU that the memory size buys?"""
-    invocations: int
-    """Of each side."""
-    response_p50: tuple[float, float]
+    p50: Pair
     """From the event sent to the runtime, until its response is there."""
-    response_p90: tuple[float, float]
+    p90: Pair
     added: float
     """To the response time: median of the differences from turn to turn."""
-    next_p50: tuple[float, float]
-    """From the response to the runtime's request for the next event."""
-    after_p50: tuple[float, float]
-    """From that to the end of the invocation."""
-    cpu_ms: tuple[float, float]
+    next_p50: Pair
+    """From the response to the runtime's request for the next event,"""
+    after_p50: Pair
+    """and from that to the end of the invocation."""
+    cpu_ms: Pair
     """Of the sidecar, for one invocation."""
     added_cpu_ms: float
-    """Median of the differences from turn to turn."""
-    promise_kept: bool | None
+    is_kept: bool
+
+    def cells(self) -> list[str]:
+        pairs = (self.p50, self.p90, self.next_p50, self.after_p50, self.cpu_ms)
+        p50, p90, following, after, cpu = (f"{without:.2f} / {attached:.2f}" for without, attached in pairs)
+        return [self.name, p50, p90, f"{self.added:+.2f}", following, after, cpu, f"{self.added_cpu_ms:+.2f}"]
 
 
-@dataclass
-class Side:
-    """One environment, and what was measured in it."""
-
-    local: LocalLambda
-    cpu_ms: list[float] = field(default_factory=list)
-    """Of one invocation, by turn."""
-    blocks: list[list[str]] = field(default_factory=list)
-
-    def extension(self) -> int:
-        """The sidecar's pid."""
-        return self.local.processes()[f"extension:{EXECUTABLE.name}"]
-
-    def run(self, event: dict[str, Any], count: int, pause_s: float = 0.0) -> list[str]:
-        """Invoke, until all is at rest; request ids."""
-        gc.collect()  # the local Lambda's own, not in the middle of an invocation
-        gc.disable()
-        asked = []
-        for _ in range(count):
-            time.sleep(pause_s)
-            asked.append(self.local.invoke(event))
-            self.local.settle()  # the next event is not made while the runtime still asks for it
-        gc.enable()
-        failed = next((each for each in asked if each.function_error is not None), None)
-        assert failed is None, failed
-        return [each.request_id for each in asked]
-
-    def turn(self, event: dict[str, Any], count: int, pause_s: float) -> None:
-        """The same, measured."""
-        pid = self.extension()
-        before = cpu_ns(pid)
-        asked = self.run(event, count, pause_s)
-        self.cpu_ms.append((cpu_ns(pid) - before) / count / 1e6)
-        self.blocks.append(asked)
-
-
-def environment(memory_mib: int, exact: bool, executable: Path) -> LocalLambda:
-    """With this sidecar."""
-    wrapper = {"AWS_LAMBDA_EXEC_WRAPPER": str(wrapper_of(executable))}
+def environment(
+    function: str, variables: Mapping[str, str], memory_mib: int, executables: Sequence[Any] = (EXECUTABLE,)
+) -> LocalLambda:
     settings = Settings(
         memory_mib=memory_mib,
         memory_limit="off",  # that of 128 MiB is not what is measured here
         cpu="size" if memory_mib < VCPU_MIB else "off",
         timeout_s=300,
-        extensions=[executable],
-        environment=wrapper if exact else {},
+        extensions=list(executables),
+        environment=variables,
     )
-    return LocalLambda(Function.from_handler(f"{FUNCTION}:handler"), settings)
+    return LocalLambda(Function.from_handler(f"{FUNCTIONS / function}:handler"), settings)
 
 
-@contextmanager
-def sides(memory_mib: int, executables: Sequence[Path]) -> Iterator[tuple[list[dict[str, Side]], bool]]:
-    """Both environments of each executable, warm, and if all had the CPU of their size. At a whole CPU and more nothing
-    is limited."""
-    with ExitStack() as stack:
-        pairs = [
-            {name: Side(stack.enter_context(environment(memory_mib, name == WITH, each))) for name in (WITHOUT, WITH)}
-            for each in executables
-        ]
-        every = [side for made in pairs for side in made.values()]
-        for side in every:
-            side.run({"answer": 10}, WARM_UP)
-        yield pairs, all(side.local.environment.cpu.group is not None for side in every)
-
-
-def measure(
-    kind: PayloadKind,
-    memory_mib: int,
-    blocks: int,
-    advance: Callable[[], None],
-    executables: Sequence[Path] = (EXECUTABLE,),
-) -> list[Result]:
+def measure(kind: PayloadKind, memory_mib: int, bench: Bench, executables: Sequence[Any] = (EXECUTABLE,)) -> list[Row]:
     """A row for each executable, all by turns."""
-    pause_s = 0.0 if memory_mib >= VCPU_MIB else PAUSE_S
-    with sides(memory_mib, executables) as (pairs, held):
-        order = [side for made in pairs for side in made.values()]
-        for side in order:
-            side.run(kind.event, 2)
-        for _ in range(blocks):
-            for side in order:
-                side.turn(kind.event, BLOCK, pause_s)
-            order.reverse()
-            advance()
-    return [_row(kind, memory_mib, held, made) for made in pairs]
+    is_small = memory_mib < VCPU_MIB
+    blocks = bench.count(kind.blocks * (0.25 if is_small else 1), 2)
+    with ExitStack() as stack:
+        sides = []
+        for each in executables:
+            for variables in ({}, {"AWS_LAMBDA_EXEC_WRAPPER": str(wrapper_of(each))}):
+                sides.append(Side(stack.enter_context(environment("sized.py", variables, memory_mib, [each]))))
+                sides[-1].run({"answer": 10}, WARM_UP)
+                sides[-1].run(kind.event, 2)
+        turns = {
+            str(number): partial(side.turn, kind.event, BLOCK, PAUSE_S * is_small) for number, side in enumerate(sides)
+        }
+        in_turn(turns, blocks, bench.step(f"{memory_mib} MiB, {kind.name}", blocks))
+        is_confined = all(side.local.environment.cpu.group is not None for side in sides)
+        return [_row(kind, memory_mib, is_confined, sides[at], sides[at + 1]) for at in range(0, len(sides), 2)]
 
 
-def _row(kind: PayloadKind, memory_mib: int, is_confined: bool, made: dict[str, Side]) -> Result:
-    blocks: dict[str, list[list[tuple[float, float, float]]]] = {}
-    for name, side in made.items():
-        known = spans(side.local)
-        blocks[name] = [[known[request_id] for request_id in block] for block in side.blocks]
-    every = {name: [one for block in blocks[name] for one in block] for name in made}
-    added = statistics.median(
-        statistics.median(one[0] for one in attached) - statistics.median(one[0] for one in alone)
-        for alone, attached in zip(blocks[WITHOUT], blocks[WITH], strict=True)
-    )
+def _row(kind: PayloadKind, memory_mib: int, is_confined: bool, alone: Side, attached: Side) -> Row:
+    is_small = memory_mib < VCPU_MIB
+    blocks = alone.blocks(), attached.blocks()
+    medians = [[statistics.median(one[0] for one in block) for block in of] for of in blocks]
+    every = [list(chain(*of)) for of in blocks]
 
-    def both(column: int, percent: int) -> tuple[float, float]:
-        first, second = (percentile([one[column] for one in every[name]], percent) for name in (WITHOUT, WITH))
-        return round(first, 3), round(second, 3)
+    def both(column: int, percent: int) -> Pair:
+        without, with_it = (percentile([one[column] for one in of], percent) for of in every)
+        return without, with_it
 
-    after = both(2, 50)
-    without, attached = made[WITHOUT].cpu_ms, made[WITH].cpu_ms
-    added_cpu_ms = statistics.median(one - other for other, one in zip(without, attached, strict=True))
-    if memory_mib >= VCPU_MIB:
-        in_time = added <= kind.may_add_ms and after[1] - after[0] <= AFTER_MS
-        kept: bool | None = in_time and added_cpu_ms <= kind.may_add_cpu_ms
-    else:
-        kept = added <= SHARE_MAY_ADD_MS if is_confined else None
-    return Result(
-        kind.name,
-        memory_mib,
-        is_confined,
-        len(every[WITH]),
+    added, added_cpu_ms, after = apart(medians[1], medians[0]), apart(attached.cpu_ms, alone.cpu_ms), both(2, 50)
+    is_kept = added <= kind.may_add_ms and after[1] - after[0] <= AFTER_MS and added_cpu_ms <= kind.may_add_cpu_ms
+    if is_small:
+        is_kept = not is_confined or added <= SHARE_MAY_ADD_MS
+    return Row(
+        kind.name + (f", {memory_mib} MiB's CPU share{'' if is_confined else ' (not permitted)'}" if is_small else ""),
         both(0, 50),
         both(0, 90),
-        round(added, 3),
+        added,
         both(1, 50),
         after,
-        (round(statistics.median(without), 3), round(statistics.median(attached), 3)),
-        round(added_cpu_ms, 3),
-        kept,
+        (statistics.median(alone.cpu_ms), statistics.median(attached.cpu_ms)),
+        added_cpu_ms,
+        is_kept,
     )
+
+
+def beside_children(children: int, bench: Bench) -> list[list[str]]:
+    """What the sidecar adds beside so many idle children, in each mode: cells of a table."""
+    event, turns = {"children": children}, bench.count(TURNS, 2)
+    modes: dict[str, tuple[Mapping[str, str], Sequence[Any]]] = {
+        "without": ({}, []),
+        "default": ({}, [EXECUTABLE]),
+        "exact": (EXACT_MODE, [EXECUTABLE]),
+    }
+    with ExitStack() as stack:
+        made = {}
+        for mode, (variables, executables) in modes.items():
+            made[mode] = Side(stack.enter_context(environment("many.py", variables, VCPU_MIB, executables)))
+            made[mode].run(event, BLOCK, PAUSE_S)
+        in_turn({mode: partial(side.turn, event, BLOCK, PAUSE_S) for mode, side in made.items()}, turns)
+        seen = {mode: list(chain(*side.blocks())) for mode, side in made.items()}
+    medians = {
+        mode: (percentile([one[0] for one in of], 50), percentile([one[1] + one[2] for one in of], 50))
+        for mode, of in seen.items()
+    }
+    rows = []
+    for mode, promised in MAY_ADD_MS.items():
+        added = [with_it - without for with_it, without in zip(medians[mode], medians["without"], strict=True)]
+        is_kept = all(value <= most for value, most in zip(added, promised, strict=True))
+        cpu = f"{statistics.fmean(made[mode].cpu_ms):.2f}"
+        cells = [f"{children:,}", mode, *(f"{value:+.2f}" for value in added), cpu]
+        rows.append([*cells, "" if is_kept else "**broken promise**"])
+    return rows
 
 
 HEADINGS = (
@@ -231,68 +193,45 @@ HEADINGS = (
     "CPU of the sidecar",
     "added CPU",
 )
+SHORT = (0, 1, 3, 4, 6, 7)
+"""Columns of the docs."""
+EXPLAINED = """\
+Without / with exact mode, by turns, the same sidecar attached. Response: from the event on its way to the runtime until
+the response is with the API; added: the median of the differences from turn to turn. To the next request: from the
+response to the runtime's request for the next event being with the API; after that: until the invocation's end. CPU:
+median of the turns, in ms of one invocation."""
+MEANING = """\
+Without / with exact mode, ms. Response: from the event on its way to the runtime until the response is with the API. To
+the next request: from there until the runtime's next request is with the API."""
 
 
-def cells(results: Sequence[Result]) -> list[list[str]]:
-    """For people."""
-    rows = []
-    for result in results:
-        share = f", {result.memory_mib} MiB's CPU share" if result.memory_mib < VCPU_MIB else ""
-        pairs = result.response_p50, result.response_p90, result.next_p50, result.after_p50, result.cpu_ms
-        p50, p90, asked, after, cpu = (f"{without:.2f} / {attached:.2f}" for without, attached in pairs)
-        added, added_cpu = f"{result.added:+.2f}", f"{result.added_cpu_ms:+.2f}"
-        rows.append([f"{result.name}{share}", p50, p90, added, asked, after, cpu, added_cpu])
-    return rows
-
-
-SHORT = [
-    HEADINGS.index(heading) for heading in ("", "response p50, ms", "added", "to the next request", *HEADINGS[-2:])
-]
-"""Columns of the page."""
-
-
-def explained(results: Sequence[Result]) -> str:
-    """What the columns are."""
-    shares = [result for result in results if result.memory_mib < VCPU_MIB]
-    unheld = "" if all(result.confined for result in shares) else " A cpu cgroup was not permitted: no share was kept."
-    counts = "; ".join(f"{result.invocations} x {result.name}" for result in results if result not in shares)
-    return (
-        "Without / with exact mode, by turns, the same sidecar attached. Response: from the event on its way to the "
-        "runtime until the response is with the API; added: the median of the differences from turn to turn. To the "
-        "next request: from the response to the runtime's request for the next event being with the API; after that: "
-        "until the invocation's end. CPU: median of the turns, in ms of one invocation. "
-        f"{counts} on each side.{unheld} {namespace.described()}"
+def run(bench: Bench) -> Result:
+    names = [kind.name for kind in KINDS] + [f"{children} children" for children in CHILDREN]
+    chosen = bench.chosen(names)
+    rows = [
+        row
+        for memory_mib in (VCPU_MIB, SMALL_MIB)
+        for kind in KINDS
+        if kind.name in chosen
+        for row in measure(kind, memory_mib, bench)
+    ]
+    counts = [children for children in CHILDREN if f"{children} children" in chosen]
+    many = [row for children in bench.each("many processes", counts) for row in beside_children(children, bench)]
+    cells = [row.cells() for row in rows]
+    short = [[row[column] for column in SHORT] for row in (HEADINGS, *cells)]
+    promised = "; ".join(f"in {mode} mode at most {ms[0]} and {ms[1]} ms" for mode, ms in MAY_ADD_MS.items())
+    beside = Table(
+        "Many processes",
+        ("children", "mode", "response, ms", "after it, ms", "CPU of the sidecar, ms", ""),
+        many,
+        "What the sidecar adds to an invocation of a function with so many idle children, to the response and to the"
+        f" time after it, against the same function without the sidecar, by turns. Promised: {promised}.",
+        text_columns=2,
     )
-
-
-def publish(results: Sequence[Result]) -> None:
-    """Write the results page and the short table of the docs."""
-    text = f"{markdown(HEADINGS, cells(results))}\n\n{explained(results)}"
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(f"# Exact mode\n\n`make bench`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}.\n\n{text}\n")
-    short = [[row[column] for column in SHORT] for row in (HEADINGS, *cells(results))]
-    meaning = (
-        "Without / with exact mode, ms. Response: from the event on its way to the runtime until the response is with "
-        "the API. To the next request: from there until the runtime's next request is with the API."
+    broken = [row.name for row in rows if not row.is_kept] + [f"{row[0]} children, {row[1]}" for row in many if row[-1]]
+    return Result(
+        [Table("", HEADINGS, cells, EXPLAINED), beside],
+        broken,
+        {(DOCS, "exact"): f"{markdown(short[0], short[1:])}\n\n{MEANING}"},
+        note=namespace.described(),
     )
-    replace(PAGE, "exact", f"{markdown(short[0], short[1:])}\n\n{meaning}")
-
-
-@click.command(help=__doc__)
-@click.option("--part", default=1.0, show_default=True, help="Of the usual number of turns.")
-def main(part: float) -> None:
-    """See the module."""
-    namespace.enter()
-    results: list[Result] = []
-    with measuring() as bar:
-        for memory_mib in (VCPU_MIB, SMALL_MIB):
-            for kind in KINDS:
-                blocks = max(2, round(kind.blocks * part * (1 if memory_mib >= VCPU_MIB else 0.25)))
-                results.extend(measure(kind, memory_mib, blocks, bar(f"{memory_mib} MiB, {kind.name}", blocks)))
-    Console(width=160).print(shown("Without / with exact mode", HEADINGS, cells(results)))
-    publish(results)
-    exit_if_broken([result.name for result in results if result.promise_kept is False])
-
-
-if __name__ == "__main__":
-    main()

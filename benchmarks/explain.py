@@ -2,35 +2,30 @@
 
 Each is checked as the command does it: a plain run, and after it one under the tracer. The first line must be the one
 that keeps in 95 % of the leaks, it must be among the first three in all, and its KiB per invocation within 10 % of the
-planted. It writes results/explain.md.
-
-Exit codes: 0 every promise was kept, 1 one was broken.
+planted. 20 minutes.
 """
 
 from __future__ import annotations
 
 import statistics
-import sys
 import tempfile
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-import click
-from rich.console import Console
 from truemem_workbench.check.invocations import Plan
 from truemem_workbench.check.limits import Limits
 from truemem_workbench.check.local_run import explanation, measure
 from truemem_workbench.check.target import resolve
 from truemem_workbench.explain.explanation import Explanation
 
-from benchmarks.explain_plants import CACHES, LEAKS, PAYLOAD, Planted, planted
-from benchmarks.publish import machine, markdown
+from benchmarks.kit.bench import Bench
+from benchmarks.kit.pages import Result, Table
+from testing.plants import CACHES, LEAKS, PAYLOAD, Planted, by_kind, place_of, planted, put
 
-RESULTS = Path(__file__).with_name("results") / "explain.md"
-PLAN = Plan(invocations=130, most=260, warm_up=50)
-LIMITS = Limits(drift_kib=4)
+TITLE = "Which line leaks"
+NUMBERS = {"leaks": 60, "clean": 30}
+PLAN, LIMITS = Plan(invocations=130, most=260, warm_up=50), Limits(drift_kib=4)
 MEMORY_MIB, TIMEOUT_S = 2048, 120
 FIRST, RATE = 0.95, 0.10
 NOTES = f"""First: the true line is the first that is named. Error: KiB per invocation against what was planted, the
@@ -49,9 +44,7 @@ class Found:
     @property
     def place(self) -> int | None:
         """Place of the true line, from 1."""
-        lines = [(Path(holder.file).name, holder.line) for holder in self.explanation.holders]
-        true = (self.planted.handler, self.planted.line)
-        return lines.index(true) + 1 if true in lines else None
+        return place_of(self.planted, [(holder.file, holder.line) for holder in self.explanation.holders])
 
     @property
     def error(self) -> float | None:
@@ -61,88 +54,51 @@ class Found:
         kib = self.planted.kind.kib or self.explanation.measured_kib
         return self.explanation.holders[self.place - 1].kib / kib - 1
 
-    @property
-    def times(self) -> float | None:
-        """Seconds under the tracer of Python's blocks for each of the plain run."""
-        is_python = self.planted.handler.endswith(".py")
-        return self.explanation.first_run_s / self.plain_s if is_python else None
 
-
-def checked(each: Planted, folder: Path, console: Console) -> Found:
-    path = folder / each.handler
-    path.write_text(each.source)
-    path.chmod(0o644)
-    target = resolve(f"{path}:handler", notify=console.print)
+def checked(each: Planted, folder: Path, bench: Bench) -> Found:
+    target = resolve(f"{put(each, folder)}:handler", notify=bench.echo)
     target = replace(target, memory_mib=MEMORY_MIB, timeout_s=TIMEOUT_S)
     plain = measure(target, [{}], PLAN, LIMITS, exact=True, progress=lambda _, __, ___: None)
-    return Found(each, explanation(target, [{}], plain, lambda _, __, ___: None), plain.seconds)
+    found = Found(each, explanation(target, [{}], plain, lambda _, __, ___: None), plain.seconds)
+    bench.echo(f"{each.kind.name} in {each.handler}, line {each.line}: place {found.place}, error {found.error}")
+    if found.place != 1 or found.explanation.missing:
+        bench.echo("\n".join(found.explanation.lines()))
+    return found
 
 
-@click.command()
-@click.option("--leaks", default=60, show_default=True)
-@click.option("--clean", default=30, show_default=True)
-def main(leaks: int, clean: int) -> None:
-    """Run all of it: some 20 minutes."""
-    console, began = Console(stderr=True), time.monotonic()
-    found: list[Found] = []
-    cleared: list[Found] = []
+def _row(name: str, of: Sequence[Found], words: str = "") -> list[str]:
+    errors = [each.error for each in of if each.error is not None]
+    times = [each.explanation.first_run_s / each.plain_s for each in of if each.planted.handler.endswith(".py")]
+    return [
+        name,
+        f"{len(of)}",
+        words or f"{sum(each.place == 1 for each in of)}",
+        "" if words else f"{sum((each.place or 9) <= 3 for each in of)}",
+        f"{max(errors, key=abs):+.1%}" if errors else "",
+        f"{statistics.median(times):.1f}, {max(times):.1f}" if times else "",
+    ]
+
+
+def run(bench: Bench) -> Result:
     with tempfile.TemporaryDirectory(prefix="truemem-explain-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        for each in planted(LEAKS, leaks):
-            found.append(last := checked(each, folder, console))
-            error = "" if last.error is None else f"{last.error:+.1%}"
-            times = "" if last.times is None else f"{last.times:.1f} times"
-            console.print(f"{len(found)} of {leaks}: {each.kind.name} in {each.handler}: {last.place} {error} {times}")
-            if last.place != 1 or last.explanation.missing:
-                console.print("\n".join(last.explanation.lines()), markup=False)
-        for each in planted(CACHES, clean):
-            cleared.append(last := checked(each, folder, console))
-            console.print(f"clean: {each.kind.name} in {each.handler}: {len(last.explanation.holders)}")
-            if last.explanation.holders:
-                console.print("\n".join(last.explanation.lines()), markup=False)
-    table, kept = _summary(found, cleared)
-    seconds = time.monotonic() - began
-    RESULTS.write_text(
-        f"# Which line leaks\n\n`python -m benchmarks.explain`, {datetime.now(UTC):%Y-%m-%d}, on {machine()};"
-        f" {seconds:.0f} s.\n\n{table}\n\n{NOTES}\n",
-        encoding="utf-8",
-    )
-    click.echo(table)
-    sys.exit(0 if kept else 1)
-
-
-def _summary(found: list[Found], cleared: list[Found]) -> tuple[str, bool]:
-    by_kind: dict[str, list[Found]] = {}
-    for each in found:
-        by_kind.setdefault(each.planted.kind.name, []).append(each)
-    rows = [_row(name, of) for name, of in (*by_kind.items(), ("all", found))]
+        found, cleared = (
+            [
+                checked(each, folder, bench)
+                for each in bench.each(title, list(planted(kinds, bench.count(NUMBERS[title]))))
+            ]
+            for title, kinds in (("leaks", LEAKS), ("clean", CACHES))
+        )
     accused = sum(bool(each.explanation.holders) for each in cleared)
-    rows.append(("no leak", f"{len(cleared)}", f"{accused} accused", "", "", _times(cleared)))
-    first = sum(each.place == 1 for each in found)
-    three = sum(each.place is not None and each.place <= 3 for each in found)
-    rate = max((abs(each.error) for each in found if each.error is not None), default=0.0)
-    kept = first >= FIRST * len(found) and three == len(found) and rate <= RATE and not accused
-    titles = ("planted", "number", "first", "first three", "largest error", "times")
-    return markdown(titles, rows), kept
-
-
-def _row(name: str, of: list[Found]) -> tuple[str, ...]:
-    errors = [each.error for each in of if each.error is not None]
-    return (
-        name,
-        f"{len(of)}",
-        f"{sum(each.place == 1 for each in of)}",
-        f"{sum(each.place is not None and each.place <= 3 for each in of)}",
-        f"{max(errors, key=abs):+.1%}" if errors else "",
-        _times(of),
-    )
-
-
-def _times(of: list[Found]) -> str:
-    times = [each.times for each in of if each.times is not None]
-    return f"{statistics.median(times):.1f}, {max(times):.1f}" if times else ""
-
-
-if __name__ == "__main__":
-    main()
+    rows = [_row(kind, of) for kind, of in (*by_kind(found).items(), ("all", found))]
+    rows.append(_row("no leak", cleared, f"{accused} accused"))
+    first, three = sum(each.place == 1 for each in found), sum((each.place or 9) <= 3 for each in found)
+    promises = {
+        f"{first} of {len(found)} first": first >= FIRST * len(found),
+        f"{three} of {len(found)} among three": three == len(found),
+        "a rate is off by more": all(abs(each.error) <= RATE for each in found if each.error is not None),
+        f"{accused} accused": not accused,
+    }
+    headings = ("planted", "number", "first", "first three", "largest error", "times")
+    return Result([Table("", headings, rows, NOTES)], [words for words, is_kept in promises.items() if not is_kept])

@@ -1,28 +1,24 @@
-"""Fails if the layer, its lines or the report have become slower or larger: a short measurement against the committed
-results/layer.json and results/speed.json.
+"""Has the layer, a line or the report become slower or larger? A short measurement against layer.json and speed.json.
 
 It compares only ratios and sizes: each figure of our executable is set against another in the same run. Worse by a
-fifth fails.
-
-Exit codes: 0 no worse, 1 worse, 2 not measured, or not compared because the machine is of another class.
+fifth fails. Not compared (code 2) on another class of machine, unless asked for with --anywhere yes.
 """
 
 from __future__ import annotations
 
 import json
 import platform
-import sys
 import tempfile
 from pathlib import Path
 
-import click
-from rich.console import Console
+from benchmarks import layer, speed, start
+from benchmarks.kit import pages
+from benchmarks.kit.bench import Bench
+from benchmarks.kit.contenders import contenders
+from benchmarks.kit.pages import RESULTS, Result, Table
 
-from benchmarks import cold_start, namespace, publish, running, speed
-from benchmarks.contenders import contenders
-from benchmarks.layer import RATIOS, ratios
-from benchmarks.sizes import measure_sizes
-
+NAMESPACE = True
+SETTINGS = {"anywhere": "yes: compare on another class of machine, too."}
 TOLERANCE = 1.2
 
 
@@ -32,39 +28,24 @@ def compare(now: dict[str, float], committed: dict[str, float]) -> list[tuple[st
 
 
 def same_class(machine: str) -> bool:
-    """The same processors, as many, and the same kernel's version: of what `publish.machine` says."""
-    here = publish.machine()
+    """The same processors, as many, and the same kernel's version: of what `pages.machine` says."""
+    here = pages.machine()
     return machine.partition(", Linux")[0] == here.partition(", Linux")[0] and platform.release() in machine
 
 
-@click.command(help=__doc__)
-@click.option("--rounds", default=25, show_default=True, help="Starts of each.")
-@click.option("--anywhere", is_flag=True, help="Compare on another class of machine, too.")
-def main(rounds: int, anywhere: bool) -> None:
-    """See the module."""
-    namespace.enter()
-    try:
-        committed = {path.name: json.loads(path.read_text()) for path in (RATIOS, speed.RATIOS)}
-        for name, each in committed.items():
-            if not anywhere and not same_class(each["machine"]):
-                click.echo(f"not compared: {name} is from {each['machine']}; --anywhere does", err=True)
-                sys.exit(2)
-        with tempfile.TemporaryDirectory() as folder:
-            compared = contenders(Path(folder))
-            starts = cold_start.measure(compared, rounds, lambda: None)
-            growths = [running.growth(compared[0], 100, lambda: None)]
-            now = {**ratios(starts, growths, measure_sizes()), **speed.ratios(compared)}
-        rows = compare(now, {name: was for each in committed.values() for name, was in each["ratios"].items()})
-    except (OSError, AssertionError, RuntimeError, LookupError, ValueError) as error:
-        click.echo(f"could not measure: {error!r}", err=True)
-        sys.exit(2)
-    cells = [[name, f"{was:.3f}", f"{now:.3f}", "worse" if worse else ""] for name, was, now, worse in rows]
-    Console(width=120).print(publish.shown("Ours beside others", ("figure", "committed", "now", ""), cells))
-    worse = [name for name, _, _, is_worse in rows if is_worse]
-    if worse:
-        click.echo(f"worse by more than a fifth: {'; '.join(worse)}", err=True)
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()
+def run(bench: Bench) -> Result:
+    committed: dict[str, float] = {}
+    for name in ("layer", "speed"):
+        each = json.loads((RESULTS / f"{name}.json").read_text())
+        if "anywhere" not in bench.settings and not same_class(each["machine"]):
+            raise RuntimeError(f"not compared: {name}.json is from {each['machine']}; --anywhere yes does")
+        committed |= each["ratios"]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        compared, rounds = contenders(Path(folder)), bench.count(25, 2)
+        starts = start.measure(compared, rounds, bench.step("cold starts", rounds + 1))
+        now = {**layer.ratios(starts, layer.growth(compared[0], 100)), **speed.ratios(compared)}
+    rows = compare(now, committed)
+    cells = [[name, f"{was:.3f}", f"{new:.3f}", "worse" if worse else ""] for name, was, new, worse in rows]
+    broken = [f"worse by more than a fifth: {name}" for name, _, _, worse in rows if worse]
+    return Result([Table("Ours beside others", ("figure", "committed", "now", ""), cells)], broken)

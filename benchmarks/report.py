@@ -1,9 +1,8 @@
-"""Measures `truemem report` on a fleet's lines: its time by that of one Python process that only parses each line,
-lines per second, and peak memory.
+"""`truemem report` on a fleet's lines: its time by that of one Python process that only parses each line.
 
-`python -m benchmarks.report [--full]` writes a fleet's log files, runs the command on them, in turn with that process
-and with the code of BEFORE, checks that it found the planted leaks, and puts the figures into results/report.md. It
-fails if the command takes more than AIM_RATIO of that process's time.
+The command must find the planted leaks and no others. With --before COMMIT its code runs by turns with the code of now.
+With --spark yes also the CPU seconds of each engine, and what a terabyte costs on Spark: it needs `make pyspark`, and
+Java 17.
 """
 
 from __future__ import annotations
@@ -17,17 +16,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import click
 import psutil
 
-from benchmarks.publish import ROOT, machine, markdown
+from benchmarks.kit import before
+from benchmarks.kit.bench import Bench, in_turn
+from benchmarks.kit.pages import ROOT, Result, Table
 
+TITLE = "truemem report"
+SETTINGS = {
+    "before": before.HELP,
+    "environments": "Each of 1,000 invocations (1000; 10000 are 10 GB of disk, some minutes).",
+    "spark": "yes: `--engine spark` besides.",
+}
 FILES = 16
 INVOCATIONS = 1000
 FUNCTIONS = 200
@@ -42,8 +48,6 @@ LOOK_S = 0.2
 """Between two looks at a command's processes: each takes some ms of a core that the command has."""
 AIM_RATIO = 0.5
 """Most time of the command, by that of one process that only parses the lines."""
-BEFORE = "6815edd0"
-"""The commit to compare with."""
 PARSES = """
 import json, sys
 for path in sys.argv[1:]:
@@ -51,18 +55,6 @@ for path in sys.argv[1:]:
         for line in file:
             json.loads(line)
 """
-RESULTS = ROOT / "benchmarks" / "results" / "report.md"
-HEADINGS = (
-    "of 1,000 lines each",
-    "lines",
-    "on disk",
-    "runs",
-    "seconds",
-    "CPU seconds",
-    "lines a second",
-    "peak RSS",
-    "temporary files",
-)
 
 # a line as in tests/attach/captured.txt: what is the same in all of them is written once
 LINE = (
@@ -90,23 +82,27 @@ class Ran(NamedTuple):
     """Bytes; the highest sum of its files in TMPDIR."""
 
 
-@dataclass(frozen=True)
-class Figures:
+REPORT, PARSE = "`truemem report`", "one process, `json.loads` of each line"
+REPORT_BEFORE = "the code before"
+WORKERS, MEMORY_MB = (1, 2), 2048
+"""Of Spark, each with one core and so much memory."""
+TERABYTE = 10**12
+VCPU_HOUR, GB_HOUR, GB_PER_VCPU, BUSY = 0.052624, 0.0057785, 4, 0.8
+"""USD of EMR Serverless, us-east-1, x86_64; memory of a worker for each vCPU (the least for 4 vCPU is 2 GB each); share
+of the paid time in which a vCPU has work."""
+
+
+class Figures(NamedTuple):
     """Of several runs in turn."""
 
     environments: int
     size: int
     """Bytes on disk."""
     runs: dict[str, list[Ran]]
-    """By what was run: REPORT, PARSE, and perhaps the code of BEFORE."""
-
-    @property
-    def ratio(self) -> float:
-        """The median of REPORT's time by PARSE's, of runs one after the other."""
-        return self.by_parse(REPORT)
+    """By what was run: REPORT, PARSE, and perhaps the code before."""
 
     def by_parse(self, name: str) -> float:
-        """The same of what ran under this name."""
+        """The median of its time by PARSE's, of runs one after the other."""
         pairs = zip(self.runs[name], self.runs[PARSE], strict=True)
         return statistics.median(one.seconds / parse.seconds for one, parse in pairs)
 
@@ -123,82 +119,76 @@ class Figures:
         return made
 
 
-REPORT, PARSE = "`truemem report`", "one process, `json.loads` of each line"
-REPORT_BEFORE = "the code before"
-
-
-@click.command()
-@click.option("--environments", default=1000, show_default=True, help=f"Each of {INVOCATIONS:,} invocations.")
-@click.option("--full", is_flag=True, help="10,000 environments besides, once: 10 GB of disk, some minutes.")
-@click.option("--runs", default=3, show_default=True, help="Of which the median counts.")
-@click.option("--draw/--no-draw", default=True, help="Also measure what draws the lines.")
-def main(environments: int, full: bool, runs: int, draw: bool) -> None:
-    """Measure, check, publish."""
-    with code_of(BEFORE) as before:
-        found = [measured(environments, runs, before), *([measured(10_000, 1, None)] if full else ())]
-    table = markdown(HEADINGS, [row for figures in found for row in figures.rows()])
-    ratios = " and ".join(f"{each.ratio:.2f} for {each.environments * INVOCATIONS:,} lines" for each in found)
-    pictures = f"\n{drawn(environments)}\n" if draw else ""
+def run(bench: Bench) -> Result:
+    environments = bench.count(int(bench.settings.get("environments", 1000)), 100)
+    with before.code_of(bench.settings.get("before")) as code:
+        found = measured(environments, bench.count(3), code)
+    ratio = found.by_parse(REPORT)
     note = (
-        f"The time of the report by that of one process that only parses the lines: {ratios}; the aim is {AIM_RATIO} or"
-        f" less. {os.cpu_count()} cores, shared with other work; runs in turn, the median counts; the file system's"
-        f" cache is warm. Before: commit {BEFORE}."
+        f"The time of the report by that of one process that only parses the lines: {ratio:.2f}; the aim is {AIM_RATIO}"
+        f" or less. {os.cpu_count()} cores, shared with other work; runs in turn, the median counts; the file system's"
+        " cache is warm."
     )
-    RESULTS.write_text(f"# truemem report\n\n{machine()}\n\n{table}\n\n{note}\n{pictures}")
-    click.echo(f"{table}\n\n{note}\n{pictures}")
-    if max(each.ratio for each in found) > AIM_RATIO:
-        raise click.ClickException(f"more than {AIM_RATIO} of that process's time")
+    headings = ("of 1,000 lines each", "lines", "on disk", "runs", "seconds", "CPU seconds", "lines a second")
+    tables = [Table("", (*headings, "peak RSS", "temporary files"), found.rows(), note)]
+    if "spark" in bench.settings:
+        tables.append(spark(environments))
+    return Result(tables, [f"{ratio:.2f} of that process's time"] * (ratio > AIM_RATIO))
 
 
-def ratio(environments: int = 300, runs: int = 3) -> float:
-    """The time of the report by that of one process that only parses the lines, of a small fleet: within a minute."""
-    return measured(environments, runs, None).ratio
-
-
-@contextlib.contextmanager
-def code_of(commit: str) -> Iterator[Path]:
-    """A folder with the code of a commit."""
-    with tempfile.TemporaryDirectory(prefix="truemem-before-") as folder:
-        git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "--detach", "--force", folder, commit], check=True, capture_output=True)
-        try:
-            yield Path(folder)
-        finally:
-            subprocess.run([*git, "remove", "--force", folder], check=True, capture_output=True)
-
-
-def measured(environments: int, runs: int, before: Path | None) -> Figures:
-    """Write a fleet, report it in turn with the others, check the report. `before`: the folder of other code."""
+def measured(environments: int, runs: int, code: Path | None) -> Figures:
+    """Write a fleet, report it in turn with the others, check the report. `code`: the folder of other code."""
     with tempfile.TemporaryDirectory(prefix="truemem-fleet-") as folder:
         files = write(Path(folder), environments)
         output = Path(folder) / "report.json"
-        found: dict[str, list[Ran]] = {}
-        for _ in range(runs):
-            found.setdefault(REPORT, []).append(run(["report", "--json", *files], output))
-            check(json.loads(output.read_text()), environments)
-            found.setdefault(PARSE, []).append(ran([sys.executable, "-c", PARSES, *map(str, files)], output))
-            if before is not None:
-                found.setdefault(REPORT_BEFORE, []).append(run(["report", "--json", *files], output, before))
-        return Figures(environments, sum(file.stat().st_size for file in files), found)
-
-
-def drawn(environments: int) -> str:
-    """What it takes to draw a fleet's lines, as a table. Once each."""
-    rows = []
-    with tempfile.TemporaryDirectory(prefix="truemem-fleet-") as folder:
-        files = write(Path(folder), environments)
-        html, output = Path(folder) / "page.html", Path(folder) / "output"
-        one = f"{0:032x}"
-        ways: dict[str, list[str | Path]] = {
-            "`report`": ["report", "--json"],
-            "`report --output page.html`": ["report", "--json", "--output", html],
-            "`page`": ["page", "--output", html],
-            "`page --environment`, one": ["page", "--output", html, "--environment", one],
+        ways = {
+            REPORT: partial(reported, files, output, environments),
+            PARSE: partial(ran, [sys.executable, "-c", PARSES, *map(str, files)], output),
         }
-        for name, command in ways.items():
-            figures = run([*command, *files], output)
-            rows.append((name, f"{figures.seconds:,.0f}", f"{figures.rss / 2**20:,.0f} MiB"))
-    return markdown((f"{environments * INVOCATIONS:,} lines", "seconds", "peak RSS"), rows)
+        if code is not None:
+            ways[REPORT_BEFORE] = partial(command, ["report", "--json", *files], output, code)
+        return Figures(environments, sum(file.stat().st_size for file in files), in_turn(ways, runs))
+
+
+def reported(files: Sequence[Path], output: Path, environments: int) -> Ran:
+    """Run the command, and check what it says."""
+    made = command(["report", "--json", *files], output)
+    check(json.loads(output.read_text()), environments)
+    return made
+
+
+def spark(environments: int) -> Table:
+    """Each engine once, on the same lines. Raises AssertionError unless all reports are the same document."""
+    with tempfile.TemporaryDirectory(prefix="truemem-fleet-") as folder:
+        logs, output = Path(folder) / "logs", Path(folder) / "report.json"
+        logs.mkdir()
+        files = write(logs, environments)
+        lines, size = environments * INVOCATIONS, sum(file.stat().st_size for file in files)
+        ways: dict[str, list[str | Path]] = {"one machine": [*files]}
+        for count in WORKERS:
+            cluster = f"local-cluster[{count},1,{MEMORY_MB}]"
+            ways[f"Spark, {count} worker{'s' * (count > 1)}"] = [logs, "--engine", "spark", "--master", cluster]
+        rows, documents = [], []
+        for engine, arguments in ways.items():
+            each = command(["report", "--json", *arguments], output)
+            documents.append(json.loads(output.read_text()))
+            figures = each.seconds, each.cpu_seconds, lines / each.seconds, lines / each.cpu_seconds
+            rows.append([engine, f"{lines:,}", *(f"{figure:,.0f}" for figure in figures)])
+    check(documents[0], environments)
+    assert all(document == documents[0] for document in documents), "the reports are not the same"
+    of_terabyte = TERABYTE * lines / size
+    hours = each.cpu_seconds / lines * of_terabyte / 3600 / BUSY
+    note = (
+        "Each once. Seconds say little where other work shares the cores: count the CPU seconds. All reports were the"
+        " same document, and found the planted leaks and no others.\n\n"
+        f"A terabyte (10¹² bytes before gzip, {of_terabyte / 1e9:.2f} thousand million lines) takes {hours:,.0f}"
+        f" vCPU-hours on Spark, if vCPUs are like these cores and have work in {BUSY:.0%} of the paid time. At"
+        f" ${VCPU_HOUR} for a vCPU-hour and {GB_PER_VCPU} GB at ${GB_HOUR} for a GB-hour, that is"
+        f" **${hours * (VCPU_HOUR + GB_PER_VCPU * GB_HOUR):,.2f}**; with 100 vCPUs {60 * hours / 100:,.0f} minutes."
+    )
+    return Table(
+        "On Spark", ("engine", "lines", "seconds", "CPU seconds", "lines a second", "lines a CPU second"), rows, note
+    )
 
 
 def write(folder: Path, environments: int) -> list[Path]:
@@ -240,14 +230,14 @@ def line(environment: int, invocation: int, level: float, noise: random.Random) 
     )
 
 
-def run(arguments: Sequence[str | Path], output: Path, code: Path = ROOT) -> Ran:
+def command(arguments: Sequence[str | Path], output: Path, code: Path = ROOT) -> Ran:
     """Run a command of truemem, with the code of a folder."""
     environ = {"PYTHONPATH": os.pathsep.join(str(code / name) for name in ("workbench", "extension"))}
     return ran([sys.executable, "-m", "truemem_workbench.cli", *map(str, arguments)], output, environ)
 
 
 def ran(command: Sequence[str], output: Path, environ: Mapping[str, str] = MappingProxyType({})) -> Ran:
-    """Run a command. Raises click.ClickException if it fails."""
+    """Run a command. Raises RuntimeError if it fails."""
     temporary = output.parent / "temporary"
     temporary.mkdir(exist_ok=True)
     cpu_seconds: dict[int, float] = {}
@@ -262,7 +252,7 @@ def ran(command: Sequence[str], output: Path, environ: Mapping[str, str] = Mappi
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(LOOK_S)
     if process.returncode:
-        raise click.ClickException(f"{command[:5]} ended with {process.returncode}")
+        raise RuntimeError(f"{command[:5]} ended with {process.returncode}")
     return Ran(time.monotonic() - began, sum(cpu_seconds.values()), highest, on_disk)
 
 
@@ -291,17 +281,13 @@ def size_of(folder: Path) -> int:
 
 
 def check(report: Any, environments: int) -> None:
-    """Raises click.ClickException unless the leaks that were planted were found and come first, and no others."""
+    """Raises RuntimeError unless the leaks that were planted were found and come first, and no others."""
     planted = len(range(0, environments, LEAKY_EVERY))
     found = sum(function["growing"] for function in report["functions"])
     lines = sum(function["peaks"]["invocations"] for function in report["functions"])
     if (lines, found) != (environments * INVOCATIONS, planted):
-        raise click.ClickException(f"{found} leaks found, {planted} planted, in {lines} lines")
+        raise RuntimeError(f"{found} leaks found, {planted} planted, in {lines} lines")
     leaky = {f"function-{environment % FUNCTIONS:03d}" for environment in range(0, environments, LEAKY_EVERY)}
     first = {action["function"] for action in report["actions"][: len(leaky)]}
     if first != leaky:
-        raise click.ClickException(f"first in the list: {sorted(first)}; planted: {sorted(leaky)}")
-
-
-if __name__ == "__main__":
-    main()
+        raise RuntimeError(f"first in the list: {sorted(first)}; planted: {sorted(leaky)}")

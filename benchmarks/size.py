@@ -1,33 +1,42 @@
-"""Compares durations that are predicted from CPU time with those of a sweep over memory sizes, and the local Lambda
-with the quota alone.
+"""Durations that are predicted from CPU time, beside those of a sweep over memory sizes; and the local Lambda.
 
 Each handler runs under the quota of each size, the sizes in turn. From what was seen at one size every other within a
-factor of 8 is predicted. Some handlers also run in the local Lambda, in the same rounds.
-
-Exit codes: 0 measured; 1 fewer than 90 % of the swept durations are in the predicted interval, or a size that the
-report would propose is dearer or much slower, or the local Lambda is not within 10 % of the quota; 2 not measured (no
-permission for a cpu cgroup of v1).
+factor of 8 is predicted. Some handlers also run in the local Lambda, in the same rounds. 90 % of the swept durations
+are to be in the predicted interval, no size that the report would propose dearer or much slower, and the local Lambda
+within 10 % of the quota. It needs a cpu cgroup of v1.
 """
 
 from __future__ import annotations
 
+import os
+import random
+import signal
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
-import click
 import numpy as np
 from truemem.config import VCPU_MIB
 from truemem_workbench.analysis.prices import GB_SECOND
 from truemem_workbench.analysis.size_prediction import ENOUGH, SLOWER, Invocations, percentile, predict
 from truemem_workbench.analysis.sizing import Fit, fit_of
+from truemem_workbench.check.target import resolve
+from truemem_workbench.local import LocalLambda, Settings
+from truemem_workbench.local.processes.cgroups import Cgroup, NotPermitted, create
 from truemem_workbench.local.processes.cpu import PERIOD_US
+from truemem_workbench.local.processes.memory import CgroupMemory, MiB
+from truemem_workbench.support.bad_input import BadInput
 
-from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, shown
-from benchmarks.size_sweep import Swept, preferred, sweep
+from benchmarks.kit.bench import Bench
+from benchmarks.kit.pages import ROOT, Result, Table
 
-RESULTS = ROOT / "benchmarks" / "results" / "size.md"
+TITLE = "Durations at other sizes"
+FUNCTIONS = ROOT / "benchmarks" / "functions"
 IN_TURN = {
     "waits": "waiting",
     "hashes": "one thread that computes",
@@ -53,14 +62,7 @@ GROUPS = {"one thread in turn": IN_TURN, "others": OTHERS, "composed at random":
 IN_LOCAL_LAMBDA = ("hashes", "in_turn", "children", "node_computes")
 SIZES = (128, 256, 512, 1024, VCPU_MIB, 3008)
 MEGABYTES = [f"{size:,} MB" for size in SIZES]
-FACTOR = 8
-NEAR = 0.15
-ENOUGH_COVERED = 0.9
-ALIKE = 1.05
-"""Most by which two handlers of a pair differ in duration and in CPU time at one size."""
-APART = (1 + NEAR) / (1 - NEAR)
-"""No duration is within NEAR of two durations that are farther apart."""
-MOST_PAIRS = 5
+ROUNDS, FACTOR, ENOUGH_COVERED = 20, 8, 0.9
 QUOTA = 0.1
 """Most that the local Lambda may differ from the quota alone."""
 WHY = """\
@@ -74,6 +76,132 @@ compute more mostly wait more too.
 Handlers composed at random have one to eight steps: waiting, computing, computing in two threads, in a child, or while
 a request waits. Their work varies by half from one invocation to the next. All others do the same each time.
 """
+
+
+SHARES = 100_000
+"""Of this benchmark's cpu cgroup, where others have 1,024: what a quota permits it has at once."""
+PAUSE_S = 0.02, 0.05
+"""Between two invocations: a handler begins anywhere in a period."""
+WARM_UP = 8
+"""Rounds that do not count: so many invocations of Node.js are slower, until it has compiled what is hot."""
+Invoke = Callable[[], tuple[float, float]]
+"""Invokes the handler, and returns duration and CPU time in ms, as it measures them itself."""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What one handler did, by memory size. Times in ms."""
+
+    plain: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    """Duration and CPU time of each invocation, under the quota alone."""
+    local: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    """The same under the local Lambda. Empty if it was not asked for."""
+
+
+@contextmanager
+def preferred() -> Iterator[Path]:
+    """A cpu cgroup that has SHARES, for this process and all that it starts. Raises BadInput without permission."""
+    try:
+        group = create("cpu", f"truemem-size-{os.getpid()}", only_version=1)
+    except NotPermitted as refusal:
+        raise BadInput(str(refusal)) from None
+    try:
+        group.write("cpu.shares", str(SHARES))
+        group.add(os.getpid())
+        yield group.path
+    finally:
+        Cgroup(group.path.parent, 1).add(os.getpid())
+        group.remove()
+
+
+def sweep(name: str, sizes: Sequence[int], rounds: int, within: Path, *, is_local: bool) -> Swept:
+    """Invoke the handler so many times at each size, in rounds of all sizes and both ways, each in another order: so
+    all see the same machine."""
+    seen = Swept()
+    with ExitStack() as stack:
+        ways: list[tuple[Invoke, list[tuple[float, float]]]] = []
+        for size in sizes:
+            plain = stack.enter_context(_plain(name, size, within / f"plain-{size}"))
+            ways.append((plain, seen.plain.setdefault(size, [])))
+            if is_local:
+                local = stack.enter_context(_local(name, size))
+                ways.append((local, seen.local.setdefault(size, [])))
+        for number in range(WARM_UP + rounds):
+            for invoke, done in random.sample(ways, len(ways)):
+                time.sleep(random.uniform(*PAUSE_S))
+                measured = invoke()
+                if number >= WARM_UP:
+                    done.append(measured)
+    return seen
+
+
+@contextmanager
+def _plain(name: str, size: int, group: Path) -> Iterator[Invoke]:
+    """A process that runs the handler, in cgroups of its own. The quota is written once: the kernel would
+    forget what an invocation has used in advance."""
+    program, runtime = _program(name, size)
+    group.mkdir()
+    # From its first instruction: V8 asks for the memory that it may use when it starts.
+    memory = CgroupMemory(create("memory", f"{group.parent.name}-{group.name}"), size * MiB)
+    within_limit = ("/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', memory.group.path / "cgroup.procs")
+    try:
+        with subprocess.Popen(
+            [*within_limit, *runtime, program, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            stdin, stdout = process.stdin, process.stdout
+
+            def invoke() -> tuple[float, float]:
+                process.send_signal(signal.SIGCONT)
+                stdin.write("go\n")
+                stdin.flush()
+                duration, cpu = map(float, stdout.readline().split())
+                process.send_signal(signal.SIGSTOP)  # as Lambda freezes: else collectors would work between them
+                return duration, cpu
+
+            try:
+                stdout.readline()
+                (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+                (group / "cpu.cfs_quota_us").write_text(str(round(PERIOD_US * size / VCPU_MIB)))
+                (group / "cgroup.procs").write_text(str(process.pid))
+                yield invoke
+            finally:
+                process.kill()
+    finally:
+        memory.close()
+        Cgroup(group, 1).remove()
+
+
+@contextmanager
+def _local(name: str, size: int) -> Iterator[Invoke]:
+    """The same as a real function, as `truemem size` runs it."""
+    program, _ = _program(name, size)
+    settings = Settings(memory_mib=size, cpu="size", environment={"WORK": name})
+    with LocalLambda(resolve(f"{program}:handler").function, settings) as local:
+
+        def invoke() -> tuple[float, float]:
+            answer = local.invoke({})
+            assert isinstance(answer.payload, list), answer.payload
+            local.report(answer.request_id)  # it comes when all is frozen
+            duration, cpu = answer.payload
+            return duration, cpu
+
+        invoke()
+        assert local.limits_cpu
+        yield invoke
+
+
+def _program(name: str, size: int) -> tuple[Path, Sequence[str]]:
+    """The file of a handler, and what runs it."""
+    if name.startswith("node_"):
+        # As Lambda: the size of V8's young generation decides how much CPU time the collector takes.
+        return FUNCTIONS / "sizes.mjs", (
+            "node",
+            f"--max-semi-space-size={size // 20}",
+            f"--max-old-space-size={size * 9 // 10}",
+        )
+    return FUNCTIONS / "sizes.py", (sys.executable,)
 
 
 @dataclass(frozen=True)
@@ -125,19 +253,6 @@ def mean_gb_ms(seen: Invocations) -> float:
     return seen.size / 1024 * float(np.ceil(seen.duration_ms).mean())
 
 
-@dataclass(frozen=True)
-class Table:
-    title: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str
-    text_columns: int = 1
-
-    def __str__(self) -> str:
-        """A section of Markdown."""
-        return f"## {self.title}\n\n{markdown(self.head, self.rows, self.text_columns)}\n\n{self.note}"
-
-
 def middle(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """p50 of the durations, and of the CPU times."""
     duration, cpu = map(statistics.median, zip(*pairs, strict=True))
@@ -151,18 +266,17 @@ def for_cpu_time(pairs: Sequence[tuple[float, float]]) -> float:
     return float(durations / cpu_times)
 
 
+def covered(made: Sequence[Compared]) -> str:
+    return f"{sum(one.is_covered for one in made) / len(made):.0%} of {len(made)}" if made else "none"
+
+
 def of_predictions(swept: Mapping[str, Swept], made: Sequence[Compared], rounds: int) -> Table:
     rows = []
     for name, each in swept.items():
         its = [one for one in made if one.handler == name]
-        rows.append(
-            [
-                HANDLERS[name],
-                *(f"{middle(each.plain[size])[0]:,.0f}" for size in SIZES),
-                f"{middle(each.plain[VCPU_MIB])[1]:,.0f}",
-                f"{sum(one.is_covered for one in its)} of {len(its)}",
-            ]
-        )
+        figures = [*(middle(each.plain[size])[0] for size in SIZES), middle(each.plain[VCPU_MIB])[1]]
+        inside = f"{sum(one.is_covered for one in its)} of {len(its)}"
+        rows.append([HANDLERS[name], *(f"{figure:,.0f}" for figure in figures), inside])
     of_group = {group: [one for one in made if one.handler in of] for group, of in GROUPS.items()}
     groups = "; ".join(f"{group}: {covered(of)}" for group, of in of_group.items())
     proposed = [one for one in made if one.is_proposed]
@@ -179,42 +293,18 @@ def of_predictions(swept: Mapping[str, Swept], made: Sequence[Compared], rounds:
     )
 
 
-def covered(made: Sequence[Compared]) -> str:
-    return f"{sum(one.is_covered for one in made) / len(made):.0%} of {len(made)}" if made else "none"
-
-
-def of_pairs(swept: Mapping[str, Swept]) -> Table:
-    """Two handlers that are alike at one size, and APART at another."""
-    found = []
-    for one, two in combinations(swept, 2):
-        at = {size: (middle(swept[one].plain[size]), middle(swept[two].plain[size])) for size in SIZES}
-        ratio = {size: apart(a, b) for size, ((a, _), (b, _)) in at.items()}
-        alike = [size for size, (a, b) in at.items() if max(map(apart, a, b)) <= ALIKE]
-        others = [(ratio[to], seen, to) for seen in alike for to in SIZES if 1 / FACTOR <= seen / to <= FACTOR]
-        if others and (farthest := max(others))[0] > APART:
-            _, seen, to = farthest
-            cells = (
-                f"{HANDLERS[name]}: {at[seen][of][0]:,.0f} ms ({at[seen][of][1]:,.0f} of CPU time) at {seen:,} MB,"
-                f" {at[to][of][0]:,.0f} ms at {to:,} MB"
-                for of, name in enumerate((one, two))
-            )
-            found.append((ratio[to], list(cells)))
-    return Table(
-        "The same duration and CPU time, but not at another size",
-        ["one handler", "another"],
-        [cells for _, cells in sorted(found, reverse=True)[:MOST_PAIRS]],
-        f"No formula of duration and CPU time is within {NEAR:.0%} of both. {len(found)} pairs of handlers are within"
-        f" {ALIKE - 1:.0%} of each other at one size, and so far apart at another; of these the farthest.",
-        text_columns=2,
-    )
-
-
-def apart(one: float, other: float) -> float:
-    return max(one, other) / min(one, other)
-
-
-def of_local_lambda(ratios: Mapping[str, Sequence[float]]) -> Table:
-    return Table(
+def run(bench: Bench) -> Result:
+    rounds = bench.count(ROUNDS, 2)
+    with preferred() as group:
+        chosen = bench.each("handlers", bench.chosen(HANDLERS))
+        swept = {name: sweep(name, SIZES, rounds, group, is_local=name in IN_LOCAL_LAMBDA) for name in chosen}
+    made = [one for name, each in swept.items() for one in compared(name, each.plain)]
+    ratios = {
+        name: [for_cpu_time(each.local[size]) / for_cpu_time(each.plain[size]) for size in SIZES]
+        for name, each in swept.items()
+        if each.local
+    }
+    local = Table(
         "The local Lambda over the quota alone",
         ["handler", *MEGABYTES],
         [[HANDLERS[name], *(f"{ratio:.2f}" for ratio in each)] for name, each in ratios.items()],
@@ -222,44 +312,11 @@ def of_local_lambda(ratios: Mapping[str, Sequence[float]]) -> Table:
         " How much CPU time the same work takes is not the quota's: Node.js's JSON takes up to twice as much in one"
         " invocation as in the next.",
     )
-
-
-@click.command(help=__doc__)
-@click.option("--rounds", default=20, show_default=True)
-@click.option(
-    "--handler", "names", multiple=True, type=click.Choice(list(HANDLERS)), help="Only these; writes nothing."
-)
-def main(rounds: int, names: tuple[str, ...]) -> None:
-    """See the module."""
-    chosen = names or tuple(HANDLERS)
-    with measuring() as bar, preferred() as group:
-        advance = bar("handlers", len(chosen))
-        swept: dict[str, Swept] = {}
-        for name in chosen:
-            swept[name] = sweep(name, SIZES, rounds, group, is_local=name in IN_LOCAL_LAMBDA)
-            advance()
-    made = [one for name, each in swept.items() for one in compared(name, each.plain)]
-    ratios = {
-        name: [for_cpu_time(each.local[size]) / for_cpu_time(each.plain[size]) for size in SIZES]
-        for name, each in swept.items()
-        if each.local
-    }
-    tables = (of_predictions(swept, made, rounds), of_pairs(swept), of_local_lambda(ratios))
-    from rich.console import Console
-
-    for table in tables:
-        Console().print(shown(table.title, table.head, table.rows))
-        click.echo(table.note)
-    if not names:
-        RESULTS.write_text("\n\n".join(["# Durations at other sizes", machine(), *map(str, tables), WHY]))
     promises = {
-        f"{covered(made)} in the interval": sum(one.is_covered for one in made) < ENOUGH_COVERED * len(made),
-        "a proposal was dearer": any(one.is_proposed and one.is_dearer for one in made),
-        "a proposal was slow": any(one.is_proposed and one.is_slow for one in made),
-        "the local Lambda is not as the quota": any(abs(each - 1) > QUOTA for of in ratios.values() for each in of),
+        f"{covered(made)} in the interval": sum(one.is_covered for one in made) >= ENOUGH_COVERED * len(made),
+        "a proposal was dearer": not any(one.is_proposed and one.is_dearer for one in made),
+        "a proposal was slow": not any(one.is_proposed and one.is_slow for one in made),
+        "the local Lambda is not as the quota": all(abs(each - 1) <= QUOTA for of in ratios.values() for each in of),
     }
-    exit_if_broken([promise for promise, is_broken in promises.items() if is_broken])
-
-
-if __name__ == "__main__":
-    main()
+    broken = [words for words, is_kept in promises.items() if not is_kept]
+    return Result([of_predictions(swept, made, rounds), local], broken, note=WHY)

@@ -1,9 +1,7 @@
 """Runs `truemem soak` on handlers that leak by another clock than the invocation, and on some that do not leak.
 
 Each run is a command of its own, with the usual traffic and another seed. Every leak is also put through `truemem
-check`, which must not see it. A last run measures how near the arrivals are to a rate of 200 a second.
-
-Exit codes: 0 every promise was kept; 1 one was broken; 2 not measured.
+check`, which must not see it. A last run measures how near the arrivals are to a rate of 200 a second. Hours.
 """
 
 from __future__ import annotations
@@ -15,21 +13,23 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 from truemem_workbench.soak.command import Duration
 
-from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring
+from benchmarks.kit.bench import Bench
+from benchmarks.kit.pages import ROOT, Result, Table
 
-RESULTS = ROOT / "benchmarks" / "results" / "soak.md"
+TITLE = "Soaks of planted leaks"
+SETTINGS = {"for": "Length of each (5m).", "at-once": "Runs at the same time (3)."}
 FUNCTIONS = ROOT / "benchmarks" / "functions"
 TRUEMEM = Path(sys.executable).with_name("truemem")
+RUNS = 10
 PROMISE = 0.9
 """Share of the runs with the right cause and the right clock."""
 RATE, RATE_FOR_S, NEAR = 200, 60, 0.01
@@ -37,7 +37,6 @@ AT_ONCE = 8
 """Requests that one environment of Managed Instances serves at once."""
 LONGEST_S = 1800
 """A command that takes longer hangs."""
-HEAD = ("handler", "check", "right", "cause", "clock", "KiB per unit", "p50, p99", "requests")
 
 
 @dataclass(frozen=True)
@@ -72,18 +71,6 @@ OTHERS = {
     "hoards": Plant("an allocator that hoards after a burst"),
 }
 HANDLERS = LEAKS | OTHERS
-
-
-@dataclass
-class Soaked:
-    """The documents of a handler's runs."""
-
-    documents: list[dict[str, Any]] = field(default_factory=list)
-    check: str = ""
-    """What `truemem check` says of a leak."""
-
-    def right(self, plant: Plant) -> int:
-        return sum(is_right(plant, each) for each in self.documents)
 
 
 def is_right(plant: Plant, document: dict[str, Any]) -> bool:
@@ -145,41 +132,51 @@ def server() -> Iterator[str]:
             thread.join()
 
 
-def measure(
-    names: Sequence[str], runs: int, other_runs: int, length: str, at_once: int, advance: Callable[[], None]
-) -> dict[str, Soaked]:
-    """The handlers take turns, so that all see the same machine. The first soaks begin one after the other: cold starts
-    of all at once would need more CPU than there is."""
-    found = {name: Soaked() for name in names}
+def _clocks(document: dict[str, Any]) -> str:
+    """The clock, or all that fit if they were not told apart."""
+    found = clock(document)
+    return str(found["name"]) if "name" in found else " or ".join(found.get("candidates", ())) or "none"
+
+
+def _counted(words: Iterable[str]) -> str:
+    """`leak`, or `9 leak, 1 none`."""
+    counts = Counter(words)
+    return next(iter(counts)) if len(counts) == 1 else ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def measure(names: Sequence[str], bench: Bench) -> tuple[dict[str, list[dict[str, Any]]], dict[str, str]]:
+    """The documents of each handler's soaks, and what `truemem check` says of the leaks. The handlers take turns, so
+    that all see the same machine. The first soaks begin one after the other: cold starts of all at once would need more
+    CPU than there is."""
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    length, at_once = bench.settings.get("for", "5m"), int(bench.settings.get("at_once", 3))
     apart_s = Duration().convert(length, None, None) / at_once
+    planned = [(name, seed + 1) for seed in range(bench.count(RUNS)) for name in names]
+    advance = bench.step("soaks", len(planned))
     with server() as address, ThreadPoolExecutor(at_once) as pool:
         env = f"--env=SERVER={address}"
 
         def once(place: int, name: str, seed: int) -> None:
             if place < at_once:
                 time.sleep(place * apart_s)
-            found[name].documents.append(soaked(name, (env, f"--for={length}", f"--seed={seed}")))
+            found[name].append(soaked(name, (env, f"--for={length}", f"--seed={seed}")))
             advance()
 
-        def check(name: str) -> None:
-            found[name].check = checked(name, (env,))
-
-        planned = [(name, seed + 1) for seed in range(runs) for name in names if name in LEAKS or seed < other_runs]
         soaks = [pool.submit(once, place, *each) for place, each in enumerate(planned)]
-        checks = [pool.submit(check, name) for name in names if name in LEAKS]
-        for each in (*soaks, *checks):
+        checks = {name: pool.submit(checked, name, (env,)) for name in names if name in LEAKS}
+        for each in soaks:
             each.result()
-    return found
+        return found, {name: check.result() for name, check in checks.items()}
 
 
-def row(name: str, found: Soaked) -> list[str]:
-    plant, documents = HANDLERS[name], found.documents
+def row(name: str, documents: Sequence[dict[str, Any]], check: str) -> list[str]:
+    plant = HANDLERS[name]
     rates = [clock(each)["rateKiB"] for each in documents if clock(each).get("rateKiB") is not None]
     latency = max((each["latencyMs"] for each in documents), key=lambda each: float(each["p99"]))
     return [
         plant.title,
-        found.check,
-        f"{found.right(plant)} of {len(documents)}",
+        check,
+        f"{sum(is_right(plant, each) for each in documents)} of {len(documents)}",
         _counted(each["finding"]["cause"] for each in documents),
         _counted(_clocks(each) for each in documents),
         f"{min(rates):,.0f} to {max(rates):,.0f}" if rates and plant.clock else "",
@@ -188,57 +185,22 @@ def row(name: str, found: Soaked) -> list[str]:
     ]
 
 
-def _clocks(document: dict[str, Any]) -> str:
-    """The clock, or all that fit if they were not told apart."""
-    found = clock(document)
-    return str(found["name"]) if "name" in found else " or ".join(found.get("candidates", ())) or "none"
-
-
-def _counted(words: Iterator[str]) -> str:
-    """`leak`, or `9 leak, 1 none`."""
-    counts = Counter(words)
-    return next(iter(counts)) if len(counts) == 1 else ", ".join(f"{count} {word}" for word, count in counts.items())
-
-
-@click.command(help=__doc__)
-@click.option("--runs", default=10, show_default=True, help="Of each leak.")
-@click.option("--other-runs", default=10, show_default=True, help="Of each handler that does not leak.")
-@click.option("--for", "length", default="5m", show_default=True, help="Each.")
-@click.option("--at-once", default=3, show_default=True, help="Runs at the same time.")
-@click.option("--handler", "names", multiple=True, type=click.Choice(list(HANDLERS)), help="Only these; no file.")
-def main(runs: int, other_runs: int, length: str, at_once: int, names: tuple[str, ...]) -> None:
-    """See the module."""
-    chosen = names or tuple(HANDLERS)
-    with measuring() as bar:
-        count = sum(runs if name in LEAKS else other_runs for name in chosen)
-        found = measure(chosen, runs, other_runs, length, at_once, bar("soaks", count))
-        rated = soaked("filled_cache", (f"--rate={RATE}", f"--for={RATE_FOR_S}s", "--cpu=off"))
-    rows = [row(name, each) for name, each in found.items() if each.documents]
+def run(bench: Bench) -> Result:
+    found, checks = measure(bench.chosen(HANDLERS), bench)
+    rated = soaked("filled_cache", (f"--rate={RATE}", f"--for={RATE_FOR_S}s", "--cpu=off"))
     off = rated["sent"] / (RATE * RATE_FOR_S) - 1
-    arrivals = (
+    note = (
+        f"{bench.count(RUNS)} runs of each, {bench.settings.get('for', '5m')} each, with the usual traffic. Right: the"
+        " cause and the clock of a leak, and that what does not leak passes. `check`: what `truemem check` says of the"
+        " same handler. Latency: of the run with the highest p99.\n\n"
         f"Asked for {RATE} requests a second over {RATE_FOR_S} s, it sent {rated['sent'] / RATE_FOR_S:.1f}"
         f" ({off:+.2%}; within {NEAR:.0%} is wanted), p99 of how late {rated['lateMs']['p99']:,.1f} ms, and"
         f" {rated['throttles']:,} were throttled."
     )
-    note = (
-        f"{runs} runs of each leak and {other_runs} of the others, {length} each, {at_once} at the same time, with the"
-        " usual traffic. Right: the cause and the clock"
-        " of a leak, and that what does not leak passes. `check`: what `truemem check` says of the same handler."
-        " Latency: of the run with the highest p99."
-    )
-    table = markdown(HEAD, rows)
-    click.echo(f"{table}\n{note}\n{arrivals}")
-    if not names:
-        RESULTS.write_text(f"# Soaks of planted leaks\n\n{machine()}\n\n{table}\n\n{note}\n\n{arrivals}\n")
-    wrong = [name for name, each in found.items() if each.right(HANDLERS[name]) < PROMISE * len(each.documents)]
-    seen = [name for name, each in found.items() if each.check == "FAILED"]
-    promises = {
-        f"not right in {PROMISE:.0%}: {', '.join(wrong)}": wrong,
-        f"seen by check: {', '.join(seen)}": seen,
-        f"the rate is off by {off:+.2%}": abs(off) > NEAR,
-    }
-    exit_if_broken([promise for promise, is_broken in promises.items() if is_broken])
-
-
-if __name__ == "__main__":
-    main()
+    right = {name: sum(is_right(HANDLERS[name], each) for each in of) for name, of in found.items()}
+    broken = [f"{name}: right in {count}" for name, count in right.items() if count < PROMISE * len(found[name])]
+    broken += [f"{name}: seen by check" for name, said in checks.items() if said == "FAILED"]
+    broken += [f"the rate is off by {off:+.2%}"] * (abs(off) > NEAR)
+    head = ("handler", "check", "right", "cause", "clock", "KiB per unit", "p50, p99", "requests")
+    rows = [row(name, of, checks.get(name, "")) for name, of in found.items()]
+    return Result([Table("", head, rows, note)], broken)

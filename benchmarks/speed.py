@@ -1,55 +1,61 @@
-"""Measures what costs time or money most, in one run against the code before: exact mode, CPU of an invocation, bytes
-of a line, and `truemem report`; AWS's sample in Go and the floor beside. Profiles say where the time goes. Writes
-results/speed.md, and results/speed.json (which `make gate` compares with).
+"""What costs time or money most: exact mode, CPU of an invocation, bytes of a line, and `truemem report`.
 
-Exit codes: 0 measured, 2 not measured.
+With --before COMMIT its code runs by turns with the code of now. AWS's sample in Go and the floor are beside. Writes
+results/speed.json as well.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import gc
+import os
+import signal
+import statistics
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import NamedTuple
 
-import click
-from rich.console import Console
+from truemem.config import VCPU_MIB
 
-from benchmarks import cpu, exact, line_bytes, namespace, report, speed_profile
-from benchmarks.contenders import EXECUTABLE, FLOOR, GO, OURS, PLAIN, Contender, contenders
-from benchmarks.publish import ROOT, machine, markdown, measuring, shown
-from benchmarks.running import VCPU_MIB
+from benchmarks import exact, line_bytes, report
+from benchmarks.kit import before
+from benchmarks.kit.bench import Advance, Bench, in_turn, nothing
+from benchmarks.kit.contenders import EXECUTABLE, FLOOR, GO, GO_HELP, OURS, PLAIN, Contender, contenders, wrapper_of
+from benchmarks.kit.pages import ROOT, Result, Table
+from benchmarks.kit.running import HARDLY_SAMPLING, named, telemetry
+from testing.bare import FunctionProcesses, Runtime
 
-RESULTS = Path(__file__).with_name("results") / "speed.md"
-RATIOS = RESULTS.with_suffix(".json")
+TITLE = "Speed"
+NAMESPACE = True
+SETTINGS = {"go": GO_HELP, "before": before.HELP}
+DEFAULT, EXACT = "default mode", "exact mode"
+"""In the default mode as in Lambda: frozen as soon as nothing waits for the extension, so that it samples nothing; the
+telemetry of an invocation comes with the next one."""
+AIMS_MS = {DEFAULT: 0.25, EXACT: 0.35}
+"""Most CPU time of an invocation, hardly sampling."""
 CPU_ADDED_MS = 0.15
-"""Most CPU time that exact mode may add to an invocation, whatever its payload."""
-CPU_MS = {cpu.DEFAULT: 0.25, cpu.EXACT: 0.35}
-"""Most of an invocation, hardly sampling."""
-GATE_BLOCKS = 10
+"""Most that exact mode may add to it, whatever the payload."""
+PAUSE_S = 0.002
+"""Between two invocations: the extension sleeps, and is to be woken."""
+WARM_UP, BLOCK, GATE_BLOCKS = 40, 20, 10
 ENVIRONMENTS = 1_000
 """Of 1,000 lines each, for the report."""
 
 
-Step = Callable[[str, int], Callable[[], None]]
-"""See `publish.measuring`."""
-
-
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """One row."""
 
     name: str
-    before: float
+    before: float | None
     now: float
     aim: float
     digits: int = 2
     go: float | None = None
-    """The same of AWS's sample in Go."""
     floor: float | None = None
 
     def cells(self) -> list[str]:
@@ -58,139 +64,163 @@ class Figure:
         return [self.name, *numbers, f"{self.aim:g}", "yes" if self.now <= self.aim else "no"]
 
 
-HEADINGS = ("", "before", "now", "AWS's sample in Go", "floor: static C", "aim", "met")
+class _Taken(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
 
 
-def of_exact_mode(before: Path, part: float, step: Step) -> list[Figure]:
-    """What it adds to the response, and to the CPU time. `before`: another executable."""
+@contextmanager
+def destination() -> Iterator[str]:
+    """Where the sample in Go sends telemetry to. What is not taken it keeps, and that takes ever more time."""
+    with HTTPServer(("127.0.0.1", 0), _Taken) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/"
+        finally:
+            server.shutdown()
+
+
+@contextmanager
+def side(contender: Contender, mode: str) -> Iterator[Callable[[int], float]]:
+    """An environment with this extension, warm: runs so many invocations, and returns the CPU time of one, ms."""
+    with destination() as uri, contender.start({"DISPATCH_POST_URI": uri, **HARDLY_SAMPLING}) as extension:
+        api, numbers = extension.api, iter(range(1, 1_000_000))
+        api.wait_for_next()
+        wrapper = wrapper_of(Path(contender.command[0]))
+        with Runtime(api.address, wrapper) if mode == EXACT else FunctionProcesses(api.address):
+            if mode == EXACT:
+                api.wait_for_runtime()
+
+            def turn(count: int) -> float:
+                spent = extension.cpu_ns()
+                for _ in range(count):
+                    time.sleep(PAUSE_S)
+                    number = next(numbers)
+                    os.kill(extension.pid, signal.SIGCONT)
+                    api.invoke(named(number))
+                    if mode == EXACT:
+                        api.hand(named(number), b'{"key":"value"}')
+                        api.wait_for_answer(named(number))
+                        api.wait_for_runtime()
+                    api.wait_for_next()
+                    api.tell(*telemetry(named(number - (mode == DEFAULT))))
+                    if mode == DEFAULT:
+                        os.kill(extension.pid, signal.SIGSTOP)
+                time.sleep(PAUSE_S)
+                return (extension.cpu_ns() - spent) / count / 1e6
+
+            turn(WARM_UP)
+            yield turn
+
+
+def cpu_ms(compared: dict[str, tuple[Contender, str]], blocks: int, advance: Advance = nothing) -> dict[str, float]:
+    """CPU time of an invocation, telemetry and line included: the median of blocks, all by turns."""
+    with ExitStack() as stack:
+        sides = {name: partial(stack.enter_context(side(*each)), BLOCK) for name, each in compared.items()}
+        gc.disable()
+        found = in_turn(sides, blocks, advance)
+        gc.enable()
+    return {name: statistics.median(each) for name, each in found.items()}
+
+
+def of_cpu(was: Path | None, compared: Sequence[Contender], bench: Bench) -> list[Figure]:
+    others = {each.name: each for each in compared if each.name in (GO, FLOOR)}
+    code = {"now": EXECUTABLE, **({"before": was} if was else {})}
+    sides = {f"{name} {mode}": (Contender(name, (path,)), mode) for name, path in code.items() for mode in AIMS_MS}
+    blocks = bench.count(50, 4)
+    sides |= {f"{name} {DEFAULT}": (each, DEFAULT) for name, each in others.items()}
+    found = cpu_ms(sides, blocks, bench.step("CPU of an invocation", blocks))
+    return [
+        Figure(
+            f"CPU of an invocation, {mode}, ms",
+            found.get(f"before {mode}"),
+            found[f"now {mode}"],
+            aim,
+            3,
+            found.get(f"{GO} {mode}"),
+            found.get(f"{FLOOR} {mode}"),
+        )
+        for mode, aim in AIMS_MS.items()
+    ]
+
+
+def of_exact_mode(was: Path | None, bench: Bench) -> list[Figure]:
+    """What it adds to the response, and to the CPU time."""
     figures = []
     for memory_mib in (VCPU_MIB, exact.SMALL_MIB):
         is_small = memory_mib < VCPU_MIB
         for kind in exact.KINDS:
-            blocks = max(2, round(kind.blocks * part * (0.25 if is_small else 1)))
-            advance = step(f"{memory_mib} MiB, {kind.name}", blocks)
-            now, was = exact.measure(kind, memory_mib, blocks, advance, (EXECUTABLE, before))
+            now, *other = exact.measure(kind, memory_mib, bench, (EXECUTABLE, *([was] if was else [])))
+            then = other[0] if other else None
             name = f"exact mode, {kind.name}{f', {memory_mib} MiB' if is_small else ''}"
             aim = exact.SHARE_MAY_ADD_MS if is_small else kind.may_add_ms
-            figures.append(Figure(f"{name}: added to the response, ms", was.added, now.added, aim))
+            figures.append(Figure(f"{name}: added to the response, ms", then.added if then else None, now.added, aim))
             if not is_small:
-                added = was.added_cpu_ms, now.added_cpu_ms
-                figures.append(Figure(f"{name}: CPU above without, ms", *added, CPU_ADDED_MS))
+                added = then.added_cpu_ms if then else None
+                figures.append(Figure(f"{name}: CPU above without, ms", added, now.added_cpu_ms, CPU_ADDED_MS))
     return figures
 
 
-def of_cpu(before: Path, compared: Sequence[Contender], part: float, step: Step) -> list[Figure]:
-    """CPU time of an invocation, telemetry and line included."""
-    blocks = max(4, round(50 * part))
-    rows = cpu.measure(cpu.in_their_modes(compared, [before]), blocks, step("CPU of an invocation", blocks))
-    found = {(row.name, row.mode): row.median for row in rows}
+def of_lines(code: Path | None, bench: Bench) -> list[Figure]:
+    """Bytes of a line, of those cases that have an aim."""
+    names = [name for name, case in line_bytes.CASES.items() if case.has_aim]
+    now, was = (line_bytes.measure(each, bench, names) if each else {} for each in (ROOT, code))
     return [
         Figure(
-            f"CPU of an invocation, {mode}, ms",
-            found[str(before), mode],
-            found[OURS, mode],
-            aim,
-            3,
-            found.get((GO, mode)),
-            found.get((FLOOR, mode)),
-        )
-        for mode, aim in CPU_MS.items()
-    ]
-
-
-def of_lines(before: Path, part: float, step: Step) -> list[Figure]:
-    """Bytes of a line, of those cases that have an aim. `before`: other code."""
-    cases = [case for case in line_bytes.CASES if case.has_aim]
-    advance = step("lines", 2 * len(cases))
-    count = max(50, round(200 * part))
-    sources = (before / line_bytes.FROM_SOURCE, ROOT / line_bytes.FROM_SOURCE)
-    was, now = (line_bytes.measure(source, count, advance, cases) for source in sources)
-    return [
-        Figure(
-            f"bytes of a line, median, {one.case.title}{', exact mode' if one.case.is_exact else ''}",
-            other.median,
-            one.median,
+            f"bytes of a line, median, {name}",
+            was[name].median if was else None,
+            now[name].median,
             line_bytes.MEDIAN_AIM,
             0,
         )
-        for other, one in zip(was, now, strict=True)
+        for name in names
     ]
 
 
-def of_report(before: Path) -> list[Figure]:
+def of_report(code: Path | None, bench: Bench) -> Figure:
     """Its time by that of one process that only parses the lines."""
-    found = report.measured(ENVIRONMENTS, 3, before)
-    return [
-        Figure(
-            f"`truemem report` of {ENVIRONMENTS * report.INVOCATIONS:,} lines, by `json.loads` of each",
-            found.by_parse(report.REPORT_BEFORE),
-            found.ratio,
-            report.AIM_RATIO,
-        )
-    ]
+    environments = bench.count(ENVIRONMENTS, 100)
+    found = report.measured(environments, 3, code)
+    lines = f"{environments * report.INVOCATIONS:,} lines, by `json.loads` of each"
+    then = found.by_parse(report.REPORT_BEFORE) if code else None
+    return Figure(f"`truemem report` of {lines}", then, found.by_parse(report.REPORT), report.AIM_RATIO)
 
 
-def ratios(compared: Sequence[Contender], advance: Callable[[], None] = lambda: None) -> dict[str, float]:
+def ratios(compared: Sequence[Contender]) -> dict[str, float]:
     """What `make gate` compares, in a minute: nothing that depends on the machine's speed alone."""
-    by_name = {each.name: each for each in compared}
-    sides = [(by_name[OURS], cpu.DEFAULT), (by_name[PLAIN], cpu.DEFAULT), (by_name[OURS], cpu.EXACT)]
-    ours, plain, in_exact_mode = (row.median for row in cpu.measure(sides, GATE_BLOCKS, advance))
-    (large,) = exact.measure(exact.KINDS[1], VCPU_MIB, GATE_BLOCKS, advance)
-    found = line_bytes.measure(ROOT / line_bytes.FROM_SOURCE, 100, advance, line_bytes.CASES[:1])
+    plain = next(each for each in compared if each.name == PLAIN)
+    ours = Contender(OURS, (EXECUTABLE,))
+    found = cpu_ms({"ours": (ours, DEFAULT), "plain": (plain, DEFAULT), "exact": (ours, EXACT)}, GATE_BLOCKS)
+    (large,) = exact.measure(exact.KINDS[1], VCPU_MIB, Bench(GATE_BLOCKS / exact.KINDS[1].blocks))
+    (name, lines), *_ = line_bytes.measure(ROOT, Bench(0.25), ["Python"]).items()
     made = {
-        f"CPU of an invocation against {PLAIN}": ours / plain,
-        "CPU of an invocation, exact mode against default mode": in_exact_mode / ours,
+        f"CPU of an invocation against {PLAIN}": found["ours"] / found["plain"],
+        "CPU of an invocation, exact mode against default mode": found["exact"] / found["ours"],
         f"CPU of an {large.name}, exact mode against default mode": large.cpu_ms[1] / large.cpu_ms[0],
-        f"bytes of a line, {found[0].case.title}": found[0].median,
-        "`truemem report` by `json.loads` of each line": report.ratio(),
+        f"bytes of a line, {name}": lines.median,
+        "`truemem report` by `json.loads` of each line": report.measured(300, 3, None).by_parse(report.REPORT),
     }
     return {name: round(value, 4) for name, value in made.items()}
 
 
-def layer_of(code: Path) -> Path:
-    """Build the layer of this code; its executable. Raises CalledProcessError."""
-    command = [sys.executable, "-m", "layer", "--output", str(code / "dist")]
-    subprocess.run(command, cwd=code, check=True, capture_output=True)
-    return code / "dist" / EXECUTABLE.relative_to(ROOT / "dist")
-
-
-def write(figures: Sequence[Figure], profiles: str) -> None:
-    """The results page. `profiles`: why aims are missed."""
-    table = markdown(HEADINGS, [figure.cells() for figure in figures])
-    RESULTS.write_text(
-        f"# Speed\n\n`python -m benchmarks.speed --go PATH`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}.\n\n"
-        f"{table}\n\n"
-        f"Before: commit {report.BEFORE}. All by turns in one run, medians; what is added is the median of the"
-        " differences from turn to turn. 6 MB are 6,000,000 bytes, and 128 MiB have 7.2 % of a CPU.\n\n"
-        f"{profiles}\n"
+def run(bench: Bench) -> Result:
+    commit = bench.settings.get("before")
+    with before.code_of(commit) as code, tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        compared = contenders(Path(folder), bench.settings.get("go"))
+        was = before.layer_of(code) if code else None
+        figures = [*of_cpu(was, compared, bench), *of_exact_mode(was, bench), *of_lines(code, bench)]
+        figures.append(of_report(code, bench))
+        now = ratios(compared)
+    note = (
+        f"Before: commit {commit or 'none'}. All by turns in one run, medians; what is added is the median of the"
+        " differences from turn to turn. 6 MB are 6,000,000 bytes, and 128 MiB have 7.2 % of a CPU."
     )
-
-
-@click.command(help=__doc__)
-@click.option("--part", default=1.0, show_default=True, help="Of the usual number of turns.")
-@click.option(
-    "--go", type=click.Path(exists=True, path_type=Path), help=f"Compare with {GO}: a checkout, or its build."
-)
-def main(part: float, go: Path | None) -> None:
-    """See the module."""
-    namespace.enter()
-    with measuring() as step, report.code_of(report.BEFORE) as before, tempfile.TemporaryDirectory() as folder:
-        for each in (before, Path(folder)):
-            each.chmod(0o755)  # an extension runs as an ordinary user
-        compared = contenders(Path(folder), go)
-        executable = layer_of(before)
-        figures = [
-            *of_cpu(executable, compared, part, step),
-            *of_exact_mode(executable, part, step),
-            *of_lines(before, part, step),
-            *of_report(before),
-        ]
-        measured = ratios(compared)
-        profiles = speed_profile.sections(compared)
-    Console(width=160).print(shown("Speed", HEADINGS, [figure.cells() for figure in figures]))
-    write(figures, profiles)
-    RATIOS.write_text(json.dumps({"machine": machine(), "ratios": measured}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    headings = ("", "before", "now", GO, FLOOR, "aim", "met")
+    return Result([Table("", headings, [figure.cells() for figure in figures], note)], ratios=now)

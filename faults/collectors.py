@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from benchmarks.accuracy import percentile
+from benchmarks.kit.bench import percentile
 from faults import receivers
 from faults.environment import FaultEnvironment, tally
 from faults.receivers import Agent, Behaviour, Collector

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.running import confined
+from benchmarks.kit.running import confined
 from faults.environment import Died, FaultEnvironment, tally
 from faults.result import NotHere, Row, counted
 from faults.stalls import Stops

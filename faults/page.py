@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
-from benchmarks import publish
+from benchmarks.kit import pages
 from faults.result import Row, counted
 from faults.subject import Subject
 
-BY = "make faults"
-PAGE = publish.ROOT / "docs" / "reliability.md"
-RESULTS = publish.ROOT / "benchmarks" / "results" / "faults.md"
+PAGE = pages.ROOT / "docs" / "reliability.md"
+RESULTS = pages.ROOT / "benchmarks" / "results" / "faults.md"
 HEADINGS = {
     "faults": ("fault", "how often tried", "what the function saw", "what was lost"),
     "collectors": ("fault", "how often tried", "what the function saw", "what was lost"),
@@ -46,10 +45,10 @@ def write(rows: Sequence[Row], subject: Subject, name: str) -> None:
     if name == "faults":
         inside = "; system calls that fail inside Python, against the source under python3"
     headings = HEADINGS[name]
-    made = publish.markdown(headings, [cells(row) for row in rows], text_columns=len(headings))
-    place = f"{date}, against {subject}{inside}. On {publish.machine()}."
-    publish.replace(RESULTS, name, f"{made}\n\n{place}", BY)
-    publish.replace(PAGE, name, summed(rows, f"{date}, against {subject}"), BY)
+    made = pages.markdown(headings, [cells(row) for row in rows], text_columns=len(headings))
+    place = f"{date}, against {subject}{inside}. On {pages.machine()}."
+    pages.replace(RESULTS, name, f"{made}\n\n{place}")
+    pages.replace(PAGE, name, summed(rows, f"{date}, against {subject}"))
 
 
 def summed(rows: Sequence[Row], place: str) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import running
+from benchmarks.kit import running
 from faults.environment import FaultEnvironment
 from faults.result import Row, counted
 from faults.subject import Subject

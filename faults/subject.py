@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.contenders import EXECUTABLE
+from benchmarks.kit.contenders import EXECUTABLE
 from testing.environment import EXTENSION, SOURCE
 
 FAULTY = Path(__file__).with_name("faulty.py")

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import versions
 from testing import cases
-from testing.installs import NODES, Missing
+from testing.installs import NODES, Missing, node
 from tests.heaps.jvms import VERSIONS, install, java
 from tests.install.test_pythons import interpreter
 from tests.local.conftest import executable
@@ -25,6 +24,7 @@ from tests.local.conftest import executable
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 TRUEMEM = Path(sys.executable).with_name("truemem")
+FUNCTIONS = Path(__file__).with_name("functions")
 PYTHON = """
 type Size = int  # syntax of 3.12
 KEPT = []
@@ -59,14 +59,16 @@ def checked(target: str, *options: str, path: str = "") -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("handler", ["buffers", "garbage"])
 @pytest.mark.parametrize("version", NODES)
-def test_node(version: str, handler: str) -> None:
+def test_node(folder: Path, version: str) -> None:
     try:
-        run = versions.checked(version, handler)
+        path = str(node(version).parent)
     except Missing as reason:
         pytest.skip(str(reason))
-    assert run.right, str(run)
+    shutil.copy(FUNCTIONS / "versions.mjs", folder / "app.mjs")
+    leak, level = (checked(f"{folder}/app.mjs:{name}", path=path) for name in ("buffers", "garbage"))
+    assert (leak["outcome"], leak["finding"]["cause"], level["outcome"]) == ("failed", "leak", "passed")
+    assert leak["explanation"]["lines"][0]["source"].startswith("uploads.push(")
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14", "3.15"])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.explain_plants import CACHES, LEAKS, Planted, planted
+from testing.plants import CACHES, LEAKS, Planted, planted
 
 ROOT = Path(__file__).parents[2]
 PRELOAD = ROOT / "layer" / "truemem" / "heap.cjs"

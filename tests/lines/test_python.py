@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.explain_plants import CACHES, LEAKS, Planted, planted
 from testing.environment import Environment
+from testing.plants import CACHES, LEAKS, Planted, planted
 
 ROOT = Path(__file__).parents[2]
 PYTHON = os.environ.get("TRUEMEM_TEST_PYTHON", sys.executable)

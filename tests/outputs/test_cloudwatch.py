@@ -17,7 +17,7 @@ from truemem.output_settings import OTLP_PORT
 from truemem.outputs.otlp_document import PEAK
 from truemem_workbench.local.configuration.settings import CREDENTIALS, REGION
 
-from benchmarks.cloudwatch import billed_bytes
+from benchmarks.cost import billed_bytes
 from testing.cloudwatch import CloudWatch, refusal
 from testing.environment import Environment
 from tests.outputs.test_lambda import environment

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from truemem.linux.procfs import watermark_slack_kib
 from truemem.measure.window import VMHWM
 
-from benchmarks.load import busy
+from testing.load import busy
 from tests.truth.function import Function, Member
 
 MOST = 6

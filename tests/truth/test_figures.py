@@ -8,23 +8,20 @@ from typing import Any, cast
 
 import pytest
 
-from benchmarks.threads import BEFORE, NOW, Judged, cell, lives, planned, truth
+from benchmarks.kit.truth import Judged
+from benchmarks.threads import cell, lives, planned, truth
 from testing.environment import Record
+
+FIXED = {"PeakRSS": 80.0, "baselineRSS": 30.0, "method": "vmhwm", "raced": None, "peakLower": None, "peakUpper": None}
+THREADS = {"method": "vmhwm-threads", "peakLower": 80.0, "peakUpper": 120.0}
 
 
 def record(**members: Any) -> Record:
-    fixed = {
-        "PeakRSS": 80.0,
-        "baselineRSS": 30.0,
-        "method": "vmhwm",
-        "raced": None,
-        "peakLower": None,
-        "peakUpper": None,
-    }
-    return cast("Record", SimpleNamespace(**{**fixed, **members}))
+    return cast("Record", SimpleNamespace(**{**FIXED, **members}))
 
 
-THREADS = {"method": "vmhwm-threads", "peakLower": 80.0, "peakUpper": 120.0}
+def judged(known: float | None, **members: Any) -> Judged:
+    return Judged("touch", record(**members), known, known)
 
 
 @pytest.mark.parametrize(
@@ -42,19 +39,16 @@ THREADS = {"method": "vmhwm-threads", "peakLower": 80.0, "peakUpper": 120.0}
     ],
 )
 def test_a_truth_outside_of_the_bounds_is_false(members: dict[str, Any], known: float | None, false: bool) -> None:
-    assert Judged("touch", record(**members), known).is_false is false
+    assert judged(known, **members).is_false is false
 
 
 def test_a_cell_counts_figures_of_all_and_judges_the_traced() -> None:
-    figures = [Judged("touch", record(), 80.3), *[Judged("touch", record(), None)] * 6]
-    found = cell([*figures, Judged("touch", record(**THREADS), 121.0)])
-    assert found.text == "87.5 % / 40.0 / 0.30 / 1"
-    assert found.missed == 41.0
+    figures = [judged(80.3), *[judged(None)] * 6]
+    assert cell([*figures, judged(121.0, **THREADS)]) == "87.5 % / 40.0 / 0.30 / 1"
 
 
 def test_a_share_is_never_rounded_up() -> None:
-    judged = [*[Judged("touch", record(), None)] * 9999, Judged("touch", record(**THREADS), None)]
-    assert cell(judged).text == "99.9 % / 40.0"
+    assert cell([*[judged(None)] * 9999, judged(None, **THREADS)]) == "99.9 % / 40.0"
 
 
 def test_what_was_given_back_before_the_window_is_no_truth() -> None:
@@ -67,9 +61,9 @@ def test_every_kind_of_work_is_in_every_cell() -> None:
     assert Counter(events) == {"touch": 300, "twice": 300, "small": 300}
 
 
-def test_the_sidecars_take_turns_and_half_is_traced() -> None:
-    keys = {(NOW, "exact", "idle"): 1200, (BEFORE, "exact", "idle"): 300}
+def test_the_modes_take_turns_and_half_is_traced() -> None:
+    keys = {("exact", "idle"): 1200, ("default", "idle"): 300}
     plan = planned(("touch",), keys)
-    assert [key[0] for key, _, _ in plan] == [NOW, BEFORE, NOW, NOW, NOW, BEFORE, NOW, NOW]
+    assert "".join(mode[0] for (mode, _), _, _ in plan) == "edeeedee"
     traced = {key: sum(len(life) for of, is_traced, life in plan if is_traced and of == key) for key in keys}
     assert traced == {key: count / 2 for key, count in keys.items()}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.rss_trace import MIB, LostEvents, TreeTrace
+from testing.rss_trace import MIB, LostEvents, TreeTrace
 
 ROOT, CHILD, OTHER = 10, 11, 99
 EXEC = "sched_process_exec: filename=/usr/bin/python3 pid=10 old_pid=10"

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.bare import Extension
-from benchmarks.publish import ROOT
+from benchmarks.kit.pages import ROOT
 from layer import cpython, executable
 from layer.__main__ import default_cache
 from layer.toolchain import Toolchain
+from testing.bare import Extension
 from testing.environment import SOURCE
 
-EXTENSIONS = Path(__file__).with_name("extensions")
+EXTENSIONS = ROOT / "benchmarks" / "extensions"
 
 MACHINE = platform.machine()
 EXECUTABLE = ROOT / "dist" / {"aarch64": "arm64"}.get(MACHINE, MACHINE) / "extensions" / "truemem"
@@ -57,6 +57,7 @@ PLAIN = "a usual extension"
 GO = "AWS's sample in Go"
 FLOOR = "floor: static C"
 
+GO_HELP = f"Compare with {GO}: a checkout, or its build."
 ONE_FILE = (OURS, GO, FLOOR)
 """Those that are one file, and can be started cold."""
 
@@ -64,7 +65,7 @@ GO_VARIABLES = {"AWS_SAM_LOCAL": "true", "DISPATCH_POST_URI": "http://127.0.0.1:
 """It listens on all addresses instead of the name `sandbox`; it does not start without an address to send to."""
 
 
-def contenders(folder: Path, go: Path | None = None) -> list[Contender]:
+def contenders(folder: Path, go: str | None = None) -> list[Contender]:
     """All of them, ours first and the floor last; what is compiled goes into `folder`. `go` is a checkout of
     go-example-telemetry-api-extension (github.com/aws-samples/aws-lambda-extensions), or what was built from one.
     Raises RuntimeError if the layer has not been built, or the sample cannot be."""
@@ -82,7 +83,7 @@ def contenders(folder: Path, go: Path | None = None) -> list[Contender]:
         Contender(UNSAVED, (unsaved,), stdin=frozen),
         Contender(SOURCED, (SOURCE,)),
         Contender(PLAIN, (sys.executable, EXTENSIONS / "plain.py")),
-        *([Contender(GO, (_sample(go, folder),), GO_VARIABLES, errors=False)] if go is not None else []),
+        *([Contender(GO, (_sample(Path(go), folder),), GO_VARIABLES, errors=False)] if go is not None else []),
         Contender(FLOOR, (floor,)),
     ]
 

@@ -1,4 +1,4 @@
-"""Leaks and caches to plant into the handlers of benchmarks.explain. The line that keeps ends with the mark `leak`."""
+"""Leaks and caches to plant into planted_handlers. The line that keeps ends with the mark `leak`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import itertools
 import random
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-HANDLERS = Path(__file__).with_name("explain_handlers")
+HANDLERS = Path(__file__).with_name("planted_handlers")
 PAYLOAD = 40_000
 """Bytes that a leak keeps of each invocation."""
 ZLIB_KIB = 256 + 6
@@ -166,3 +167,35 @@ def planted(kinds: dict[str, tuple[PlantKind, ...]], number: int) -> Iterator[Pl
         begin = _PYTHON if path.suffix == ".py" else _NODE
         text = f"{begin}\n{kind.module}\n\n{text[: place.start()]}{body}{text[place.end() :]}"
         yield Planted(path.name, kind, text)
+
+
+class Judged(Protocol):
+    """What was said of one of them."""
+
+    @property
+    def planted(self) -> Planted: ...
+
+
+Said = TypeVar("Said", bound=Judged)
+
+
+def put(each: Planted, folder: Path) -> Path:
+    """Write it into a folder, for a function that may run as another user."""
+    path = folder / each.handler
+    path.write_text(each.source)
+    path.chmod(0o644)
+    return path
+
+
+def place_of(each: Planted, named: Sequence[tuple[str, int | None]]) -> int | None:
+    """Place of the line that keeps among those that were named (file, line), from 1."""
+    found = [(Path(file).name, line) for file, line in named]
+    true = (each.handler, each.line)
+    return found.index(true) + 1 if true in found else None
+
+
+def by_kind(said: Sequence[Said]) -> dict[str, list[Said]]:
+    groups: dict[str, list[Said]] = {}
+    for each in said:
+        groups.setdefault(each.planted.kind.name, []).append(each)
+    return groups

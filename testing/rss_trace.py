@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,10 +100,17 @@ class TreeTrace:
         """Drop all levels but the last one."""
         del self.levels[:-1]
 
+    def between(self, begin_ns: int, end_ns: int) -> list[float]:
+        """Each level of RSS from the one at the begin until the end (CLOCK_MONOTONIC), MiB."""
+        return [level.rss / MIB for level in self._within(begin_ns, end_ns)]
+
+    def _within(self, begin_ns: int, end_ns: int) -> list[Level]:
+        before = [level for level in self.levels if level.at_ns <= begin_ns]
+        return before[-1:] + [level for level in self.levels if begin_ns < level.at_ns <= end_ns]
+
     def most(self, begin_ns: int, end_ns: int) -> Truth:
         """The highest levels between two moments (CLOCK_MONOTONIC)."""
-        before = [level for level in self.levels if level.at_ns <= begin_ns]
-        within = before[-1:] + [level for level in self.levels if begin_ns < level.at_ns <= end_ns]
+        within = self._within(begin_ns, end_ns)
         rss, once = (max((level[at] for level in within), default=0) / MIB for at in (1, 2))
         return Truth(rss, once)
 
@@ -177,7 +185,7 @@ def tracing() -> Iterator[TreeTrace | None]:
         if os.geteuid() or subprocess.run(["mount", "-t", "tracefs", "nodev", name], check=False).returncode:
             yield None
             return
-        folder = Path(name) / "instances" / f"truemem-{os.getpid()}"
+        folder = Path(name) / "instances" / f"truemem-{os.getpid()}-{threading.get_ident()}"
         try:
             folder.mkdir()
             _set_up(folder)
