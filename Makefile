@@ -79,9 +79,9 @@ executable: layer ## The scenarios against the layer's executable
 	@TRUEMEM_TEST_SIDECAR=$(CURDIR)/dist/$(shell uname -m | sed s/aarch64/arm64/)/extensions/truemem $(BIN)/pytest tests/scenarios
 
 bench: layer ## Measure every figure of the docs and write it there; GO=PATH compares with AWS's sample in Go
-	@failed=; for program in accuracy exact children hidden threads many sample_settings "layer $(if $(GO),--go $(GO))" \
-		"start --profile" "speed $(if $(GO),--go $(GO))" line_bytes report heap resources outputs drift fleet explain lines lines_cost cases size clocks cloudwatch; do \
-		$(BIN)/python -m benchmarks.$$program || failed="$$failed $$program"; \
+	@failed=; for program in accuracy exact children threads sample_settings "layer $(if $(GO),--go $(GO))" \
+		"speed $(if $(GO),--go $(GO))" line_bytes report heap outputs drift fleet explain lines lines_cost cases size clocks cost; do \
+		$(BIN)/python -m benchmarks $$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 
 models: $(READY) ## Make the sample's models and upload them: make models BUCKET=NAME
@@ -105,7 +105,7 @@ clocks: $(READY) ## Run the tests that read the clock at a minute's turn, a year
 	done; done; test -z "$$failed" || { echo "failed at:$$failed"; exit 1; }
 
 fleet: $(READY) ## Measure truemem report on ten million lines: 10 GB of disk, 4 minutes
-	@$(BIN)/python -m benchmarks.report --full --runs 1
+	@$(BIN)/python -m benchmarks report --environments 10000
 
 pyspark: $(READY) # beside requirements.lock: it would take half a minute of each run of CI
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r deploy/spark/spark.lock
@@ -126,7 +126,7 @@ verified: $(READY) ## Write docs/verified.md from what `python -m research.probe
 	@$(BIN)/python -m research.probe.page docs
 
 gate: layer ## Fail if start, memory, size, CPU, lines or report are a fifth worse than in benchmarks/results/*.json
-	@$(BIN)/python -m benchmarks.gate $(ARGS)
+	@$(BIN)/python -m benchmarks gate $(ARGS)
 
 lock: ## Resolve the dependencies again, into requirements.lock
 	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet uv

@@ -93,7 +93,7 @@ def measure(
 
 def finish(module: ModuleType, result: Any, as_json: bool, write: bool, seconds: float) -> None:
     """Print, write, and end with 1 if a promise was broken."""
-    from benchmarks.kit import pages
+    from testing import pages
 
     name = module.__name__.rpartition(".")[2]
     if as_json:

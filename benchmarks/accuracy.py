@@ -19,8 +19,8 @@ import psutil
 
 from benchmarks.kit.bench import Bench, percentile, two
 from benchmarks.kit.contenders import EXACT_MODE, EXECUTABLE
-from benchmarks.kit.pages import Result, Table, markdown
 from testing.environment import SLACK_MIB, Environment
+from testing.pages import Result, Table, markdown
 from testing.workload import Judgement, events
 
 TITLE = "Accuracy"

@@ -22,10 +22,10 @@ from truemem_workbench.check.target import Target
 from truemem_workbench.support.terminal import counted
 
 from benchmarks.kit.bench import Bench
-from benchmarks.kit.pages import Result, Table
 from testing.cases import COUNTED, Case, cases, ready
 from testing.drift import recorded
 from testing.installs import Missing
+from testing.pages import Result, Table
 
 TITLE = "Cases"
 TRUEMEM = Path(sys.executable).with_name("truemem")

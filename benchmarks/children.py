@@ -20,9 +20,9 @@ from truemem_workbench.local import Function
 
 from benchmarks.kit.bench import Bench, percentile
 from benchmarks.kit.contenders import EXECUTABLE
-from benchmarks.kit.pages import ROOT, Result, Table
 from benchmarks.kit.truth import Judged
 from testing.environment import Environment
+from testing.pages import ROOT, Result, Table
 from testing.rss_trace import TreeTrace, Truth, tracing
 
 TITLE = "Functions with children"

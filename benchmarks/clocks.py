@@ -15,8 +15,8 @@ import numpy as np
 from truemem_workbench.analysis.clocks import Clock, clock_of
 
 from benchmarks.kit.bench import Bench, percent, share
-from benchmarks.kit.pages import Result, Table
-from testing.clock_cases import HARDLY, KINDS, LEAKS, MIXTURE, SEALED, TRAFFICS, TUNING, collected, compose
+from testing.clock_cases import HARDLY, KINDS, LEAKS, MIXTURE, SEALED, TUNING, collected, compose
+from testing.pages import Result, Table
 
 TITLE = "Clocks"
 SETTINGS = {"seeds": "tuning: other seeds (then use --no-write)."}
@@ -95,20 +95,6 @@ def found_by_growth(title: str, cases: Sequence[Judged]) -> Table:
     return Table(title, ("leak by", *GROWTH_MIB), rows)
 
 
-def by_traffic(cases: Sequence[Judged]) -> Table:
-    """Leaks of one clock: named rightly, not told apart, wrong; with one environment and with several."""
-    rows = []
-    leaks = [each for each in cases if each.kind in LEAKS]
-    for traffic in TRAFFICS:
-        for words, is_one in (("one", True), ("several", False)):
-            of = [each for each in leaks if each.traffic == traffic and (each.environments == 1) is is_one]
-            parts = share(each.answer == each.kind for each in of), share(each.answer == APART for each in of)
-            wrong = str(sum(each.is_wrong for each in of) or "")
-            rows.append([traffic, words, *map(percent, parts), wrong, str(len(of))])
-    headings = ("traffic", "environments", "named rightly", APART, "wrong clock", "leaks")
-    return Table("Leaks by traffic", headings, rows, text_columns=2)
-
-
 def promises(
     every: Sequence[Judged], default: Sequence[Judged], heaps: Sequence[Judged]
 ) -> list[tuple[str, str, float | None, bool]]:
@@ -143,7 +129,6 @@ def run(bench: Bench) -> Result:
     tables = [
         Table("", ("promised", "aim", "measured", "kept"), kept, COMPOSED),
         confusion("All traffics", every, f"{count} cases. {OTHERS}"),
-        by_traffic(every),
         confusion("The default traffic, five minutes", default, f"{count} cases with `--rate {DEFAULT}`."),
         found_by_growth("Named rightly, by growth", default),
         confusion("The same runs, in a collected heap", heaps, COLLECTED),

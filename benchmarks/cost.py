@@ -36,8 +36,8 @@ from truemem_workbench.lines.record import parse_lines
 
 from benchmarks.kit.bench import Bench, in_turn
 from benchmarks.kit.contenders import EXECUTABLE
-from benchmarks.kit.pages import Result, Table, machine
 from testing.environment import Environment
+from testing.pages import Result, Table, machine
 
 SETTINGS = {"functions": "Of the fleet (200)."}
 METRICS = 4

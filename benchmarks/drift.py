@@ -14,10 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from truemem.verdict import CONFIDENCE, GATE_KIB, GROWING, OPEN_KIB, median
 from truemem_workbench.analysis.drift import INSUFFICIENT, Point, judge
-from truemem_workbench.analysis.thresholds import MATTERS_KIB
 
 from benchmarks.kit.bench import Bench, percent, share
-from benchmarks.kit.pages import Result, Table, markdown
 from testing.drift import recorded
 from testing.drift.compositions import (
     ALIKE,
@@ -33,6 +31,7 @@ from testing.drift.compositions import (
     compose,
 )
 from testing.drift.judged import Told, points, sidecar_at
+from testing.pages import Result, Table, markdown
 
 TITLE = "Drift"
 SETTINGS = {"seeds": "tuning: other seeds (then use --no-write)."}
@@ -58,8 +57,6 @@ class JudgedCurve(NamedTuple):
     rate: float | None
     """What it truly grows by, KiB per invocation, if that is one number."""
     told: Told
-    settled: bool | None
-    """Of the workbench."""
 
 
 class Measured(NamedTuple):
@@ -104,13 +101,13 @@ def measure(seed: int) -> Measured:
     by, workbench_ms = {}, 0.0
     for count in LENGTHS:
         group, rate, curve = made.group(count), made.true_rate(count), points(made, count)
-        by[SIDECAR, count] = JudgedCurve(group, rate, small[count], None)
+        by[SIDECAR, count] = JudgedCurve(group, rate, small[count])
         begun = time.process_time()
         verdict = judge(curve)
         if count == AT:
             workbench_ms = (time.process_time() - begun) * 1e3
         told = Told(verdict.name, verdict.low_kib or 0.0, verdict.high_kib or 0.0, verdict.confidence)
-        by[WORKBENCH, count] = JudgedCurve(group, rate, told, verdict.settled)
+        by[WORKBENCH, count] = JudgedCurve(group, rate, told)
     return Measured(by, first is not None, (sidecar_us, workbench_ms))
 
 
@@ -215,10 +212,6 @@ def tables(results: Sequence[Measured], made: Sequence[Promise], real: Sequence[
         [f"{least or LENGTHS[0]:,}", f"{sure:.2f}", *right(results, SIDECAR, sure), *right(results, WORKBENCH, sure)]
         for least, sure in CONFIDENCE
     ]
-    settled = []
-    for count in LENGTHS:
-        seen = (of_group(results, WORKBENCH, count, group) for group in SHOWN)
-        settled.append([f"{count:,}", *(percent(share(bool(each.settled) for each in of)) for of in seen)])
     sides = [f"{form}: {what}" for form in FORMS for what in ("verdicts", "were leaks")]
     last = ("sidecar: growing from", "KiB per invocation")
     return [
@@ -232,7 +225,6 @@ def tables(results: Sequence[Measured], made: Sequence[Promise], real: Sequence[
         ),
         Table("The interval", ("invocations", "form", *rates), intervals, INTERVALS, 2),
         Table("Confidence", ("from", "confidence", *sides), confident, SURE),
-        Table("Settled", ("invocations", *SHOWN), settled, SETTLED),
         Table("Recorded programs", ("program", "leaks", *FORMS, *last), real, RECORDED, 5),
     ]
 
@@ -272,9 +264,6 @@ The share of 95 % intervals that have the true rate, whatever the verdict is, wh
 SURE = """\
 Of the verdicts `growing` from so many invocations on, at the lengths above: how many were leaks. Half of all
 compositions leak; those that are *alike* are counted as wrong."""
-SETTLED = f"""\
-The share of its verdicts that are `settled`: a leak with enough confidence, or no growth of {MATTERS_KIB:g} KiB within
-the interval."""
 RECORDED = f"""\
 Recorded under the local Lambda with the sidecar attached, {recorded.REAL_INVOCATIONS:,} invocations each:
 `testing.drift.recorded`."""

@@ -21,7 +21,7 @@ from benchmarks.kit import namespace
 from benchmarks.kit.bench import Bench, apart, in_turn, percentile
 from benchmarks.kit.contenders import EXACT_MODE, EXECUTABLE, wrapper_of
 from benchmarks.kit.local import Side
-from benchmarks.kit.pages import ROOT, Result, Table, markdown
+from testing.pages import ROOT, Result, Table, markdown
 
 TITLE = "Exact mode"
 NAMESPACE = True

@@ -20,7 +20,7 @@ from truemem_workbench.check.target import resolve
 from truemem_workbench.explain.explanation import Explanation
 
 from benchmarks.kit.bench import Bench
-from benchmarks.kit.pages import Result, Table
+from testing.pages import Result, Table
 from testing.plants import CACHES, LEAKS, PAYLOAD, Planted, by_kind, place_of, planted, put
 
 TITLE = "Which line leaks"

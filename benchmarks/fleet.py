@@ -12,8 +12,8 @@ from truemem_workbench.analysis.drift import Point, judge
 from truemem_workbench.analysis.fleet import RATE, Together, accuse, evidence, pool
 
 from benchmarks.kit.bench import Bench
-from benchmarks.kit.pages import Result, Table
 from testing.fleets import QUIET, leaking, quiet
+from testing.pages import Result, Table
 
 TITLE = "Environments together"
 FLEETS, LEAKS, FIRST_SEED = 1300, 100, 10_000

@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import layer, speed, start
-from benchmarks.kit import pages
 from benchmarks.kit.bench import Bench
 from benchmarks.kit.contenders import contenders
-from benchmarks.kit.pages import RESULTS, Result, Table
+from testing import pages
+from testing.pages import RESULTS, Result, Table
 
 NAMESPACE = True
 SETTINGS = {"anywhere": "yes: compare on another class of machine, too."}

@@ -37,10 +37,11 @@ from benchmarks.kit.contenders import (
     contenders,
 )
 from benchmarks.kit.local import Side
-from benchmarks.kit.pages import ROOT, Result, Table
-from benchmarks.kit.running import HARDLY_SAMPLING, attached, confined, descriptors, invoke
+from benchmarks.kit.running import HARDLY_SAMPLING, attached, invoke
 from layer.pins import ARCHITECTURES
+from testing.bare import confined, descriptors
 from testing.environment import FUNCTIONS
+from testing.pages import ROOT, Result, Table
 
 TITLE = "The layer"
 NAMESPACE = True
@@ -318,11 +319,7 @@ def of_cost(line_bytes: float, answer: Answer, starts: dict[str, start.Start], g
 
 
 def aims(
-    starts: dict[str, start.Start],
-    grown: Growth,
-    answer: Answer,
-    samples: dict[int, Sampling],
-    seen: dict[str, Added],
+    starts: dict[str, start.Start], grown: Growth, answer: Answer, samples: dict[int, Sampling], seen: dict[str, Added]
 ) -> Table:
     """The figures that we have set ourselves: aim, reached, met or not."""
     ours, plain = starts[OURS], starts[PLAIN]

@@ -22,7 +22,7 @@ from truemem_workbench.local.configuration.node_function import from_node_handle
 
 from benchmarks.kit import before
 from benchmarks.kit.bench import Bench, percentile
-from benchmarks.kit.pages import ROOT, Result, Table
+from testing.pages import ROOT, Result, Table
 
 TITLE = "Bytes of a line"
 SETTINGS = {"before": before.HELP}

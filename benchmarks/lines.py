@@ -19,7 +19,7 @@ from truemem_workbench.check.local_run import Run
 from truemem_workbench.check.target import resolve
 
 from benchmarks.kit.bench import Bench
-from benchmarks.kit.pages import Result, Table
+from testing.pages import Result, Table
 from testing.plants import CACHES, LEAKS, Planted, by_kind, place_of, planted, put
 
 TITLE = "The line, named by the function itself"

@@ -1,8 +1,6 @@
 """`truemem report` on a fleet's lines: its time by that of one Python process that only parses each line.
 
 The command must find the planted leaks and no others. With --before COMMIT its code runs by turns with the code of now.
-With --spark yes also the CPU seconds of each engine, and what a terabyte costs on Spark: it needs `make pyspark`, and
-Java 17.
 """
 
 from __future__ import annotations
@@ -26,13 +24,12 @@ import psutil
 
 from benchmarks.kit import before
 from benchmarks.kit.bench import Bench, in_turn
-from benchmarks.kit.pages import ROOT, Result, Table
+from testing.pages import ROOT, Result, Table
 
 TITLE = "truemem report"
 SETTINGS = {
     "before": before.HELP,
-    "environments": "Each of 1,000 invocations (1000; 10000 are 10 GB of disk, some minutes).",
-    "spark": "yes: `--engine spark` besides.",
+    "environments": "Each of 1,000 invocations (1000). More are measured besides, once: 10000 are 10 GB of disk.",
 }
 FILES = 16
 INVOCATIONS = 1000
@@ -84,12 +81,6 @@ class Ran(NamedTuple):
 
 REPORT, PARSE = "`truemem report`", "one process, `json.loads` of each line"
 REPORT_BEFORE = "the code before"
-WORKERS, MEMORY_MB = (1, 2), 2048
-"""Of Spark, each with one core and so much memory."""
-TERABYTE = 10**12
-VCPU_HOUR, GB_HOUR, GB_PER_VCPU, BUSY = 0.052624, 0.0057785, 4, 0.8
-"""USD of EMR Serverless, us-east-1, x86_64; memory of a worker for each vCPU (the least for 4 vCPU is 2 GB each); share
-of the paid time in which a vCPU has work."""
 
 
 class Figures(NamedTuple):
@@ -120,9 +111,10 @@ class Figures(NamedTuple):
 
 
 def run(bench: Bench) -> Result:
-    environments = bench.count(int(bench.settings.get("environments", 1000)), 100)
+    environments, many = bench.count(1000, 100), int(bench.settings.get("environments", 0))
     with before.code_of(bench.settings.get("before")) as code:
         found = measured(environments, bench.count(3), code)
+    more = measured(many, 1, None).rows() if many else []
     ratio = found.by_parse(REPORT)
     note = (
         f"The time of the report by that of one process that only parses the lines: {ratio:.2f}; the aim is {AIM_RATIO}"
@@ -130,10 +122,8 @@ def run(bench: Bench) -> Result:
         " cache is warm."
     )
     headings = ("of 1,000 lines each", "lines", "on disk", "runs", "seconds", "CPU seconds", "lines a second")
-    tables = [Table("", (*headings, "peak RSS", "temporary files"), found.rows(), note)]
-    if "spark" in bench.settings:
-        tables.append(spark(environments))
-    return Result(tables, [f"{ratio:.2f} of that process's time"] * (ratio > AIM_RATIO))
+    table = Table("", (*headings, "peak RSS", "temporary files"), [*found.rows(), *more], note)
+    return Result([table], [f"{ratio:.2f} of that process's time"] * (ratio > AIM_RATIO))
 
 
 def measured(environments: int, runs: int, code: Path | None) -> Figures:
@@ -155,40 +145,6 @@ def reported(files: Sequence[Path], output: Path, environments: int) -> Ran:
     made = command(["report", "--json", *files], output)
     check(json.loads(output.read_text()), environments)
     return made
-
-
-def spark(environments: int) -> Table:
-    """Each engine once, on the same lines. Raises AssertionError unless all reports are the same document."""
-    with tempfile.TemporaryDirectory(prefix="truemem-fleet-") as folder:
-        logs, output = Path(folder) / "logs", Path(folder) / "report.json"
-        logs.mkdir()
-        files = write(logs, environments)
-        lines, size = environments * INVOCATIONS, sum(file.stat().st_size for file in files)
-        ways: dict[str, list[str | Path]] = {"one machine": [*files]}
-        for count in WORKERS:
-            cluster = f"local-cluster[{count},1,{MEMORY_MB}]"
-            ways[f"Spark, {count} worker{'s' * (count > 1)}"] = [logs, "--engine", "spark", "--master", cluster]
-        rows, documents = [], []
-        for engine, arguments in ways.items():
-            each = command(["report", "--json", *arguments], output)
-            documents.append(json.loads(output.read_text()))
-            figures = each.seconds, each.cpu_seconds, lines / each.seconds, lines / each.cpu_seconds
-            rows.append([engine, f"{lines:,}", *(f"{figure:,.0f}" for figure in figures)])
-    check(documents[0], environments)
-    assert all(document == documents[0] for document in documents), "the reports are not the same"
-    of_terabyte = TERABYTE * lines / size
-    hours = each.cpu_seconds / lines * of_terabyte / 3600 / BUSY
-    note = (
-        "Each once. Seconds say little where other work shares the cores: count the CPU seconds. All reports were the"
-        " same document, and found the planted leaks and no others.\n\n"
-        f"A terabyte (10¹² bytes before gzip, {of_terabyte / 1e9:.2f} thousand million lines) takes {hours:,.0f}"
-        f" vCPU-hours on Spark, if vCPUs are like these cores and have work in {BUSY:.0%} of the paid time. At"
-        f" ${VCPU_HOUR} for a vCPU-hour and {GB_PER_VCPU} GB at ${GB_HOUR} for a GB-hour, that is"
-        f" **${hours * (VCPU_HOUR + GB_PER_VCPU * GB_HOUR):,.2f}**; with 100 vCPUs {60 * hours / 100:,.0f} minutes."
-    )
-    return Table(
-        "On Spark", ("engine", "lines", "seconds", "CPU seconds", "lines a second", "lines a CPU second"), rows, note
-    )
 
 
 def write(folder: Path, environments: int) -> list[Path]:

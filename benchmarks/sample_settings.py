@@ -17,11 +17,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from benchmarks.kit.bench import Bench
-from benchmarks.kit.pages import ROOT, Result, Table, machine, markdown
+from testing.pages import ROOT, Result, Table, machine, markdown
 
 SAMPLE, README, CALLS = ROOT / "sample_function", "sample_function/README.md", 400
 SMALL, DROPPED = {"MMAP_THRESHOLD": "32768"}, {"POP_BEFORE_LOAD": "true"}
-SETTINGS: tuple[dict[str, str], ...] = (
+ROWS: tuple[dict[str, str], ...] = (
     {"LOAD_FROM": "bytes", "CACHE_SIZE": "16"},
     {"LOAD_FROM": "bytes", "CACHE_SIZE": "16", **SMALL},
     {"LOAD_FROM": "bytes", "CACHE_SIZE": "8"},
@@ -39,7 +39,7 @@ CHANGES = (
     ("the same, nothing else changed", 0, 1, "malloc.py", "set_mmap_threshold"),
     ("all of them", 0, 7, "settings.py", "read_settings"),
 )
-"""A step between two of SETTINGS, and the file and the function or class of the sample that takes it."""
+"""A step between two of ROWS, and the file and the function or class of the sample that takes it."""
 FIGURES = ("current", "mark", "in use", "mapped", "held")
 MALLINFO = ["arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keep"]
 """`struct mallinfo2` of glibc 2.33 and later (mallinfo(3)), bytes."""
@@ -97,9 +97,9 @@ def run(bench: Bench) -> Result:
     with tempfile.TemporaryDirectory(prefix="truemem-models-") as models:
         make = [sys.executable, str(SAMPLE / "models.py"), "make", models]
         subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
-        found = [measure(settings, calls, models) for settings in bench.each("settings", SETTINGS)]
+        found = [measure(settings, calls, models) for settings in bench.each("settings", ROWS)]
     headings = ("`LOAD_FROM`", "`CACHE_SIZE`", "other", *FIGURES)
-    rows = [[*named(of), *(f"{mib:.0f}" for mib in figures)] for of, figures in zip(SETTINGS, found, strict=True)]
+    rows = [[*named(of), *(f"{mib:.0f}" for mib in figures)] for of, figures in zip(ROWS, found, strict=True)]
     steps = []
     for words, before, after, file, name in CHANGES:
         pairs = zip(found[before], found[after], strict=True)

@@ -13,8 +13,8 @@ from truemem.verdict import GROWING
 from truemem_workbench.analysis.drift import Point, judge
 
 from benchmarks.kit.bench import Bench, percent, share
-from benchmarks.kit.pages import Result, Table
 from testing.drift.second_hand import KINDS, Truth, composed
+from testing.pages import Result, Table
 
 TITLE = "Curves of a second hand"
 CURVES = 3000

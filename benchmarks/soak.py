@@ -23,7 +23,7 @@ from typing import Any
 from truemem_workbench.soak.command import Duration
 
 from benchmarks.kit.bench import Bench
-from benchmarks.kit.pages import ROOT, Result, Table
+from testing.pages import ROOT, Result, Table
 
 TITLE = "Soaks of planted leaks"
 SETTINGS = {"for": "Length of each (5m).", "at-once": "Runs at the same time (3)."}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from benchmarks.kit.bench import Advance, Bench, in_turn, nothing
 from benchmarks.kit.contenders import GO_HELP, ONE_FILE, Contender, contenders
-from benchmarks.kit.pages import Result, Table
+from testing.pages import Result, Table
 
 NAMESPACE = True
 SETTINGS = {"go": GO_HELP}

@@ -33,12 +33,12 @@ from truemem_workbench.local.configuration.node_function import from_node_handle
 
 from benchmarks.kit.bench import Advance, Bench, nothing, two
 from benchmarks.kit.contenders import EXECUTABLE
-from benchmarks.kit.pages import ROOT, Result, Table, markdown
 from benchmarks.kit.truth import Judged, widths
 from testing import installs
 from testing.environment import SLACK_MIB, SOURCE, Environment, Record
 from testing.installs import Missing
 from testing.load import busy
+from testing.pages import ROOT, Result, Table, markdown
 from testing.rss_trace import tracing
 
 TITLE = "Figures and intervals"

@@ -22,9 +22,8 @@ from typing import IO, Any
 
 from truemem_workbench.local.configuration.layer import exact_program as wrapper
 
-from benchmarks.kit.running import telemetry
 from faults.subject import Subject
-from testing.bare import BareApi
+from testing.bare import BareApi, telemetry
 from testing.environment import SOURCE
 
 WORKER = Path(__file__).parent / "functions" / "worker.py"

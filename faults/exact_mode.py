@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.kit.running import confined
 from faults.environment import Died, FaultEnvironment, tally
 from faults.result import NotHere, Row, counted
 from faults.stalls import Stops
 from faults.subject import Subject, faulty
+from testing.bare import confined
 from testing.proxy import (
     ACCEPTED,
     NEXT,

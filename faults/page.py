@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
-from benchmarks.kit import pages
 from faults.result import Row, counted
 from faults.subject import Subject
+from testing import pages
 
 PAGE = pages.ROOT / "docs" / "reliability.md"
 RESULTS = pages.ROOT / "benchmarks" / "results" / "faults.md"

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.kit import running
 from faults.environment import FaultEnvironment
 from faults.result import Row, counted
 from faults.subject import Subject
+from testing import bare
 
 FLAT_KIB = 64
 """Growth that is none,"""
@@ -94,7 +94,7 @@ def descriptors(pid: int) -> int:
     """Open ones that are kept: the fewest of some looks, as it opens and closes others all the time."""
     found = []
     for _ in range(LOOKS):
-        found.append(running.descriptors(pid))
+        found.append(bare.descriptors(pid))
         time.sleep(0.01)
     return min(found)
 

@@ -14,10 +14,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
+
+from truemem.config import VCPU_MIB
 
 TELL_S = 2.0
 """Telemetry that is not taken after this time is dropped, as the platform does."""
@@ -372,3 +376,45 @@ class Runtime:
     ) -> None:
         self._process.kill()
         self._process.wait()
+
+
+def telemetry(request_id: str) -> list[dict[str, object]]:
+    """What the platform says about one invocation."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    metrics = {"durationMs": 1.5, "billedDurationMs": 2, "memorySizeMB": VCPU_MIB, "maxMemoryUsedMB": 60}
+    known: dict[str, object] = {"requestId": request_id}
+    return [
+        {"time": now, "type": "platform.start", "record": {**known, "version": "$LATEST"}},
+        {"time": now, "type": "platform.runtimeDone", "record": {**known, "status": "success", "metrics": metrics}},
+        {"time": now, "type": "platform.report", "record": {**known, "status": "success", "metrics": metrics}},
+    ]
+
+
+def descriptors(pid: int) -> int:
+    """Open file descriptors."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+CPU_PERIOD_US = 20_000
+"""Of the cpu cgroup: the granularity in which a share of a CPU is dealt out. A share of it must be 1 ms at least."""
+
+
+@contextmanager
+def confined(pids: Sequence[int], share: float, name: str = "") -> Iterator[bool]:
+    """Confine processes to a share of one CPU (cgroup v1, cpu.cfs_quota_us); False if that is not permitted."""
+    group = Path(f"/sys/fs/cgroup/cpu/truemem-bench-{os.getpid()}{name}")
+    try:
+        group.mkdir()
+        (group / "cpu.cfs_period_us").write_text(str(CPU_PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(round(CPU_PERIOD_US * share)))
+        for pid in pids:
+            (group / "cgroup.procs").write_text(str(pid))
+    except OSError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        for member in group.joinpath("cgroup.procs").read_text().split():
+            (group.parent / "cgroup.procs").write_text(member)
+        group.rmdir()

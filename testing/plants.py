@@ -150,8 +150,9 @@ class Planted:
 
     @property
     def line(self) -> int:
-        """The line that keeps."""
-        return next(n for n, line in enumerate(self.source.splitlines(), 1) if line.endswith((" # leak", "// leak")))
+        """The line that keeps; 0 if none does."""
+        lines = enumerate(self.source.splitlines(), 1)
+        return next((n for n, line in lines if line.endswith((" # leak", "// leak"))), 0)
 
 
 def planted(kinds: dict[str, tuple[PlantKind, ...]], number: int) -> Iterator[Planted]:

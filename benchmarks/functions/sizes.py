@@ -1,7 +1,7 @@
-"""A dozen handlers that compute and wait in different ways, others composed at random, and a loop that measures one.
+"""A dozen handlers that compute and wait in different ways, and others composed at random.
 
-The loop reads a line for each invocation, and answers with its duration and CPU time in ms, children that ended
-included. As a Lambda function: `handler`, with the name of one of them in the variable WORK; it returns the same.
+`handler` runs the one that the variable WORK names, and answers with its duration and CPU time in ms, children that
+ended included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import os
 import random
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -169,21 +168,7 @@ def _cpu_ms() -> float:
     return 1000 * sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def measured(name: str) -> tuple[float, float]:
-    begun, before = time.perf_counter(), _cpu_ms()
-    named(name)()
-    return 1000 * (time.perf_counter() - begun), _cpu_ms() - before
-
-
 def handler(_event: object, _context: object) -> tuple[float, float]:
-    return measured(os.environ["WORK"])
-
-
-def main() -> None:
-    print("ready", flush=True)
-    for _ in sys.stdin:
-        print(*measured(sys.argv[1]), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    begun, before = time.perf_counter(), _cpu_ms()
+    named(os.environ["WORK"])()
+    return 1000 * (time.perf_counter() - begun), _cpu_ms() - before

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.kit.contenders import EXECUTABLE
-from benchmarks.kit.pages import ROOT
+from testing.pages import ROOT
 
 HELP = "A commit to compare with, by turns."
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.kit.pages import ROOT
 from layer import cpython, executable
 from layer.__main__ import default_cache
 from layer.toolchain import Toolchain
 from testing.bare import Extension
 from testing.environment import SOURCE
+from testing.pages import ROOT
 
 EXTENSIONS = ROOT / "benchmarks" / "extensions"
 

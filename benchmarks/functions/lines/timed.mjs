@@ -29,4 +29,3 @@ client.next = function () {
 };
 
 export const works = async (event) => (event.spent ? spent : app.works(event));
-export const allocates = async (event) => (event.spent ? spent : app.allocates(event));

@@ -58,8 +58,3 @@ client.post_invocation_result = posting
 def works(event: dict[str, Any], context: object) -> object:
     """See app.py."""
     return spent if event.get("spent") else app.works(event, context)
-
-
-def allocates(event: dict[str, Any], context: object) -> object:
-    """See app.py."""
-    return spent if event.get("spent") else app.allocates(event, context)

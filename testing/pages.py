@@ -14,7 +14,7 @@ from typing import NamedTuple
 import click
 from rich.table import Table as Shown
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
 
