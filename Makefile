@@ -80,7 +80,7 @@ executable: layer ## The scenarios against the layer's executable
 
 bench: layer ## Measure every figure of the docs and write it there; GO=PATH compares with AWS's sample in Go
 	@failed=; for program in accuracy exact children threads sample_settings "layer $(if $(GO),--go $(GO))" \
-		"speed $(if $(GO),--go $(GO))" line_bytes report heap outputs drift fleet explain lines lines_cost cases size clocks cost; do \
+		"speed $(if $(GO),--go $(GO))" line_bytes report heap drift explain lines lines_cost cases size clocks cost; do \
 		$(BIN)/python -m benchmarks $$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 

@@ -154,10 +154,6 @@ def measure(kind: Kind, events: Sequence[dict[str, object]], mode: str, sidecar:
     return made
 
 
-SETTLE_S = 0.01
-"""After the answer a shell asks for its next event, by a process of its own: then it is frozen."""
-
-
 def invoke(environment: Environment, event: dict[str, object], trace: TreeTrace) -> tuple[Truth, Truth]:
     """The truth while the handler ran, and until the function was at rest again."""
     trace.forget()
@@ -165,7 +161,7 @@ def invoke(environment: Environment, event: dict[str, object], trace: TreeTrace)
     made = environment.local.invoke(event)
     answered = time.monotonic_ns()
     assert made.function_error is None, made.payload
-    time.sleep(SETTLE_S)
+    time.sleep(0.01)  # a shell asks for its next event by a process of its own: then it is frozen
     trace.read(environment.local.processes()["runtime"])
     span = made.payload.get("span") if isinstance(made.payload, dict) else None
     return trace.most(*(span or (began, answered))), trace.most(began, time.monotonic_ns())

@@ -24,7 +24,7 @@ CASES = 600
 """Of all traffics; and as many with the default traffic of a soak, five minutes of it."""
 DEFAULT = "mixed"
 GROWTH_MIB = {"1 to 4 MiB": (1, 4), "4 to 8 MiB": (4, 8), "8 to 16 MiB": (8, 16), "16 MiB or more": (16, 1000)}
-APART, GROWS, NOT = "not told apart", "grows", "no growth"
+APART, NOT = "not told apart", "no growth"
 ANSWERS = (*LEAKS, APART, NOT)
 MOST_WRONG, LEAST_COVERED = 0.03, 0.9
 """Of the clocks that are named."""

@@ -204,10 +204,6 @@ def tables(results: Sequence[Measured], made: Sequence[Promise], real: Sequence[
     growing = [[f"{at:,}", form, *(percent(called(results, form, at, group)) for group in SHOWN)] for at, form in both]
     growing.append([f"curves at {AT:,}", "", *(f"{len(of_group(results, WORKBENCH, AT, group))}" for group in SHOWN)])
     ever = {group: [each.ever for each in results if each.by[SIDECAR, LIFE].group == group] for group in FALSE}
-    rates = (ALONE, BESIDE, BOUNDED)
-    intervals = [
-        [f"{at:,}", form, *(percent(covered(results, form, at, [group])) for group in rates)] for at, form in both
-    ]
     confident = [
         [f"{least or LENGTHS[0]:,}", f"{sure:.2f}", *right(results, SIDECAR, sure), *right(results, WORKBENCH, sure)]
         for least, sure in CONFIDENCE
@@ -223,7 +219,6 @@ def tables(results: Sequence[Measured], made: Sequence[Promise], real: Sequence[
             [[group, percent(share(said))] for group, said in ever.items()],
             f"By the sidecar, in a life of {LIFE:,}.",
         ),
-        Table("The interval", ("invocations", "form", *rates), intervals, INTERVALS, 2),
         Table("Confidence", ("from", "confidence", *sides), confident, SURE),
         Table("Recorded programs", ("program", "leaks", *FORMS, *last), real, RECORDED, 5),
     ]
@@ -259,8 +254,6 @@ that were written before a verdict on them was seen. *alone*: a leak of 1 to 60 
 with up to three collectors, waves, bursts, swaps, caches, pools and others; *bounded*: no leak, nothing fills any more;
 *filling*: something still fills, at most half as fast as at first; *alike*: something fills faster than that, such as a
 cache that is far from full, so that a curve hardly tells it from a leak: nothing is promised of it."""
-INTERVALS = """\
-The share of 95 % intervals that have the true rate, whatever the verdict is, where there is one rate."""
 SURE = """\
 Of the verdicts `growing` from so many invocations on, at the lengths above: how many were leaks. Half of all
 compositions leak; those that are *alike* are counted as wrong."""

@@ -19,12 +19,13 @@ from truemem_workbench.local import Function, LocalLambda, Settings
 
 from benchmarks.kit import namespace
 from benchmarks.kit.bench import Bench, apart, in_turn, percentile
-from benchmarks.kit.contenders import EXACT_MODE, EXECUTABLE, wrapper_of
+from benchmarks.kit.contenders import BEFORE_HELP, EXACT_MODE, EXECUTABLE, code_of, layer_of, wrapper_of
 from benchmarks.kit.local import Side
 from testing.pages import ROOT, Result, Table, markdown
 
 TITLE = "Exact mode"
 NAMESPACE = True
+SETTINGS = {"before": BEFORE_HELP}
 DOCS = "docs/overhead.md"
 FUNCTIONS = ROOT / "benchmarks" / "functions"
 BLOCK = 5
@@ -34,9 +35,7 @@ PAUSE_S = 0.05
 """Between two invocations with a share of a CPU: each begins with a period that is not used up. Beside many processes:
 the sidecar's work after the answer is done by then."""
 LARGE = 6_000_000
-"""Bytes. Lambda takes 6 MiB."""
-CPU_LARGE_MS = 1.5
-"""Of them: the kernel sends every byte a second time, on another connection."""
+"""Bytes. Lambda takes 6 MiB. The kernel sends every byte a second time, on another connection."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ class PayloadKind:
 
 KINDS = (
     PayloadKind("small event and response", {"answer": 10}, 120, 0.15, 0.15),
-    PayloadKind("event of 6 MB", {"answer": 10, "padding": "x" * LARGE}, 24, 0.6, CPU_LARGE_MS),
-    PayloadKind("response of 6 MB", {"answer": LARGE}, 24, 0.6, CPU_LARGE_MS),
+    PayloadKind("event of 6 MB", {"answer": 10, "padding": "x" * LARGE}, 24, 0.6, 1.5),
+    PayloadKind("response of 6 MB", {"answer": LARGE}, 24, 0.6, 1.5),
 )
 SHARE_MAY_ADD_MS = 10.0
 """The promise for a function of SMALL_MIB with its share of a CPU, whatever its payload."""
@@ -200,21 +199,17 @@ Without / with exact mode, by turns, the same sidecar attached. Response: from t
 the response is with the API; added: the median of the differences from turn to turn. To the next request: from the
 response to the runtime's request for the next event being with the API; after that: until the invocation's end. CPU:
 median of the turns, in ms of one invocation."""
-MEANING = """\
-Without / with exact mode, ms. Response: from the event on its way to the runtime until the response is with the API. To
-the next request: from there until the runtime's next request is with the API."""
 
 
 def run(bench: Bench) -> Result:
     names = [kind.name for kind in KINDS] + [f"{children} children" for children in CHILDREN]
     chosen = bench.chosen(names)
-    rows = [
-        row
-        for memory_mib in (VCPU_MIB, SMALL_MIB)
-        for kind in KINDS
-        if kind.name in chosen
-        for row in measure(kind, memory_mib, bench)
-    ]
+    with code_of(bench.settings.get("before")) as code:
+        executables = [EXECUTABLE, *([layer_of(code)] if code else [])]
+        kinds = [(kind, mib) for mib in (VCPU_MIB, SMALL_MIB) for kind in KINDS if kind.name in chosen]
+        measured = [measure(kind, mib, bench, executables) for kind, mib in kinds]
+    rows = [now for now, *_ in measured]
+    older = [was for _, *others in measured for was in others]
     counts = [children for children in CHILDREN if f"{children} children" in chosen]
     many = [row for children in bench.each("many processes", counts) for row in beside_children(children, bench)]
     cells = [row.cells() for row in rows]
@@ -229,9 +224,12 @@ def run(bench: Bench) -> Result:
         text_columns=2,
     )
     broken = [row.name for row in rows if not row.is_kept] + [f"{row[0]} children, {row[1]}" for row in many if row[-1]]
+    tables = [Table("", HEADINGS, cells, EXPLAINED), beside]
+    if older:
+        tables.append(Table(f"Before: commit {bench.settings['before']}", HEADINGS, [row.cells() for row in older]))
     return Result(
-        [Table("", HEADINGS, cells, EXPLAINED), beside],
+        tables,
         broken,
-        {(DOCS, "exact"): f"{markdown(short[0], short[1:])}\n\n{MEANING}"},
+        {(DOCS, "exact"): f"{markdown(short[0], short[1:])}\n\n{EXPLAINED}"},
         note=namespace.described(),
     )

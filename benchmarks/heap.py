@@ -1,4 +1,4 @@
-"""What the heap's figures cost: Python's probe, Node.js's preload, a JVM's counters. Needs Node.js and a JDK."""
+"""What the heap's figures cost: Python's probe, and Node.js's preload. Needs Node.js."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ from functools import partial
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
-from truemem.heaps.java import LOOKS, HsperfFiles
-from truemem.linux.process_table import FUNCTION, Process
-from truemem.linux.procfs import Procfs
-
 from benchmarks.kit.bench import Bench, in_turn
 from testing.pages import ROOT, Result, Table
 
@@ -28,15 +24,6 @@ PRELOAD = ROOT / "layer" / "truemem" / "heap.cjs"
 REQUEST, API = "8476a536-e9f4-11e8-9739-2dfe598c3fcd", "127.0.0.1:9"
 HELD = {f"{count:,} free blocks": (count, 0) for count in (0, 1_000, 10_000, 100_000)}
 HELD["1,000,000 objects of Python"] = (0, 1_000_000)
-JVM = """
-public class Waits {
-    public static void main(String[] arguments) throws Exception {
-        System.gc();
-        System.out.println("ready");
-        System.in.read();
-    }
-}
-"""
 IMPORT = """
 import json, logging, re, sys, time  # as AWS's runtime client does
 def rss():  # the sum of VmRSS is behind by a batch of pages
@@ -152,36 +139,7 @@ def of_node(folder: Path, bench: Bench) -> list[list[str]]:
     ]
 
 
-def of_java(folder: Path) -> list[list[str]]:
-    """Looks of a sidecar that has just begun, and later ones."""
-
-    def looks(pid: int) -> tuple[float, float]:
-        process = Process(pid, 1, 1, FUNCTION, Procfs().process(pid))
-        begun, files = iter([HsperfFiles() for _ in range(500)]), HsperfFiles()
-        first = micros(lambda: next(begun).heap([process]), 500)
-        for _ in range(LOOKS):
-            files.heap([process])
-        return first, micros(lambda: files.heap([process], files.take()), 500)
-
-    source = folder / "Waits.java"
-    source.write_text(JVM)
-    command = ["java", "-XX:+UseSerialGC", "-Xmx64m", str(source)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        found, read = looks(child.pid)
-        child.communicate(b"\n")
-    absent, known = looks(os.getpid())
-    return [
-        ["a JVM's counters are found", f"{found:.0f} µs"],
-        ["they are read again", f"{read:.0f} µs"],
-        [f"a function that is no JVM: each of the first {LOOKS} looks", f"{absent:.0f} µs"],
-        ["later ones", f"{known:.1f} µs"],
-    ]
-
-
 def run(bench: Bench) -> Result:
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        rows = [*of_python(Path(name), bench), *of_node(Path(name), bench), *of_java(Path(name))]
-    versions = [printed([program, "--version"]).partition("\n")[0] for program in ("node", "java")]
-    return Result([Table("", ("", "median"), rows, f"Node.js {', '.join(versions)}.")])
+        rows = [*of_python(Path(name), bench), *of_node(Path(name), bench)]
+    return Result([Table("", ("", "median"), rows, f"Node.js {printed(['node', '--version']).strip()}.")])

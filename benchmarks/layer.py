@@ -11,7 +11,7 @@ import statistics
 import tempfile
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from benchmarks.kit.contenders import (
 from benchmarks.kit.local import Side
 from benchmarks.kit.running import HARDLY_SAMPLING, attached, invoke
 from layer.pins import ARCHITECTURES
-from testing.bare import confined, descriptors
+from testing.bare import confined
 from testing.environment import FUNCTIONS
 from testing.pages import ROOT, Result, Table
 
@@ -79,24 +79,19 @@ class Growth(NamedTuple):
     pss: float
     private_dirty: float
     growth_kib: float
-    descriptors: int
 
 
 class Sampling(NamedTuple):
-    """CPU time in one long invocation, beyond what any invocation costs, in percent of what the memory size buys."""
+    """CPU time in the worst second of a long invocation, beyond what any invocation costs, in percent of what the
+    memory size buys; and was it confined to that, by a cpu cgroup?"""
 
-    share: float
     worst: float
-    """Of any second."""
     is_confined: bool
-    """To that share, by a cpu cgroup?"""
 
 
 class Added(NamedTuple):
     """What the function sees, ms: without the sidecar, with the floor, with the sidecar."""
 
-    invocations: int
-    durations: Mapping[str, Sequence[float]]
     after: Mapping[str, float]
     """From the runtime's end to the invocation's, p50."""
     difference: float
@@ -126,10 +121,10 @@ def growth(contender: Contender, count: int, advance: Advance = nothing) -> Grow
                 invoke(extension, number)
                 advance()
             time.sleep(0.5)
-            seen.append((extension.memory_kib(), descriptors(extension.pid)))
-    (before, opened), (after, open_after) = seen
+            seen.append(extension.memory_kib())
+    before, after = seen
     pss, dirty = before["Pss"] / 1024, before["Private_Dirty"] / 1024
-    return Growth(count, pss, dirty, after["Rss"] - before["Rss"], open_after - opened)
+    return Growth(count, pss, dirty, after["Rss"] - before["Rss"])
 
 
 def sampling(contender: Contender, memory_mib: int, seconds: int) -> Sampling:
@@ -137,11 +132,11 @@ def sampling(contender: Contender, memory_mib: int, seconds: int) -> Sampling:
     ((_, outside), (_, after)), _ = _long_invocation(contender, memory_mib, 1, HARDLY_SAMPLING)
     spent, is_confined = _long_invocation(contender, memory_mib, seconds, {})
     spent[0] = spent[0][0], spent[0][1] + after - outside
-    *each, all_of_it = (
+    each = [
         100 * (cpu - cpu_before) / (at - before) / (memory_mib / VCPU_MIB)
-        for (before, cpu_before), (at, cpu) in [*itertools.pairwise(spent), (spent[0], spent[-1])]
-    )
-    return Sampling(all_of_it, max(each), is_confined)
+        for (before, cpu_before), (at, cpu) in itertools.pairwise(spent)
+    ]
+    return Sampling(max(each), is_confined)
 
 
 def _long_invocation(
@@ -180,12 +175,9 @@ def added(floor: Path, do: str, blocks: int, advance: Advance) -> Added:
             side.local.stop()
         seen = {name: side.blocks() for name, side in sides.items()}
         lines = [len(line.encode()) + 1 for line in sides["with"].local.extension_stdout(EXECUTABLE.name)]
-    durations = {name: [[sum(one[:2]) for one in block] for block in of] for name, of in seen.items()}
-    means = [[statistics.fmean(block) for block in durations[name]] for name in ("with", "without")]
+    means = [[statistics.fmean(sum(one[:2]) for one in block) for block in seen[name]] for name in ("with", "without")]
     apart = [one - other for one, other in zip(*means, strict=True)]
     return Added(
-        blocks * BLOCK,
-        {name: list(itertools.chain(*of)) for name, of in durations.items()},
         {name: percentile([one[2] for block in of for one in block], 50) for name, of in seen.items()},
         statistics.fmean(apart),
         statistics.stdev(apart) / len(apart) ** 0.5,
@@ -240,7 +232,14 @@ def run(bench: Bench) -> Result:
     short = [[row[at] for at in few] for row in (head.headings, *head.rows) if row[0] not in (UNSAVED, SOURCED)]
     meaning = f"Medians (minima) of {rounds}, ms and MiB. Cold: the file is not in the page cache."
     costs = of_cost(next(iter(seen.values())).line_bytes, next(iter(scale.values())), starts, grown)
-    tables = [reached, head, of_scale(scale, count), of_growth(grown), of_sampling(samples, seconds), of_added(seen)]
+    tables = [
+        reached,
+        head,
+        of_scale(scale, count),
+        of_growth(grown),
+        of_sampling(samples, seconds),
+        of_added(seen, blocks),
+    ]
     zips = [[name, f"{zipped:.2f}", f"{unpacked:.2f}"] for name, (zipped, unpacked) in megabytes().items()]
     tables += [Table("Size", ("architecture", "zip, MB", "unpacked, MB"), zips, "The whole layer."), costs]
     docs = {
@@ -262,10 +261,10 @@ def of_scale(scale: dict[str, Answer], count: int) -> Table:
 
 
 def of_growth(grown: Growth) -> Table:
-    cells = f"{grown.pss:.1f}", f"{grown.private_dirty:.1f}", f"{grown.growth_kib:.0f}", f"{grown.descriptors}"
+    cells = f"{grown.pss:.1f}", f"{grown.private_dirty:.1f}", f"{grown.growth_kib:.0f}"
     return Table(
         "Its own memory",
-        ("", "PSS, MiB", "private dirty, MiB", "RSS grows by, KiB", "descriptors"),
+        ("", "PSS, MiB", "private dirty, MiB", "RSS grows by, KiB"),
         [[OURS, *cells]],
         f"PSS and private dirty after {FIRST:,} invocations; growth over {grown.invocations:,} more.",
     )
@@ -274,9 +273,9 @@ def of_growth(grown: Growth) -> Table:
 def of_sampling(samples: dict[int, Sampling], seconds: int) -> Table:
     return Table(
         "Sampling",
-        ("memory size", "share", "in the worst second", "in a cpu cgroup"),
+        ("memory size", "in the worst second", "in a cpu cgroup"),
         [
-            [f"{mib} MiB", f"{each.share:.2f} %", f"{each.worst:.2f} %", "yes" if each.is_confined else "not permitted"]
+            [f"{mib} MiB", f"{each.worst:.2f} %", "yes" if each.is_confined else "not permitted"]
             for mib, each in samples.items()
         ],
         f"CPU time of the sidecar in one invocation of {seconds} s beyond that of one without sampling, in percent of"
@@ -284,20 +283,18 @@ def of_sampling(samples: dict[int, Sampling], seconds: int) -> Table:
     )
 
 
-def of_added(seen: dict[str, Added]) -> Table:
+def of_added(seen: dict[str, Added], blocks: int) -> Table:
     rows = []
     for name, each in seen.items():
-        pairs = ([percentile(each.durations[side], at) for side in ("without", "with")] for at in (50, 99))
-        durations = [f"{without:.2f} / {attached:.2f}" for without, attached in pairs]
         after = " / ".join(f"{ms:.2f}" for ms in each.after.values())
-        rows.append([name, *durations, f"{each.difference:+.3f} ± {each.error:.3f}", after])
+        rows.append([name, f"{each.difference:+.3f} ± {each.error:.3f}", after])
     return Table(
         "Added to the function",
-        ("handler", "duration p50, ms", "p99", "difference of the means", "after the runtime's end, p50"),
+        ("handler", "difference of the mean durations, ms", "after the runtime's end, p50"),
         rows,
-        f"Without / with the sidecar, {next(iter(seen.values())).invocations} invocations each, by turns in blocks of"
-        f" {BLOCK}; the difference ± one standard error from block to block. After the runtime's end, until the"
-        " invocation's: without / with the floor, which never keeps anything waiting / with the sidecar.",
+        f"Without / with the sidecar, {blocks * BLOCK} invocations each, by turns in blocks of {BLOCK}; the difference"
+        " ± one standard error from block to block. After the runtime's end, until the invocation's: without / with the"
+        " floor, which never keeps anything waiting / with the sidecar.",
     )
 
 

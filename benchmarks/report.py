@@ -22,25 +22,22 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from benchmarks.kit import before
 from benchmarks.kit.bench import Bench, in_turn
+from benchmarks.kit.contenders import BEFORE_HELP, code_of
 from testing.pages import ROOT, Result, Table
 
 TITLE = "truemem report"
 SETTINGS = {
-    "before": before.HELP,
+    "before": BEFORE_HELP,
     "environments": "Each of 1,000 invocations (1000). More are measured besides, once: 10000 are 10 GB of disk.",
 }
-FILES = 16
-INVOCATIONS = 1000
-FUNCTIONS = 200
+FILES, INVOCATIONS, FUNCTIONS = 16, 1000, 200
 """The environments belong to so many functions in turn."""
 LEAKY_EVERY = 50
 """One environment of so many keeps LEAK_MIB with each invocation. They belong to four of the functions."""
 LEAK_MIB = 0.125
 """It reaches the memory limit soon: a slower leak is `warming` before 1,024 invocations."""
-BEGIN_MS = 1_795_288_667_424
-GAP_MS = 1_500
+BEGIN_MS, GAP_MS = 1_795_288_667_424, 1_500
 LOOK_S = 0.2
 """Between two looks at a command's processes: each takes some ms of a core that the command has."""
 AIM_RATIO = 0.5
@@ -75,8 +72,6 @@ class Ran(NamedTuple):
     """Of all its processes."""
     rss: int
     """Bytes; the highest sum over the command and its own processes, looked at every LOOK_S."""
-    temporary: int
-    """Bytes; the highest sum of its files in TMPDIR."""
 
 
 REPORT, PARSE = "`truemem report`", "one process, `json.loads` of each line"
@@ -87,8 +82,6 @@ class Figures(NamedTuple):
     """Of several runs in turn."""
 
     environments: int
-    size: int
-    """Bytes on disk."""
     runs: dict[str, list[Ran]]
     """By what was run: REPORT, PARSE, and perhaps the code before."""
 
@@ -102,17 +95,14 @@ class Figures(NamedTuple):
         made: list[Sequence[str]] = []
         for name, runs in self.runs.items():
             ran = sorted(runs)[len(runs) // 2]
-            made.append((
-                name, f"{lines:,}", f"{self.size / 1e9:,.2f} GB", f"{len(runs)}", f"{ran.seconds:,.1f}",
-                f"{ran.cpu_seconds:,.1f}", f"{lines / ran.seconds:,.0f}", f"{ran.rss / 2**20:,.0f} MiB",
-                f"{ran.temporary / 1e9:,.2f} GB",
-            ))  # fmt: skip
+            speed = f"{ran.seconds:,.1f}", f"{ran.cpu_seconds:,.1f}", f"{lines / ran.seconds:,.0f}"
+            made.append((name, f"{lines:,}", f"{len(runs)}", *speed, f"{ran.rss / 2**20:,.0f} MiB"))
         return made
 
 
 def run(bench: Bench) -> Result:
     environments, many = bench.count(1000, 100), int(bench.settings.get("environments", 0))
-    with before.code_of(bench.settings.get("before")) as code:
+    with code_of(bench.settings.get("before")) as code:
         found = measured(environments, bench.count(3), code)
     more = measured(many, 1, None).rows() if many else []
     ratio = found.by_parse(REPORT)
@@ -121,8 +111,8 @@ def run(bench: Bench) -> Result:
         f" or less. {os.cpu_count()} cores, shared with other work; runs in turn, the median counts; the file system's"
         " cache is warm."
     )
-    headings = ("of 1,000 lines each", "lines", "on disk", "runs", "seconds", "CPU seconds", "lines a second")
-    table = Table("", (*headings, "peak RSS", "temporary files"), [*found.rows(), *more], note)
+    headings = ("of 1,000 lines each", "lines", "runs", "seconds", "CPU seconds", "lines a second")
+    table = Table("", (*headings, "peak RSS"), [*found.rows(), *more], note)
     return Result([table], [f"{ratio:.2f} of that process's time"] * (ratio > AIM_RATIO))
 
 
@@ -137,7 +127,7 @@ def measured(environments: int, runs: int, code: Path | None) -> Figures:
         }
         if code is not None:
             ways[REPORT_BEFORE] = partial(command, ["report", "--json", *files], output, code)
-        return Figures(environments, sum(file.stat().st_size for file in files), in_turn(ways, runs))
+        return Figures(environments, in_turn(ways, runs))
 
 
 def reported(files: Sequence[Path], output: Path, environments: int) -> Ran:
@@ -197,19 +187,18 @@ def ran(command: Sequence[str], output: Path, environ: Mapping[str, str] = Mappi
     temporary = output.parent / "temporary"
     temporary.mkdir(exist_ok=True)
     cpu_seconds: dict[int, float] = {}
-    highest = on_disk = 0
+    highest = 0
     began = time.monotonic()
     environment = {**os.environ, **environ, "TMPDIR": str(temporary)}
     with output.open("w") as file, subprocess.Popen(command, stdout=file, env=environment) as process:
         family = psutil.Process(process.pid)
         while process.poll() is None:
             highest = max(highest, looked(family, cpu_seconds))
-            on_disk = max(on_disk, size_of(temporary))
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(LOOK_S)
     if process.returncode:
         raise RuntimeError(f"{command[:5]} ended with {process.returncode}")
-    return Ran(time.monotonic() - began, sum(cpu_seconds.values()), highest, on_disk)
+    return Ran(time.monotonic() - began, sum(cpu_seconds.values()), highest)
 
 
 def looked(family: psutil.Process, cpu_seconds: dict[int, float]) -> int:
@@ -223,16 +212,6 @@ def looked(family: psutil.Process, cpu_seconds: dict[int, float]) -> int:
             total += process.memory_info().rss
     except psutil.Error:
         return 0  # one has just ended: the next look counts
-    return total
-
-
-def size_of(folder: Path) -> int:
-    """Bytes that its files take; those that vanish meanwhile count for nothing."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += (Path(place) / name).lstat().st_size
     return total
 
 

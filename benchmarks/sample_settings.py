@@ -1,4 +1,4 @@
-"""What each setting of the sample function does to its memory: the tables of sample_function/README.md.
+"""What each setting of the sample function does to its memory: the table of sample_function/README.md.
 
 Each row is a process of its own. It calls the handler with random models, uniformly, one row each.
 """
@@ -9,7 +9,6 @@ import ctypes
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 import tempfile
@@ -31,15 +30,6 @@ ROWS: tuple[dict[str, str], ...] = (
     {"LOAD_FROM": "path", "CACHE_SIZE": "8", **SMALL},
     {"LOAD_FROM": "path", "CACHE_SIZE": "8", **DROPPED, **SMALL},
 )
-CHANGES = (
-    ("a cache of 8, not 16", 0, 2, "sessions.py", "session_cache"),
-    ("a file, not its bytes", 0, 3, "sessions.py", "open_session"),
-    ("the old session dropped first", 4, 5, "sessions.py", "PopBeforeLoad"),
-    ("blocks from 32 KiB mapped", 4, 6, "malloc.py", "set_mmap_threshold"),
-    ("the same, nothing else changed", 0, 1, "malloc.py", "set_mmap_threshold"),
-    ("all of them", 0, 7, "settings.py", "read_settings"),
-)
-"""A step between two of ROWS, and the file and the function or class of the sample that takes it."""
 FIGURES = ("current", "mark", "in use", "mapped", "held")
 MALLINFO = ["arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keep"]
 """`struct mallinfo2` of glibc 2.33 and later (mallinfo(3)), bytes."""
@@ -80,12 +70,6 @@ def measure(settings: dict[str, str], calls: int, models: str) -> list[float]:
     return figures
 
 
-def link(file: str, name: str) -> str:
-    lines = (SAMPLE / file).read_text().splitlines()
-    line = next(number for number, text in enumerate(lines, 1) if re.match(rf"(def|class) {name}\b", text))
-    return f"[`{name}`]({file}#L{line})"
-
-
 def named(settings: dict[str, str]) -> list[str]:
     """The setting's cells: how it loads, its cache, what else."""
     others = [f"`{name}={value}`" for name, value in settings.items() if name not in ("LOAD_FROM", "CACHE_SIZE")]
@@ -100,10 +84,5 @@ def run(bench: Bench) -> Result:
         found = [measure(settings, calls, models) for settings in bench.each("settings", ROWS)]
     headings = ("`LOAD_FROM`", "`CACHE_SIZE`", "other", *FIGURES)
     rows = [[*named(of), *(f"{mib:.0f}" for mib in figures)] for of, figures in zip(ROWS, found, strict=True)]
-    steps = []
-    for words, before, after, file, name in CHANGES:
-        pairs = zip(found[before], found[after], strict=True)
-        steps.append([words, link(file, name), *(f"{was:.0f} → {now:.0f}" for was, now in pairs)])
-    tables = [Table("Settings", headings, rows, "", 3), Table("Changes", ("change", "line", *FIGURES), steps, "", 2)]
     made = f"{calls} random calls, on {machine()}; MiB:\n\n{markdown(headings, rows, 3)}\n"
-    return Result(tables, docs={(README, "settings"): made, (README, "changes"): tables[1].markdown()})
+    return Result([Table("Settings", headings, rows, "", 3)], docs={(README, "settings"): made})

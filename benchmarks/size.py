@@ -62,9 +62,7 @@ WHY = """\
 A prediction is an interval, because duration and CPU time at one size do not say how waiting and computing were
 arranged: a quota that is used up hides waiting between short computations and beside them, and below one vCPU the CPU
 time of several threads is that of one. numpy's and onnxruntime's threads spin while they wait for each other, so even
-their CPU time is another at each size. The spread over invocations does not help: where the quota was used up, a ms of
-CPU time more takes 1,769 / size ms for all of them, and where nothing was throttled 1 ms; in between, invocations that
-compute more mostly wait more too.
+their CPU time is another at each size.
 
 Handlers composed at random have one to eight steps: waiting, computing, computing in two threads, in a child, or while
 a request waits. Their work varies by half from one invocation to the next. All others do the same each time.

@@ -45,8 +45,6 @@ TITLE = "Figures and intervals"
 SETTINGS = {
     "sidecar": "Another one than the layer's, or the source.",
     "python": "An interpreter, in place of the one found of its version.",
-    "aws-go": "A checkout of aws/aws-lambda-go.",
-    "torch": "An interpreter that has PyTorch.",
 }
 DOCS = "docs/how-it-measures.md"
 SOURCES = ROOT / "benchmarks" / "functions" / "threaded"
@@ -77,13 +75,7 @@ IN_JAVA = ("small", "blocks", "objects", "touch", "answer")
 MANAGED_JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx1024m")
 """As Lambda starts a JVM."""
 THREADED = (
-    "pool",
-    "numpy_small",
-    "numpy_large",
-    "onnx_run",
-    "onnx_open",
-    "pandas_group",
-    "duckdb_query",
+    *("pool", "numpy_small", "numpy_large", "onnx_run", "onnx_open", "pandas_group", "duckdb_query"),
     "pillow_pool",
 )
 NODE = ("small", "json", "buffers", "objects", "compress")
@@ -104,22 +96,18 @@ class Runtime(NamedTuple):
 
 def runtimes(settings: Mapping[str, str]) -> dict[str, Runtime]:
     """All of them."""
-    asked, aws_go, torch = (settings.get(name) for name in ("python", "aws_go", "torch"))
+    asked = settings.get("python")
     pythons = dict.fromkeys(("3.11", "3.12", "3.13", "3.14"), "")
     if asked is not None:
         pythons[installs.python_version(asked)] = asked
     found = {f"Python {each}": Runtime(partial(_python, each, path), IN_PYTHON) for each, path in pythons.items()}
     found["Go"] = Runtime(_go, PLAIN)
-    if aws_go is not None:
-        found["Go, AWS's library"] = Runtime(partial(_go, library=Path(aws_go)), PLAIN)
     found["C"] = Runtime(partial(_native, "cc", "-O2", "-D_GNU_SOURCE", SOURCES / "work.c"), PLAIN)
     found["Rust"] = Runtime(partial(_native, "rustc", "-O", "--edition", "2021", SOURCES / "work.rs"), PLAIN)
     found["shell without children"] = Runtime(_shell, IN_SHELL)
     found |= {f"Node.js {version}": Runtime(partial(_node, version), IN_NODE, 0.8) for version in ("22", "24")}
     found |= {f"Java {version}": Runtime(partial(_java, version), IN_JAVA, 0.8) for version in ("17", "21")}
     found["with threads: Python"] = Runtime(lambda _: Function.from_handler(PYTHON_WORK), THREADED, 0, True)
-    if torch is not None:
-        found["with threads: PyTorch"] = Runtime(partial(_python, "", torch), ("torch_convolution",), 0, True)
     found["with threads: Node.js"] = Runtime(partial(_node, ""), NODE, 0, True)
     found["with threads: Java"] = Runtime(partial(java, "java", options=("-Xmx512m",)), JAVA, 0, True)
     return found
@@ -138,16 +126,11 @@ def _python(version: str, asked: str, _: Path) -> Function:
     return with_project_python(Function.from_handler(PYTHON_WORK), asked or str(installs.python(version)))[0]
 
 
-def _go(folder: Path, library: Path | None = None) -> Function:
+def _go(folder: Path) -> Function:
     for source in (SOURCES / "go").glob("*.go"):
         shutil.copy(source, folder)
-    module = "module bootstrap\n\ngo 1.18\n"
-    if library is not None:
-        name = "github.com/aws/aws-lambda-go"
-        module += f"\nrequire {name} v0.0.0\n\nreplace {name} => {library.resolve()}\n"
-    (folder / "go.mod").write_text(module)
-    tags = ["-tags", "aws"] if library is not None else []
-    compiled("go", "build", "-mod=mod", *tags, "-o", folder / "bootstrap", ".", cwd=folder)
+    (folder / "go.mod").write_text("module bootstrap\n\ngo 1.18\n")
+    compiled("go", "build", "-mod=mod", "-o", folder / "bootstrap", ".", cwd=folder)
     return Function.from_bootstrap(folder / "bootstrap")
 
 
@@ -292,8 +275,6 @@ Key = tuple[str, str]
 """Mode and load."""
 KEYS = [(mode, load) for mode in MODES for load in LOADS]
 Measured = dict[Key, list[Judged]]
-Environments = list[tuple[Key, bool, list[dict[str, object]]]]
-"""What each environment is of, whether it is traced, and its events."""
 
 
 def measure_runtime(
@@ -328,8 +309,8 @@ def measure_runtime(
             raise
 
 
-def planned(kinds: Sequence[str], records: Mapping[Key, int]) -> Environments:
-    """Every second environment is traced; all keys take turns."""
+def planned(kinds: Sequence[str], records: Mapping[Key, int]) -> list[tuple[Key, bool, list[dict[str, object]]]]:
+    """What each environment is of, whether it is traced, and its events. Every second one is; all keys take turns."""
     placed = []
     for key, count in records.items():
         all_lives = list(lives(kinds, count))

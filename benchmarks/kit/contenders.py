@@ -1,5 +1,5 @@
 """The extensions that are compared: our executable, the same without its image and from source, a usual extension, the
-floor, and AWS's own sample in Go if it is given."""
+floor, and AWS's own sample in Go if it is given. And other code of ours: a commit of this repository."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +59,7 @@ PLAIN = "a usual extension"
 GO = "AWS's sample in Go"
 FLOOR = "floor: static C"
 
+BEFORE_HELP = "A commit to compare with, by turns."
 GO_HELP = f"Compare with {GO}: a checkout, or its build."
 ONE_FILE = (OURS, GO, FLOOR)
 """Those that are one file, and can be started cold."""
@@ -96,3 +99,26 @@ def _sample(given: Path, folder: Path) -> Path:
     if done.returncode:
         raise RuntimeError(f"go build in {given}: {done.stderr.strip()}")
     return built
+
+
+@contextmanager
+def code_of(commit: str | None) -> Iterator[Path | None]:
+    """A folder with the code of a commit; None without one."""
+    if commit is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="truemem-before-") as folder:
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "--detach", "--force", folder, commit], check=True, capture_output=True)
+        Path(folder).chmod(0o755)  # an extension runs as an ordinary user
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run([*git, "remove", "--force", folder], check=True, capture_output=True)
+
+
+def layer_of(code: Path) -> Path:
+    """Build the layer of this code; its executable. Raises CalledProcessError."""
+    command = [sys.executable, "-m", "layer", "--output", str(code / "dist")]
+    subprocess.run(command, cwd=code, check=True, capture_output=True)
+    return code / "dist" / EXECUTABLE.relative_to(ROOT / "dist")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from truemem_workbench.local import LocalLambda
@@ -63,9 +62,3 @@ class Side:
         """The spans of each block's invocations."""
         known = spans(self.local)
         return [[known[request_id] for request_id in block] for block in self._blocks]
-
-
-def pss_mib(pid: int) -> float:
-    """What a process holds, its part of shared pages included."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024

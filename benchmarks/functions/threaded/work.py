@@ -195,29 +195,12 @@ def pillow_pool() -> None:
         list(threads.map(lambda side: picture.resize((side, side)).tobytes(), [900] * 8))
 
 
-@functools.cache
-def _convolution() -> Any:
-    import torch  # type: ignore[import-not-found]
-
-    torch.set_num_threads(2)
-    layers = [torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 64, 3), torch.nn.ReLU()]
-    return torch.nn.Sequential(*layers)
-
-
-def torch_convolution() -> None:
-    import torch
-
-    with torch.no_grad():
-        _convolution()(torch.rand(2, 3, 224, 224))
-
-
 WORK: dict[str, Callable[[], str | None]] = {
     made.__name__: made
     for made in (
         *(plain_json, hashing, regex, sqlite, zipped, rows, decimals, sorting, caching, spooled),
         *(touch, twice, buffers, answer),
         *(pool, numpy_small, numpy_large, onnx_run, onnx_open, pandas_group, duckdb_query, pillow_pool),
-        torch_convolution,
     )
 }
 
