@@ -59,7 +59,7 @@ class Benchmarks(click.Group):
             formatter.write_dl([(name, text.partition("\n")[0]) for name, text in texts().items()])
 
 
-@click.group(cls=Benchmarks, help=__doc__)
+@click.group(cls=Benchmarks, help=__doc__, context_settings={"max_content_width": 120})
 def main() -> None:
     """See the module."""
 
@@ -88,7 +88,8 @@ def measure(
     except (OSError, AssertionError, RuntimeError, LookupError, SubprocessError, BadInput) as error:
         click.echo(f"could not measure: {error!r}", err=True)
         sys.exit(2)
-    finish(module, result, as_json, (share >= 1 and not only) if write is None else write, time.monotonic() - began)
+    whole = share >= 1 and not only and "seeds" not in settings
+    finish(module, result, as_json, whole if write is None else write, time.monotonic() - began)
 
 
 def finish(module: ModuleType, result: Any, as_json: bool, write: bool, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""How often the finding names the true cause: of public reports, rebuilt, and of the recorded programs.
+"""How often the finding names the true cause, of public reports rebuilt and of recorded programs.
 
 Runs the real gate with its default options on each of tests/cases and on each program of testing.drift.recorded, and
 some cases ten times. Half an hour.

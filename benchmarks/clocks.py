@@ -1,4 +1,4 @@
-"""How often growth is said to follow the right clock: invocations, minutes, idle pauses, or overlap.
+"""How often growth is said to follow the right clock: invocations, minutes, pauses, or overlap.
 
 Runs composed at random (testing.clock_cases), of seeds by which no threshold was chosen. With --seeds tuning of those
 that one may look at while thresholds change. Two minutes.
@@ -19,7 +19,7 @@ from testing.clock_cases import HARDLY, KINDS, LEAKS, MIXTURE, SEALED, TUNING, c
 from testing.pages import Result, Table
 
 TITLE = "Clocks"
-SETTINGS = {"seeds": "tuning: other seeds (then use --no-write)."}
+SETTINGS = {"seeds": "tuning: other seeds. Writes nothing."}
 CASES = 600
 """Of all traffics; and as many with the default traffic of a soak, five minutes of it."""
 DEFAULT = "mixed"

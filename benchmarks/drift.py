@@ -34,7 +34,7 @@ from testing.drift.judged import Told, points, sidecar_at
 from testing.pages import Result, Table, markdown
 
 TITLE = "Drift"
-SETTINGS = {"seeds": "tuning: other seeds (then use --no-write)."}
+SETTINGS = {"seeds": "tuning: other seeds. Writes nothing."}
 LENGTHS = (128, 256, 512, 1024, LIFE)
 AT = 1024
 """The length that is promised."""

@@ -1,4 +1,4 @@
-"""What exact mode adds: the same function and the same sidecar in turn, with the wrapper and without.
+"""What exact mode adds: the same function and sidecar in turn, with the wrapper and without.
 
 Also whether many processes delay an invocation: up to 2,000 idle children, with and without the sidecar. Runs the layer
 of `make layer` under the local Lambda. Writes results/exact.md and the table of docs/overhead.md.

@@ -1,8 +1,8 @@
-"""Plants 60 leaks at random places of 12 handlers, and 30 times none: does `truemem check --explain` name the line?
+"""Does `truemem check --explain` name the line? 60 planted leaks, and 30 times none.
 
-Each is checked as the command does it: a plain run, and after it one under the tracer. The first line must be the one
-that keeps in 95 % of the leaks, it must be among the first three in all, and its KiB per invocation within 10 % of the
-planted. 20 minutes.
+They are at random places of 12 handlers. Each is checked as the command does it: a plain run, and after it one under
+the tracer. The first line must be the one that keeps in 95 % of the leaks, it must be among the first three in all, and
+its KiB per invocation within 10 % of the planted. 20 minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Has the layer, a line or the report become slower or larger? A short measurement against layer.json and speed.json.
+"""Is anything slower or larger than in layer.json and speed.json? What `make gate` runs.
 
 It compares only ratios and sizes: each figure of our executable is set against another in the same run. Worse by a
 fifth fails. Not compared (code 2) on another class of machine, unless asked for with --anywhere yes.

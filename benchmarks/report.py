@@ -1,4 +1,4 @@
-"""`truemem report` on a fleet's lines: its time by that of one Python process that only parses each line.
+"""`truemem report` on a fleet's lines, beside one process that only parses each line.
 
 The command must find the planted leaks and no others. With --before COMMIT its code runs by turns with the code of now.
 """

@@ -1,4 +1,4 @@
-"""What each setting of the sample function does to its memory: the table of sample_function/README.md.
+"""What each setting of the sample does to its memory: the table of sample_function/README.md.
 
 Each row is a process of its own. It calls the handler with random models, uniformly, one row each.
 """

@@ -1,4 +1,4 @@
-"""Runs `truemem soak` on handlers that leak by another clock than the invocation, and on some that do not leak.
+"""Does `truemem soak` find leaks by another clock than the invocation, and nothing else?
 
 Each run is a command of its own, with the usual traffic and another seed. Every leak is also put through `truemem
 check`, which must not see it. A last run measures how near the arrivals are to a rate of 200 a second. Hours.

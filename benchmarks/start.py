@@ -1,4 +1,4 @@
-"""Cold start: the time from exec to the register request, and to the first `next`, beside other extensions.
+"""Cold start: from exec to the register request and to the first `next`, beside other extensions.
 
 All start by turns, warm, and those that are one file also cold. Writes nothing: `layer` has the same in its page.
 """

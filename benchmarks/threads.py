@@ -1,4 +1,4 @@
-"""Which peaks are figures, and which are intervals: functions of one thread on each runtime, and with threads.
+"""Which peaks are figures, and which are intervals: on each runtime, and with threads.
 
 The kernel's watermark can miss what threads touch while another one unmaps. So a record of a process with threads may
 be an interval. Runtimes have threads of their own where the function has one: AWS's client for Python from 3.12 on asks
@@ -181,8 +181,8 @@ def measure(
     warm_up: int = 0,
     advance: Advance = nothing,
 ) -> list[Judged]:
-    """All invocations of one environment but the first. Without a trace each event comes as soon as the response to the
-    one before is there; with it, when all is frozen.
+    """All invocations of one environment but the first `warm_up`. Without a trace each event comes as soon as the
+    response to the one before is there; with it, when all is frozen.
 
     In exact mode a window ends when the runtime asks for the next event, in default mode it has the freeze too.
     """
@@ -203,10 +203,10 @@ def measure(
         wait_for_init(local)
         with noted(local) as nexts:
             for event in events:
-                began = time.monotonic_ns()
                 if trace is not None:
                     trace.read(local.processes()["runtime"])
                     trace.forget()
+                began = time.monotonic_ns()
                 made = local.invoke(dict(event))
                 assert made.function_error is None, made.payload
                 asked.append(made.request_id)

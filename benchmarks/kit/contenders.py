@@ -21,7 +21,6 @@ from testing.environment import SOURCE
 from testing.pages import ROOT
 
 EXTENSIONS = ROOT / "benchmarks" / "extensions"
-
 MACHINE = platform.machine()
 EXECUTABLE = ROOT / "dist" / {"aarch64": "arm64"}.get(MACHINE, MACHINE) / "extensions" / "truemem"
 """What `make layer` has made for this machine."""
