@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from truemem_workbench.analysis.prices import LOG_GB, MILLION
 from truemem_workbench.demo.workload import working_day
 from truemem_workbench.local import Function, LocalLambda, Settings
 from truemem_workbench.local.configuration.layer import SIDECAR, in_exact_mode
@@ -37,8 +36,6 @@ class Lines(NamedTuple):
     median: float
     p90: float
     mean: float
-    dollars: float
-    """USD for the lines of a million invocations."""
 
 
 CASES = {
@@ -68,8 +65,7 @@ def lines_of(handler: Path, is_exact: bool, sidecar: Path, count: int) -> Lines:
         printed = [len(line.encode()) + 1 for line in local.extension_stdout(SIDECAR)]
     assert len(printed) == count, f"{len(printed)} lines of {count} invocations"
     mean = statistics.fmean(printed)
-    dollars = mean * MILLION / 1e9 * LOG_GB
-    return Lines(statistics.median(printed), percentile(printed, 90), mean, dollars)
+    return Lines(statistics.median(printed), percentile(printed, 90), mean)
 
 
 def measure(code: Path, bench: Bench, names: Sequence[str]) -> dict[str, Lines]:
@@ -83,25 +79,12 @@ def run(bench: Bench) -> Result:
     with code_of(commit) as code:
         was = measure(code, bench, names) if code else {}
         now = measure(ROOT, bench, names)
-
-    def cell(name: str, value: Callable[[Lines], str]) -> str:
-        return " / ".join(value(each[name]) for each in (was, now) if each)
-
-    rows = [
-        [
-            name,
-            *(cell(name, lambda lines, at=at: f"{lines[at]:.0f}") for at in range(3)),  # type: ignore[misc]
-            cell(name, lambda lines: f"${lines.dollars:.3f}"),
-        ]
-        for name, lines in now.items()
-    ]
+    sides = [each for each in (was, now) if each]
+    rows = [[name, *(" / ".join(f"{side[name][at]:.0f}" for side in sides) for at in range(3))] for name in now]
     note = (
-        (f"Before (commit {commit}) / now. " if was else "")
-        + f"Newline included. {bench.count(400, 20)} invocations of each, under a name of eight letters. A million: the"
-        f" lines of a million invocations, ${LOG_GB:.2f} a GB. Aim: {MEDIAN_AIM}"
-        " at the median."
+        f"{f'Before (commit {commit}) / now. ' if was else ''}Newline included. {bench.count(400, 20)} invocations of"
+        f" each, under a name of eight letters. Aim: {MEDIAN_AIM} at the median."
     )
-    over = {name: lines.median for name, lines in now.items() if lines.median > MEDIAN_AIM}
-    broken = [f"lines of {name}: {median:.0f} bytes" for name, median in over.items()]
-    headings = ("function", "median", "p90", "mean", "a million")
+    broken = [f"lines of {name}: {lines.median:.0f} bytes" for name, lines in now.items() if lines.median > MEDIAN_AIM]
+    headings = ("function", "median", "p90", "mean")
     return Result([Table("", headings, rows, note)], broken)

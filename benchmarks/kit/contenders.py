@@ -57,7 +57,6 @@ SOURCED = "truemem from source"
 PLAIN = "a usual extension"
 GO = "AWS's sample in Go"
 FLOOR = "floor: static C"
-
 BEFORE_HELP = "A commit to compare with, by turns."
 GO_HELP = f"Compare with {GO}: a checkout, or its build."
 ONE_FILE = (OURS, GO, FLOOR)
