@@ -161,7 +161,7 @@ class Stretch(NamedTuple):
     """Each gap is longer or shorter by up to this part, so that nothing is periodic."""
 
 
-# chosen by `python -m benchmarks.clocks`: all clocks of growth can be told apart in five minutes
+# chosen by `python -m benchmarks clocks`: all clocks of growth can be told apart in five minutes
 MIXED = (
     Stretch(15, 1 / 20),  # busy; with more a second, most requests would overlap
     Stretch(15, 1 / 5),
