@@ -15,6 +15,7 @@ from truemem_workbench.check.invocations import Plan
 from truemem_workbench.check.limits import Decision, LimitCheck, Limits, find, undecided
 from truemem_workbench.check.measurement import FailedInvocation, Measurement
 from truemem_workbench.check.result import BROKEN, KEPT, Result, Tried
+from truemem_workbench.support.typed_command import Command
 
 from tests.check.conftest import FILLING, LEAK, LEVEL, NOISY, Check, ending_with, recorded, run_of
 
@@ -444,5 +445,6 @@ def test_the_command_checks_a_real_function(
 
 
 def test_the_longer_run_is_a_command_that_works() -> None:
-    commands = commands_local("truemem check app.py:handler --invocations 300 --most 400 --max-drift 4")
+    options = (("--invocations", "300"), ("--most", "400"), ("--max-drift", "4"))
+    commands = commands_local(Command("check", ("app.py:handler",), options))
     assert commands.longer == "truemem check app.py:handler --max-drift 4 --invocations 2000"

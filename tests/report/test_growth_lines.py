@@ -15,6 +15,7 @@ from truemem_workbench.analysis.witnesses import Witnesses
 from truemem_workbench.lines.growth import LONGEST, MOST_FRAMES, MOST_LINES, GrowthLine, GrowthProfile, profile_in
 from truemem_workbench.lines.line import parse_event, read
 from truemem_workbench.page.environments import gather
+from truemem_workbench.support.typed_command import Command as Typed
 
 from tests.report.conftest import Command, Report, Told
 from tests.report.profiled import PROFILE, STACK, growth_line, with_profile
@@ -209,7 +210,7 @@ def test_no_line_is_accused_without_evidence(
 
 def test_a_local_run_names_the_line_and_explains_it() -> None:
     lines = [each for text in with_profile(life("a", grows=1.0), growth_line()) for each in parse_event(text)]
-    finding = find(curves_of(lines), commands_local("truemem check app.mjs:handler"))
+    finding = find(curves_of(lines), commands_local(Typed("check", ("app.mjs:handler",))))
     assert SENTENCE in finding.paragraph()
     assert finding.next == "truemem explain app.mjs:handler"
     assert find(curves_of(lines), commands_deployed("orders")).next == "truemem lines orders"

@@ -5,7 +5,6 @@ Whatever prints something about memory prints `Finding.paragraph`, and no other 
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +15,10 @@ from ..support.document import known_members, rounded
 from ..support.environment_ids import is_local
 from ..support.platform_facts import MOST_MANAGED_MIB
 from ..support.terminal import counted
+from ..support.typed_command import Command
 
 if TYPE_CHECKING:
     from ..local.configuration.function import Function
-
-_EVENTS = re.compile(r" --events (?:'[^']*'|\S+)")
-_COUNTS = re.compile(r" --(?:invocations|most) \d+")
-"""An option that `truemem local run` does not have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,47 +80,48 @@ def commands_deployed(function: str) -> Commands:
 def commands_of(function: str, environment: str) -> Commands:
     """The commands for the function of this environment, whose lines were read. A line of the local Lambda does not say
     what was run: `app.py:handler` stands for it."""
-    return commands_local("truemem check app.py:handler") if is_local(environment) else commands_deployed(function)
+    if is_local(environment):
+        return commands_local(Command("check", ("app.py:handler",)))
+    return commands_deployed(function)
 
 
-def longer(command: str) -> str:
+def longer(command: Command) -> str:
     """The same check with more invocations."""
-    return f"{_COUNTS.sub('', command)} --invocations 2000"
+    return str(command.without("--invocations", "--most").with_option("--invocations", 2000))
 
 
 def commands_local(
-    command: str,
+    command: Command,
     *,
     is_probed: bool = True,
     can_explain: bool = True,
     function: Function | None = None,
     shows_log: bool = True,
 ) -> Commands:
-    """The commands for a function here. `command`: the one that measured it, with its options. `is_probed`: without
-    the probe the next run loads it. `can_explain`: it can be traced. `function`: what it runs.
-    `shows_log`: false where its log is on the screen already."""
-    spec = command.replace("truemem local run", "truemem check", 1)
+    """The commands for a function here. `command`: the check that measured it. `is_probed`: without the probe the next
+    run loads it. `can_explain`: it can be traced. `function`: what it runs. `shows_log`: false where its log is on the
+    screen already."""
     python, above = None, {}
     if function is not None and function.python:
         from ..local.configuration.function import modules_above  # for a report of many lines it would take 0.2 s
 
         python, above = function.python, modules_above(function.task_root)
-    once = _EVENTS.sub("", spec).replace("truemem check", "truemem local run", 1)
-    once += "" if " --event " in spec else " --event '{}'"
+    once, given = command.without("--events").named("local run"), command.has("--event")
+    once = once if given else once.with_option("--event", "{}")
     return Commands(
-        again=spec,
-        longer=longer(spec),
-        explain=spec.replace("truemem check", "truemem explain", 1) if can_explain else "",
-        heap="" if is_probed else spec,
-        repair=f"{spec} --try-repair",
-        with_variable=f"{spec} --env",
-        with_event="" if " --event" in spec else f"{spec} --event @event.json",
+        again=str(command),
+        longer=longer(command),
+        explain=str(command.named("explain")) if can_explain else "",
+        heap="" if is_probed else str(command),
+        repair=str(command.with_option("--try-repair")),
+        with_variable=f"{command} --env",
+        with_event="" if given or command.has("--events") else f"{command} --event @event.json",
         install=f"{shlex.quote(str(python))} -m pip install" if python else "",
         above=above,
-        log=once if shows_log else "",
-        silent=f"{once} --raw",
-        size=f"{spec} --write-baseline memory.json",
-        sweep=spec.partition(" --")[0].replace("truemem check", "truemem size", 1),
+        log=str(once) if shows_log else "",
+        silent=str(once.with_option("--raw")),
+        size=str(command.with_option("--write-baseline", "memory.json")),
+        sweep=str(command.bare().named("size")),
     )
 
 

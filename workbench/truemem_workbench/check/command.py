@@ -19,6 +19,7 @@ from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
 from ..support.platform_facts import MOST_TIMEOUT_S
 from ..support.terminal import notify, steps
+from ..support.typed_command import Command
 from .baseline import AllowedGrowth
 from .events import FILE, read_event, read_events
 from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan
@@ -167,11 +168,11 @@ def check(context: click.Context, /, **given: Any) -> None:
     (.html). `--format github` prints
     annotations for GitHub Actions. If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
     """
-    exit_with(context, "truemem check", lambda: _check(typed(context, "truemem check", but=ONCE), **given))
+    exit_with(context, "truemem check", lambda: _check(typed(context, "check", but=ONCE), **given))
 
 
 def _check(
-    command: str,
+    command: Command,
     *,
     baseline: Path | None,
     write_baseline: Path | None,
@@ -235,7 +236,7 @@ def _check(
         return 128 + measurement.signal
     commands = _commands(command, spec, target, probe=not given["no_probe"])
     if explain is False and can_explain:
-        commands = replace(commands, explain=f"{command} --explain")
+        commands = replace(commands, explain=str(command.with_option("--explain")))
     if target is not None and (was is not None or write_baseline is not None):
         commands = replace(commands, size=commands.sweep)
     measurement = replace(measurement, commands=commands)
@@ -271,16 +272,16 @@ def _explain_in(result: Result, path: Path) -> None:
     path.write_text(page(result.explanation, result.headline), encoding="utf-8")
 
 
-def _commands(command: str, spec: str, target: Target | None, *, probe: bool) -> Commands:
+def _commands(command: Command, spec: str, target: Target | None, *, probe: bool) -> Commands:
     """What can be typed next. `target`: the function, if it is here."""
     if target is None:
-        return replace(commands_deployed(spec.removeprefix("remote:")), again=command, longer=longer(command))
+        return replace(commands_deployed(spec.removeprefix("remote:")), again=str(command), longer=longer(command))
     return commands_local(command, is_probed=probe, can_explain=False, function=target.function)
 
 
 def _tried(
     result: Result,
-    command: str,
+    command: Command,
     target: Target,
     payloads: list[object],
     plan: Plan,
@@ -300,8 +301,11 @@ def _tried(
     with steps() as progress:
         after = local_run.measure(repaired, payloads, plan, limits, exact=True, probe=probe, progress=progress)
     tried = Tried(setting=setting, before=result.measurement, after=after)
+    with_it = command
+    for name, value in setting.items():
+        with_it = with_it.with_option("--env", f"{name}={value}")
     commands = result.measurement.commands
-    commands = replace(commands, repair=f"{command} --env {words}" if tried.helps else "")
+    commands = replace(commands, repair=str(with_it) if tried.helps else "")
     is_librarys = None
     if result.measurement.curves.library:
         is_librarys = not after.finding.grows and after.finding.cause != "failing"

@@ -13,6 +13,7 @@ from ..analysis.finding import commands_local
 from ..support.exit_codes import exit_with
 from ..support.options import check_outputs, output_option, typed
 from ..support.terminal import output, say
+from ..support.typed_command import Command
 from .command import event_options, explanation, function_options, measured_here, read_payloads
 from .invocations import INVOCATIONS, Plan
 
@@ -45,12 +46,12 @@ def explain(context: click.Context, /, **given: Any) -> None:
 
     A handler in Python or Node.js runs twice under the local Lambda: once to measure it, once under a tracer.
     """
-    again = typed(context, "truemem check", but=("--invocations", "--json", "--output"))
+    again = typed(context, "check", but=("--invocations", "--json", "--output"))
     exit_with(context, "truemem explain", lambda: _explain(again, **given))
 
 
 def _explain(
-    again: str,
+    again: Command,
     *,
     target: str,
     invocations: int,

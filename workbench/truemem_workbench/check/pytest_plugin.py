@@ -157,11 +157,12 @@ def _result(measurement: Measurement, marker: MemoryMarker, was: Baseline | None
     from dataclasses import replace
 
     from ..analysis.finding import commands_local
+    from ..support.typed_command import Command
     from .limits import find
     from .result import Result
 
     measurement = replace(
-        measurement, commands=replace(commands_local(f"truemem check {marker.handler}"), with_event="")
+        measurement, commands=replace(commands_local(Command("check", (marker.handler,))), with_event="")
     )
     if was is not None:
         measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))

@@ -23,6 +23,7 @@ from ..support.bad_input import BadInput, need_linux
 from ..support.options import check_outputs, output_option, typed
 from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MANAGED_TIMEOUT_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import notify
+from ..support.typed_command import Command
 from .lazy_group import Lazy, LazyGroup
 
 if TYPE_CHECKING:  # aiohttp is for the run itself, not for every `truemem local run --help`
@@ -289,13 +290,13 @@ def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:
     return "provisioned-concurrency" if provisioned_concurrency else "snap-start" if snap_start else "on-demand"
 
 
-def in_check(context: click.Context) -> str:
+def in_check(context: click.Context) -> Command:
     """The same as a command of `check`, which runs on demand: without what only Managed Instances have."""
     beyond = {
         "--timeout": context.params["timeout_s"] > MOST_TIMEOUT_S,
         "--memory": context.params["memory_mib"] > MOST_MIB,
     }
-    return typed(context, "truemem check", [option for option in SAME_IN_CHECK if not beyond.get(option)])
+    return typed(context, "check", [option for option in SAME_IN_CHECK if not beyond.get(option)])
 
 
 def _function(spec: str, python: str | None, runtime: str | None) -> tuple[Function, tuple[str, ...]]:

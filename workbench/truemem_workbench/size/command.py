@@ -224,7 +224,7 @@ def _here(
         from .local_sweep import LocalSweep, Plan
 
         function = resolved_here(target, **given)
-        commands = commands_local(typed(context, "truemem check", only=ALIKE), function=function.function)
+        commands = commands_local(typed(context, "check", only=ALIKE), function=function.function)
         return LocalSweep(function, payloads, Plan(**plan), commands, progress).run(sizes)
 
 
@@ -245,32 +245,32 @@ def _check_places(outputs: Sequence[Path]) -> None:
 def _next(context: click.Context, result: Result) -> str:
     """The command to type next. For a suggested size the one that asks whether memory stays there; in AWS only if that
     is in doubt."""
-    again = typed(context, "truemem size")
+    again = typed(context, "size")
     if result.is_cut:
-        return again
+        return str(again)
     if result.finding is not None:
         return result.finding.next
     suggested, name = result.choice.suggested, context.params["function_name"]
     if suggested is not None and name is None:
-        return f"{typed(context, 'truemem check', only=ALIKE)} --memory {suggested.memory}"
+        return str(typed(context, "check", only=ALIKE).without("--memory").with_option("--memory", suggested.memory))
     if suggested is not None and suggested.may_grow:
         return _judging(context, name, is_attached=suggested.finding is not None)
     if suggested is not None:
         return f"truemem size {shlex.quote(name)} --apply {suggested.memory}"
     against = {reason for each in result.choice.against.values() for reason in each}
     if "slow" in against:
-        return typed(context, "truemem size", but=("--max-duration",))
-    return typed(context, "truemem size", but=("--memory",)) if against & {"killed", "headroom"} else again
+        return str(again.without("--max-duration"))
+    return str(again.without("--memory") if against & {"killed", "headroom"} else again)
 
 
 def _judging(context: click.Context, name: str, *, is_attached: bool) -> str:
     """What judges whether a function in AWS grows: it needs the sidecar's lines, and the events that were tried."""
     if not is_attached:
         return f"truemem attach {shlex.quote(name)}"
-    judge = typed(context, "truemem check", only=("--function", "--event", "--events"))
-    if context.params["event"] is not None or context.params["events"] is not None:
-        return judge
-    return f"{commands_deployed(name).explain} && {judge} --events events.jsonl"
+    judge = typed(context, "check", only=("--function", "--event", "--events"))
+    if judge.has("--event") or judge.has("--events"):
+        return str(judge)
+    return f"{commands_deployed(name).explain} && {judge.with_option('--events', 'events.jsonl')}"
 
 
 def _write(result: Result, as_json: bool, outputs: Sequence[Path]) -> bool:

@@ -226,26 +226,26 @@ def _soak(
         places.try_them()
         resolved = _resolved(target, given)
         plan, notices = _plan(given, resolved)
-    commands = commands_local(typed(context, "truemem check", only=ALIKE), function=resolved.function)
-    again = typed(context, "truemem soak", but=ONCE)
+    commands = commands_local(typed(context, "check", only=ALIKE), function=resolved.function)
+    again = typed(context, "soak", but=ONCE)
     commands = replace(
         commands,
-        again=again,
-        profile=again if plan.names_lines else f"{again} --lines",
+        again=str(again),
+        profile=str(again if plan.names_lines else again.with_option("--lines")),
         with_variable=f"{again} --env",
-        with_event="" if " --event" in again else f"{again} --event @event.json",
+        with_event="" if again.has("--event") or again.has("--events") else f"{again} --event @event.json",
         size=commands.sweep,
     )
     wanted = Limits(**limits)
 
     def judged_so_far(tally: Tally) -> Judged:
-        for_s = f"--for {min(LONGEST_S, longer_s(tally, plan.for_s)):.0f}s"
-        longer = f"{typed(context, 'truemem soak', but=(*ONCE, '--for'))} {for_s}"
-        mixed = longer if is_mixed else f"{typed(context, 'truemem soak', but=(*ONCE, *TRAFFIC))} {for_s}"
-        commands_now = replace(commands, longer=longer, mixed=mixed)
+        for_s = f"{min(LONGEST_S, longer_s(tally, plan.for_s)):.0f}s"
+        longer = again.without("--for").with_option("--for", for_s)
+        mixed = longer if is_mixed else typed(context, "soak", but=(*ONCE, *TRAFFIC)).with_option("--for", for_s)
+        commands_now = replace(commands, longer=str(longer), mixed=str(mixed))
         return judge(tally, commands_now, wanted.allowed, wanted.errors_percent)
 
-    saved = Saved(given["state"], {"command": again, **_code(resolved)}) if given["state"] else None
+    saved = Saved(given["state"], {"command": str(again), **_code(resolved)}) if given["state"] else None
     with closing(saved) if saved else nullcontext(), live(target, plan.for_s) as show:
         watch: Watch = ignore
         if show is not None:

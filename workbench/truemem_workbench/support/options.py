@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from .bad_input import BadInput
+from .typed_command import Command
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,22 +74,23 @@ def check_outputs(outputs: Sequence[Path], *endings: str) -> None:
             raise BadInput(f"--output {path}: its ending is not {named}. Try --output {path.stem or 'out'}{endings[0]}")
 
 
-def typed(context: click.Context, command: str, only: Collection[str] = (), but: Collection[str] = ()) -> str:
-    """`command`, with the arguments and options that were given on the command line: `only` some, or all `but` some."""
-    words = [command]
+def typed(context: click.Context, name: str, only: Collection[str] = (), but: Collection[str] = ()) -> Command:
+    """The command of this name, with the arguments and options that were given on the command line: `only` some, or all
+    `but` some."""
+    made = Command(name)
     for parameter in context.command.params:
         given = context.params.get(parameter.name or "")
         if context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE or given is None:
             continue
         if isinstance(parameter, click.Argument):
-            words.append(shlex.quote(str(given)))
+            made = replace(made, arguments=(*made.arguments, str(given)))
             continue
-        name = max(parameter.opts, key=len)
-        if name not in but and (not only or name in only):
-            values = given if isinstance(given, tuple) else (given,)
+        option = max(parameter.opts, key=len)
+        if option not in but and (not only or option in only):
             is_flag = isinstance(parameter, click.Option) and parameter.is_flag
-            words += [name] if is_flag else [word for value in values for word in (name, shlex.quote(str(value)))]
-    return " ".join(words)
+            for value in given if isinstance(given, tuple) else (given,):
+                made = made.with_option(option, None if is_flag else value)
+    return made
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
