@@ -33,7 +33,6 @@ PACKAGES = [
     "rich.progress",
     "rich.table",
     "rich.traceback",
-    "scipy.stats",
     "yaml",
 ]
 LINUX = {

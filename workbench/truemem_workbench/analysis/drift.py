@@ -40,6 +40,7 @@ from truemem.verdict import (
 
 from ..lines.line import Line
 from ..lines.record import Record, figure
+from ..support.estimates import ranks, theil_sen
 from .thresholds import (
     COVERED,
     EARLY_AND_LATE,
@@ -459,14 +460,12 @@ def _grew_evenly(levels: Sequence[float]) -> bool:
 
 
 def _growth_to_limit(numbers: Floats, held: Floats) -> Trend:
-    from scipy import stats  # half a second, which a command's first output need not wait for
-
-    slope, _, low, high = stats.theilslopes(held, numbers, 0.95)
-    off = stats.rankdata(held - slope * numbers)  # ranks: one outlier must not hide what all others remember
+    slope, low, high = theil_sen(held, numbers)
+    off = ranks(held - slope * numbers)  # ranks: one outlier must not hide what all others remember
     memory = float(np.corrcoef(off[:-1], off[1:])[0, 1]) if np.ptp(off[:-1]) and np.ptp(off[1:]) else 0.0
     memory = min(max(memory, 0.0), 0.95)
     wider = math.sqrt((1 + memory) / (1 - memory))
-    return Trend(float(slope), float(slope - (slope - low) * wider), float(slope + (high - slope) * wider))
+    return Trend(slope, slope - (slope - low) * wider, slope + (high - slope) * wider)
 
 
 Name = Literal["stable", "warming", "plateau", "growing", "spiky", "insufficient"]

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from truemem.verdict import LEAST_KIB
 
+from ..support.estimates import t_above, t_quantile
 from .drift import Point, lives, median_of
 
 Floats = NDArray[np.float64]
@@ -159,29 +160,27 @@ def _calm(levels: Floats) -> Floats | None:
 
 def _judge(levels: Floats, width: int) -> tuple[Together, bool]:
     """The growth of calm environments, and whether it is refuted that it is a leak."""
-    from scipy import stats  # half a second, which a command's first output need not wait for
-
     count = len(levels)
     slope = _slope(levels, _CENTRED)
     halves = _slope(levels[:, -_HALF:], _HALF_CENTRED) - LASTING * _slope(levels[:, :_HALF], _HALF_CENTRED)
     parts = np.diff(levels, axis=1) - EVEN * slope[:, None]
     tests = np.column_stack([slope, halves, parts])
     errors = np.maximum(tests.std(axis=0, ddof=1) / math.sqrt(count), 1e-9)
-    chances = stats.t.sf(tests.mean(axis=0) / errors, count - 1)
+    p = t_above(float((tests.mean(axis=0) / errors).min()), count - 1)
     growth, error = float(slope.mean()) / width, float(errors[0]) / width
-    reach = float(stats.t.ppf(0.975, count - 1)) * error
+    reach = t_quantile(0.975, count - 1) * error
     together = Together(
         environments=count,
         invocations=PARTS * width,
         per_invocation_kib=growth,
         low_kib=growth - reach,
         high_kib=growth + reach,
-        p=float(chances.max()),
+        p=p,
     )
     falls = float(np.quantile((np.maximum.accumulate(levels, axis=1) - levels).max(axis=1), FALLS))
     if falls > GIVEN_BACK * growth * width * (LEVELS - 1):
         return dataclasses.replace(together, p=1.0), False
-    return together, bool(chances.max() >= 1 - REFUTED)
+    return together, p >= 1 - REFUTED
 
 
 def _slope(levels: Floats, centred: Floats) -> Floats:

@@ -14,6 +14,7 @@ from statistics import fmean, linear_regression, median, stdev
 
 from truemem.verdict import GATE_KIB
 
+from ..support.estimates import t_quantile
 from .drift import INSUFFICIENT, Verdict
 from .thresholds import EVEN, FILLS, GOES_ON, GROWS_KIB, PASSES, TOLD
 
@@ -128,12 +129,10 @@ def growth(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib:
     found = verdict(readings, name, unit, noise_kib)
     if found.name != "growing":
         return INSUFFICIENT
-    from scipy.stats import t as student  # half a second, for what has no probe and grows
-
     known = [(each.invocation, each.kept[name] * unit) for each in readings if name in each.kept]
     known = known[-1 - len(_late(known)) :]
     slope, half = line_through(known)
-    wider = student.ppf(CERTAIN, len(known) - 2) / student.ppf(0.975, len(known) - 2)
+    wider = t_quantile(CERTAIN, len(known) - 2) / t_quantile(0.975, len(known) - 2)
     return found if slope - half * wider > GROWS_KIB else INSUFFICIENT
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..support.estimates import binomial_quantile
+
 PERCENTS = (50, 95, 99)
 
 
@@ -31,9 +33,7 @@ def interval(percent: int, count: int) -> tuple[int, int]:
 
     With too few values for an upper end it is the highest one: below 368 for p99, below 72 for p95.
     """
-    from scipy.stats import binom  # half a second, and the command line imports this module for its options
-
-    low, high = (int(binom.ppf(tail, count, percent / 100)) for tail in (0.025, 0.975))
+    low, high = (binomial_quantile(tail, count, percent / 100) for tail in (0.025, 0.975))
     return max(1, low), min(count, high + 1)
 
 

@@ -364,7 +364,7 @@ def _check_outputs(paths: Sequence[Path], *, finite: bool, measured: bool) -> No
 
     A run is `finite` with an event, and `measured` with the sidecar. Without these there is nothing to draw.
     """
-    from ..check.outputs import try_place  # scipy is for the run itself, not for every `truemem --help`
+    from ..check.outputs import try_place  # numpy is for the run itself, not for every `truemem --help`
 
     if paths and not finite:
         raise BadInput(f"--output {paths[0]} draws the invocations of an event. Try --event '{{}}' without --scenario")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scipy import stats
+from ..support.estimates import theil_sen
 
 Frame = tuple[str, int]  # file and line
 Stack = tuple[Frame, ...]  # outermost first
@@ -184,7 +184,7 @@ def rising(at: Sequence[int], values: Sequence[float]) -> float:
     highest = itertools.accumulate(levels, max)
     if max(high - level for high, level in zip(highest, levels, strict=True)) > FALL * (levels[-1] - levels[0]):
         return 0.0
-    slope = float(stats.theilslopes(levels, places).slope)
+    slope = theil_sen(levels, places).slope
     if in_steps and slope == 0:
         slope = (levels[-1] - levels[0]) / (places[-1] - places[0])
     later = (levels[-1] - levels[half]) / (places[-1] - places[half])

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from scipy import stats
-
 from ..lines.line import Line
 from ..lines.record import figure
 from ..support import docs_link
+from ..support.estimates import theil_sen
 from ..support.terminal import counted
 from ..support.untrusted_text import visible
 from .attribution import LEAST_LOOKS, Frame, Holder
@@ -66,7 +65,7 @@ def _slope(lines: Sequence[Line], read: Callable[[Line], float | None]) -> float
     known = [(place, value) for place, line in enumerate(lines) if (value := read(line)) is not None]
     if len(known) < 2 or len({value for _, value in known}) == 1:
         return 0.0
-    return float(stats.theilslopes([value for _, value in known], [place for place, _ in known]).slope)
+    return theil_sen([value for _, value in known], [place for place, _ in known]).slope
 
 
 def _whole(name: str) -> Callable[[Line], float | None]:

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order
 
 from ..support.untrusted_text import loads
 from .attribution import LEAST_KIB, LEAST_LOOKS, Frame, Holder, most_first, rising
@@ -87,7 +85,7 @@ class Snapshot:
         )
 
     def way(self) -> tuple[Whole, Whole]:
-        """The nodes by distance from the root, and for each node the one before it on the shortest way (-9999: none).
+        """The nodes by distance from the root, and for each node the one before it on the shortest way (-1: none).
 
         Weak references keep nothing, and are left out. So does the table of a WeakMap: a value is kept by its key; and
         so do V8's tables of strings, which it clears of those that nothing else has.
@@ -96,11 +94,7 @@ class Snapshot:
         tables = [node for node, name in enumerate(self.names) if name in STRING_TABLES]
         strong = (self.edge_kinds != self.kinds_of_edges.index("weak")) & ~self._of_weak_maps(begins)
         strong &= ~np.isin(begins, tables)
-        matrix = csr_array(
-            (np.ones(int(strong.sum()), np.int8), (begins[strong], self.to[strong])), shape=(len(self.ids),) * 2
-        )
-        order, above = breadth_first_order(matrix, 0, directed=True, return_predecessors=True)
-        return order.astype(np.int64), above.astype(np.int64)
+        return breadth_first(len(self.ids), begins[strong], self.to[strong])
 
     def _of_weak_maps(self, begins: Whole) -> npt.NDArray[np.bool_]:
         """Which edges lead from a WeakMap's table to a value. V8 gives that of the key the same name."""
@@ -133,6 +127,20 @@ class Snapshot:
             found.append((kind, str(name) if kind in NUMBERED else self.strings[name]))
         ranks = ("context", "property", "element")
         return min(found, key=lambda each: ranks.index(each[0]) if each[0] in ranks else len(ranks))
+
+
+def breadth_first(count: int, begins: Whole, ends: Whole) -> tuple[Whole, Whole]:
+    """The nodes of a graph by distance from node 0, and for each of its `count` nodes the one that it was reached from
+    (-1: none). Of two nodes as near, that with the smaller number comes first. `begins` and `ends` are of its edges."""
+    by_node = np.lexsort((ends, begins))
+    first = np.searchsorted(begins, np.arange(count + 1), sorter=by_node).tolist()
+    to, order, above = ends[by_node].tolist(), [0], [-1] * count
+    for node in order:  # it grows meanwhile
+        for end in to[first[node] : first[node + 1]]:
+            if above[end] < 0 and end:
+                above[end] = node
+                order.append(end)
+    return np.array(order), np.array(above)
 
 
 def _table(values: Sequence[int], fields: Sequence[str]) -> dict[str, Whole]:

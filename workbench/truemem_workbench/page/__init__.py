@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..lines.line import Line
     from .environments import EnvironmentPage
 
-# Imports are late: scipy and matplotlib take a second, and the command line asks this package for its options alone.
+# Imports are late: numpy and matplotlib take a second, and the command line asks this package for its options alone.
 
 
 def gather(lines: Iterable[Line]) -> list[EnvironmentPage]:
