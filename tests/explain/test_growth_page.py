@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.explain.attribution import Holder
-from truemem_workbench.explain.explanation import place
+from truemem_workbench.explain.explanation import Explanation, place
 from truemem_workbench.explain.growth_page import page, tree
 
 from testing.browser import Browser
@@ -43,12 +43,28 @@ def test_the_browser_draws_it_and_asks_nowhere(started: Browser, tmp_path: Path)
     made = page(an_explanation(measured_kib=20), "app.py:handler <b>FAILED</b>")
     path.write_text(made.replace("<html ", "<html data-ready ", 1), encoding="utf-8")
     started.open(path)
-    started.until("document.querySelector('.slicetext')")
+    started.until("document.querySelector('.graph div')")
     shown = started.text("body")
     assert "app.py:handler <b>FAILED</b>" in shown
     assert "self.data[key] = value" in shown
     assert "60% of the growth, are in no object that was seen" in shown
-    drawn = started.js("[...document.querySelectorAll('.slicetext')].map((each) => each.textContent).join()")
+    drawn = started.js("[...document.querySelectorAll('.graph div')].map((each) => each.textContent).join()")
     assert f"{Path(HERE).name}:19" in drawn
     assert "8.0 KiB per invocation" in drawn
     assert (started.complaints, started.requests) == ([], [])
+
+
+def test_a_frame_lies_below_the_one_that_calls_it(started: Browser, tmp_path: Path) -> None:
+    begin, path = ("/task/app.py", 1), tmp_path / "growth.html"
+    holders = [
+        Holder("/task/app.py", line, kib, "list", stack=(begin, ("/task/app.py", line)))
+        for line, kib in ((2, 4.0), (3, 6.0))
+    ] + [Holder("/task/other.py", 4, 10.0, "list", stack=(("/task/other.py", 4),))]
+    made = page(Explanation(holders, 20.0, 320, 4.0), "app.py:handler")
+    path.write_text(made.replace("<html ", "<html data-ready ", 1), encoding="utf-8")
+    started.open(path)
+    boxes = started.js(
+        "[...document.querySelectorAll('.graph div')].map(each => [each.offsetLeft, each.offsetWidth]"
+        ".map(size => Math.round(100 * size / each.parentElement.offsetWidth)))"
+    )
+    assert sorted(map(tuple, boxes)) == [(0, 30), (0, 50), (0, 100), (30, 20), (50, 50)]

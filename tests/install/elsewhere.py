@@ -27,7 +27,6 @@ PACKAGES = [
     "duckdb",
     "matplotlib.pyplot",
     "numpy",
-    "plotly.graph_objects",
     "psutil",
     "rich.console",
     "rich.progress",

@@ -163,10 +163,10 @@ def test_the_browser_draws_each_version(started: Browser, truemem: Command, tmp_
     assert truemem("lines", log(tmp_path, releases("41", "42")), "--output", path).code == 0
     path.write_text(path.read_text().replace("<html ", "<html data-ready ", 1), encoding="utf-8")
     started.open(path)
-    started.until("document.querySelectorAll('.slicetext').length >= 6")
-    drawn = started.js("[...document.querySelectorAll('.slicetext')].map((each) => each.textContent).join()")
+    started.until("document.querySelectorAll('.graph div').length >= 6")
+    drawn = started.js("[...document.querySelectorAll('.graph div')].map((each) => each.textContent).join()")
     assert "app.mjs:12 save500.0 KiB per invocation" in drawn
-    assert "1000.0 KiB per invocation" in drawn
+    assert "1,000.0 KiB per invocation" in drawn
     assert "orders:42" in started.text("body")
     assert (started.complaints, started.requests) == ([], [])
 

@@ -10,19 +10,21 @@ from ..analysis.growth_lines import Growth
 from .attribution import Frame, Holder
 from .explanation import Explanation, place, source, what
 
-HEIGHT_PX = 60  # height of the graph for each frame of the longest stack
+GOLDEN_DEGREES = 137.5
+"""So far apart on the colour wheel are the frames that the handler calls: no two near ones are alike."""
 STYLE = """
+:root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
 table { border-collapse: collapse; } td, th { padding: .2rem 1rem .2rem 0; text-align: left; vertical-align: top; }
 code { white-space: pre-wrap; }
+.graph { position: relative; margin: 1.5rem 0; --row: 2.9rem; }
+.graph div { position: absolute; height: var(--row); box-sizing: border-box; padding: .15rem .4rem; overflow: hidden;
+  font-size: 12px; white-space: nowrap; text-overflow: ellipsis; border: 1px solid Canvas; color: #111; }
 """
 
 
 def page(explanation: Explanation | None, headline: str) -> str:
-    """The content of the file. plotly (https://plotly.com/python/icicle-charts/) must be installed.
-
-    Without an explanation nothing grew.
-    """
+    """The content of the file. Without an explanation nothing grew."""
     sentences = explanation.sentences() if explanation else ["Nothing was traced: no growth was found."]
     body = ""
     if explanation and explanation.holders:
@@ -35,12 +37,11 @@ def page(explanation: Explanation | None, headline: str) -> str:
 def page_of_profiles(growths: Mapping[str, Growth], headline: str, sentences: Sequence[str]) -> str:
     """The same of what functions have named where they run, by function and version. No source is quoted: a log must
     not choose which files of this machine are read."""
-    body, has_plotly = "", False
+    body = ""
     for name, growth in growths.items():
         body += f"<h2>{escape(name)}</h2>{_table_of_lines(growth)}"
         if growth.lines:
-            body += _graph(tree_of_lines(growth), lambda frame: frame, lambda _: "", plotly=not has_plotly)
-            has_plotly = True
+            body += _graph(tree_of_lines(growth), lambda frame: frame, lambda _: "")
     return _document(headline, body, sentences)
 
 
@@ -99,32 +100,22 @@ def tree_of_lines(growth: Growth) -> dict[tuple[str, ...], float]:
 Each = TypeVar("Each", Frame, str)
 
 
-def _graph(
-    sums: Mapping[tuple[Each, ...], float],
-    label: Callable[[Each], str],
-    quoted: Callable[[Each], str],
-    *,
-    plotly: bool = True,
-) -> str:
-    """A flame graph of KiB per invocation by stack. `plotly`: with its script, which a page needs once."""
-    from plotly.graph_objects import Figure, Icicle
-
-    stacks = list(sums)
-    ids = {stack: str(number) for number, stack in enumerate(stacks)}
-    figure = Figure(
-        Icicle(
-            ids=[ids[stack] for stack in stacks],
-            parents=[ids[stack[:-1]] if stack else "" for stack in stacks],
-            labels=[escape(label(stack[-1])) if stack else "all that grew" for stack in stacks],
-            values=[sums[stack] for stack in stacks],
-            text=[escape(quoted(stack[-1])) if stack else "" for stack in stacks],
-            branchvalues="total",
-            tiling={"orientation": "v"},
-            texttemplate="%{label}<br>%{value:.1f} KiB per invocation",
-            hovertemplate="%{label}<br>%{value:.1f} KiB per invocation<br>%{text}<extra></extra>",
+def _graph(sums: Mapping[tuple[Each, ...], float], label: Callable[[Each], str], quoted: Callable[[Each], str]) -> str:
+    """A flame graph of KiB per invocation by stack, the handler at the top. The mouse shows a frame's whole text."""
+    whole, boxes = sums[()], []
+    ends: dict[tuple[Each, ...], float] = {(): 0.0}
+    """Up to where the frames below each are drawn, KiB from the left."""
+    hues: dict[tuple[Each, ...], float] = {}
+    for stack in sorted(sums, key=lambda stack: (len(stack), -sums[stack])):
+        left, kib = ends[stack[:-1]], f"{sums[stack]:,.1f} KiB per invocation"
+        ends[stack[:-1]] += sums[stack] if stack else 0.0
+        ends[stack] = left
+        hues[stack] = hues[stack[:-1]] if len(stack) > 1 else GOLDEN_DEGREES * len(hues)
+        name, text = (label(stack[-1]), quoted(stack[-1])) if stack else ("all that grew", "")
+        boxes.append(
+            f'<div style="left:{left / whole:.3%};width:{sums[stack] / whole:.3%};top:calc({len(stack)} * var(--row));'
+            f'background:hsl({hues[stack]:.0f} 70% {88 - 6 * (len(stack) % 2)}%)" title="{escape(name)}&#10;{kib}'
+            f'&#10;{escape(text)}">{escape(name)}<br>{kib}</div>'
         )
-    )
-    depth = max(map(len, stacks)) + 1
-    figure.update_layout(height=max(240, HEIGHT_PX * depth), margin={"l": 0, "r": 0, "t": 20, "b": 0})
-    html: str = figure.to_html(full_html=False, include_plotlyjs=plotly, config={"displayModeBar": False})
-    return html
+    rows = max(map(len, sums)) + 1
+    return f'<div class="graph" style="height:calc({rows} * var(--row))">{"".join(boxes)}</div>'
