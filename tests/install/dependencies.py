@@ -16,7 +16,8 @@ OURS = ("truemem", "truemem_workbench")
 PLAIN = named(PROJECT["dependencies"])
 """What `pip install truemem` asks for."""
 EXTRAS = {
-    extra: named(PROJECT["optional-dependencies"][extra]) for extra in ("demo", "locust", "mcp", "memray", "spark")
+    extra: named(PROJECT["optional-dependencies"][extra])
+    for extra in ("demo", "locust", "mcp", "memray", "pictures", "spark")
 }
 
 

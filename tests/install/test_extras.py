@@ -12,6 +12,7 @@ from tests.install.dependencies import EXTRAS, PLAIN, PROJECT, imported
 
 BEFORE_IT = {"pytest"}
 """What has loaded us, if it is there."""
+RUNS = ("check", "soak", "size")
 
 
 def distributions() -> dict[str, str]:
@@ -23,7 +24,9 @@ def distributions() -> dict[str, str]:
 def test_dependencies_cover_every_import() -> None:
     of = distributions()
     needed = {of[package] for package in imported()} - BEFORE_IT
-    assert needed - EXTRAS["memray"] - EXTRAS["spark"] <= set(requirements_of(PLAIN | EXTRAS["mcp"]))
+    assert needed - EXTRAS["memray"] - EXTRAS["spark"] <= set(
+        requirements_of(PLAIN | EXTRAS["mcp"] | EXTRAS["pictures"])
+    )
     assert needed >= PLAIN
 
 
@@ -38,3 +41,12 @@ def test_the_demo_names_the_extra_that_it_misses(bare: Installed, tmp_path: Path
     done = bare("truemem", "demo", cwd=tmp_path)
     said = "truemem demo: aws_lambda_powertools is not installed. Try pip install 'truemem[demo]'\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+def test_a_picture_names_the_extra_that_it_misses(bare: Installed, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def handler(event, context): ...")
+    for command in ("page log.txt", "local run app.py:handler --event {}", *map("{} app.py:handler".format, RUNS)):
+        done = bare("truemem", *command.split(), "--output", "memory.png", cwd=tmp_path)
+        assert done.returncode == 2, done.stdout
+        assert done.stderr.endswith("matplotlib is not installed. Try pip install 'truemem[pictures]'\n")
+        assert not (tmp_path / "memory.png").exists()

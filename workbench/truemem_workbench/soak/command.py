@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from .. import page
 from ..analysis.finding import GROWS, commands_local
 from ..check.baseline import read_baseline
 from ..check.command import AMOUNT, GROWTH, environment_options, event_options, read_payloads, resolved_here
@@ -266,16 +267,25 @@ def _soak(
         line=resolved.line,
         most=plan.most,
     )
-    code = places.write(result, dict.fromkeys((".png", ".html"), partial(_draw, result)))
+    code = places.write(result, {".png": partial(_draw, result), ".html": partial(_write_page, result)})
     if saved and not ran.is_cut:
         saved.discard()  # else the same command would show these figures again
     return 128 + ran.signal if ran.signal else code
 
 
 def _draw(result: Result, path: Path) -> None:
-    from .picture import draw, write_page
+    from .picture import draw
 
-    (draw if path.suffix.lower() == ".png" else write_page)(result, path)
+    draw(result, path)
+
+
+def _write_page(result: Result, path: Path) -> None:
+    """Write the HTML page of all environments. Raises OSError."""
+    environments = page.gather(line for each in result.tally.environments for line in each.lines)
+    judged = result.judged
+    for each in environments:
+        each.finding = judged.by_environment.get(each.id, each.finding)
+    page.write(environments, path, note=f"{result.headline}. {judged.finding.paragraph()}")
 
 
 def _load(context: click.Context, given: dict[str, Any]) -> LoadScript | None:

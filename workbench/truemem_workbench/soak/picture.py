@@ -1,4 +1,4 @@
-"""Draws a soak over time: memory of each environment, latency, and what failed or was throttled. Also as a page."""
+"""Draws a soak over time: memory of each environment, latency, and what failed or was throttled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .. import page
 from ..check.latency import PERCENTS
 from ..support.terminal import CURRENT, MARK, PEAK, QUIET
 from ..support.untrusted_text import visible
@@ -36,15 +35,6 @@ def draw(result: Result, path: Path) -> None:
         memory.set_title("\n".join(title), loc="left", fontsize=10)
         rate.set_xlabel("seconds since the start", color=QUIET, loc="left")
         figure.savefig(path, format="png")
-
-
-def write_page(result: Result, path: Path) -> None:
-    """Write the HTML page of all environments. Raises OSError."""
-    environments = page.gather(line for each in result.tally.environments for line in each.lines)
-    judged = result.judged
-    for each in environments:
-        each.finding = judged.by_environment.get(each.id, each.finding)
-    page.write(environments, path, note=f"{result.headline}. {judged.finding.paragraph()}")
 
 
 def _memory(axes: Axes, result: Result) -> None:

@@ -11,9 +11,10 @@ class BadInput(Exception):
 
 
 MODULES = {
-    "demo": ("aws_lambda_powertools", "onnxruntime"),
+    "demo": ("aws_lambda_powertools", "onnxruntime", "matplotlib"),
     "locust": ("locust",),
     "mcp": ("mcp",),
+    "pictures": ("matplotlib",),
     "spark": ("pyspark",),
 }
 """What each extra must bring, by the names that are imported."""

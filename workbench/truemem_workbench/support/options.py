@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from .bad_input import BadInput
+from .bad_input import BadInput, need
 from .typed_command import Command
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,11 +67,13 @@ def output_option(*endings: str, default: str | None = None) -> Callable[[F], F]
 
 
 def check_outputs(outputs: Sequence[Path], *endings: str) -> None:
-    """Raise BadInput for a file with another ending, before any work is done."""
+    """Raise BadInput for a file with another ending, or a picture that nothing can draw, before any work is done."""
     for path in outputs:
         if path.suffix.lower() not in endings:
             named = " or ".join(endings)
             raise BadInput(f"--output {path}: its ending is not {named}. Try --output {path.stem or 'out'}{endings[0]}")
+        if path.suffix.lower() == ".png":
+            need("pictures")
 
 
 def typed(context: click.Context, name: str, only: Collection[str] = (), but: Collection[str] = ()) -> Command:
