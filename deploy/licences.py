@@ -45,7 +45,10 @@ def licence_table(bills: Iterable[str]) -> str:
         else:
             linked[family].add("truemem" if each["name"].startswith("truemem") else f"{each['name']} {each['version']}")
     rows = [f"| {family} | {', '.join(sorted(linked[family]))} | {packages[family]} |" for family in FAMILIES]
-    head = ["| licence | linked into the layer | packages that pip brings with the wheel |", "| --- | --- | --: |"]
+    head = [
+        "| licence | linked into the layer, copied into the wheel | packages that pip brings with the wheel |",
+        "| --- | --- | --: |",
+    ]
     return "\n".join(
         [*head, *rows, "", f"Others, as they state it: {', '.join(others)}."] if others else [*head, *rows]
     )

@@ -26,6 +26,8 @@ from layer.pins import MUSL, PYTHON, RELEASE, SOURCE_SHA256
 from layer.toolchain import LOCK
 
 LICENCE = "Apache-2.0"
+UPLOT = Path(__file__).parents[1] / "workbench" / "truemem_workbench" / "page" / "assets" / "uplot.js"
+"""As npm has it, with its licence beside it: it draws the curves of the page."""
 SHORT = 60
 """Longest licence in a package's metadata that is a name, and not the whole text."""
 
@@ -65,10 +67,11 @@ def of_wheel(path: Path, layers: Iterable[Path], epoch: int, dependencies: Itera
     wheel.purl = PackageURL("pypi", name="truemem", version=VERSION)
     bom = _bom(wheel, epoch)
     inside = [_file(each, ComponentType.APPLICATION) for each in layers]
+    script = _script()
     required = requirements_of(dependencies)
     packages = {name: _package(name) for name in sorted(required)}
-    bom.components.update(linked, inside, packages.values())
-    bom.register_dependency(wheel, [*inside, *(packages[name] for name in dependencies)])
+    bom.components.update(linked, inside, [script], packages.values())
+    bom.register_dependency(wheel, [*inside, script, *(packages[name] for name in dependencies)])
     for each in inside:
         bom.register_dependency(each, linked)
     for name, own in required.items():
@@ -97,6 +100,20 @@ def _file(path: Path, kind: ComponentType) -> Component:
         version=VERSION,
         licenses=[_licence(LICENCE)],
         hashes=_sha256(hashlib.sha256(path.read_bytes()).hexdigest()),
+    )
+
+
+def _script() -> Component:
+    """What the wheel has of others in itself."""
+    content = UPLOT.read_bytes()
+    (version,) = re.findall(rb"uPlot \(v([\d.]+)\)", content[:200])
+    return Component(
+        name="uPlot",
+        bom_ref="uplot",
+        version=version.decode(),
+        licenses=[_licence("MIT")],
+        hashes=_sha256(hashlib.sha256(content).hexdigest()),
+        purl=PackageURL("npm", name="uplot", version=version.decode()),
     )
 
 

@@ -12,7 +12,7 @@ from testing.invented_lines import curve, leak, line, noisy, recorded, request_i
 from tests.page.conftest import Show
 
 STREAM = "2026/11/21/[$LATEST]"
-LEFT, RIGHT = 52, 12
+LEFT, RIGHT = 52, 26
 """Of the chart's curves, pixels from its edges."""
 
 
@@ -120,7 +120,7 @@ def test_what_went_wrong_is_marked_and_listed(show: Show) -> None:
     for mark in ("out of memory 1", "error or timeout 1", "reset 1", "cold start 1", "raced: bounds only 2"):
         assert mark in legend
     for colour in ("outOfMemory", "failed", "reset", "coldStart", "raced"):
-        assert highest_pixel(browser, ".chart", colour) > 0.95, colour
+        assert highest_pixel(browser, ".chart canvas", colour) > 0.95, colour
     table = browser.text(".noted")
     assert "failure, Runtime.OutOfMemory" in table
     assert request_id(20) in table
@@ -161,7 +161,7 @@ def test_a_hundred_thousand_invocations_and_no_spike_is_lost(show: Show) -> None
     peaks[70_123] = 290
     browser = show(recorded(peaks))
     assert browser.text("#span").startswith("1 environment · 100,000 invocations")
-    assert highest_pixel(browser, ".chart", "peak") == pytest.approx(height_of(300, under=512), abs=0.02)
+    assert highest_pixel(browser, ".chart canvas", "peak") == pytest.approx(height_of(300, under=512), abs=0.02)
     # of the hundred at this pixel, the one that is meant
     assert "invocation 70,124" in hover(browser, 70_123, of=100_000)
     assert request_id(70_123) in browser.text(".tip")
@@ -169,7 +169,7 @@ def test_a_hundred_thousand_invocations_and_no_spike_is_lost(show: Show) -> None
     _, top, _, height = browser.place(".chart")
     browser.drag(chart_x(browser, 60_000, 100_000), chart_x(browser, 80_000, 100_000), top + height / 2)
     assert browser.text(".range").endswith(" of 100,000 invocations")
-    assert highest_pixel(browser, ".chart", "peak") == pytest.approx(height_of(290, under=512), abs=0.02)
+    assert highest_pixel(browser, ".chart canvas", "peak") == pytest.approx(height_of(290, under=512), abs=0.02)
     assert "70,124" in browser.text(".noted")
 
 
@@ -202,9 +202,9 @@ def test_the_heap_is_drawn_where_the_lines_have_it(show: Show) -> None:
     browser = show(line(row, heap={"inUse": 40.0, "held": 20.0 + row, "mapped": 5.0}) for row in range(9))
     assert "heap: held\nheap: in use" in browser.text(".legend")
     assert "heap: held\t27.0 MiB\nheap: in use\t45.0 MiB" in hover(browser, 7, of=9)
-    assert highest_pixel(browser, ".chart", "inUse") > 0
+    assert highest_pixel(browser, ".chart canvas", "inUse") > 0
     browser.click(".legend button:nth-child(5)")  # off
-    assert highest_pixel(browser, ".chart", "inUse") == -1
+    assert highest_pixel(browser, ".chart canvas", "inUse") == -1
 
 
 def test_what_is_missing_is_a_gap(show: Show) -> None:
@@ -220,4 +220,4 @@ def test_what_is_missing_is_a_gap(show: Show) -> None:
     assert "peak\t\N{EN DASH}" in hover(browser, 2, of=6)
     assert "peak\t100 MiB" in hover(browser, 3, of=6)
     assert "no-uuid" in browser.text(".tip")
-    assert highest_pixel(browser, ".chart", "peak") > 0.5  # single points between gaps are dots
+    assert highest_pixel(browser, ".chart canvas", "peak") > 0.5  # single points between gaps are dots

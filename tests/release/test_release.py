@@ -23,6 +23,8 @@ from layer.toolchain import Toolchain
 from tests.install.dependencies import PLAIN
 
 ROOT = Path(__file__).parents[2]
+UPLOT_SHA256 = "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f"
+"""Of dist/uPlot.iife.min.js in npm's uplot 1.6.32."""
 CHANGELOG = (
     "# Changelog\n\nWords.\n\n## 0.2.0 (2026-12-01)\n\n### Added\n\n- Two.\n\n## 0.1.0 (unreleased)\n\n- One (1).\n"
 )
@@ -85,7 +87,9 @@ def test_the_wheel_names_layers_and_dependencies(zips: list[Path], tmp_path: Pat
     wheel.write_text("a wheel")
     document = of_wheel(wheel, zips, 0, PLAIN)
     packages = set(requirements_of(PLAIN))
-    assert read(document).keys() == {wheel.name, "CPython", "musl", "ziglang", *packages, *(path.name for path in zips)}
+    inside = {"CPython", "musl", "ziglang", "uPlot", *(path.name for path in zips)}
+    assert read(document).keys() == {wheel.name, *inside, *packages}
+    assert read(document)["uPlot"]["hashes"] == [{"alg": "SHA-256", "content": UPLOT_SHA256}]
     assert {"numpy", "multidict"} <= packages
     assert of_wheel(wheel, zips, 0, sorted(PLAIN, reverse=True)) == document
 

@@ -18,7 +18,8 @@ from ..support.untrusted_text import script_json
 from .environments import EnvironmentPage, most
 
 ASSETS = Path(__file__).with_name("assets")
-SCRIPTS = [f"{name}.js" for name in "data format series plot layers hands chart story detail overview main".split()]  # noqa: SIM905
+NAMES = "uplot data format series plot layers hands chart story detail overview main"
+SCRIPTS = [f"{name}.js" for name in NAMES.split()]
 """Scripts in their order, joined in one <script>."""
 
 ROOM = 500_000
@@ -42,8 +43,10 @@ def write(environments: Sequence[EnvironmentPage], path: Path, left_out: int = 0
 def page(environments: Sequence[EnvironmentPage], left_out: int = 0, note: str = "") -> str:
     """The content of the file."""
     shown = most(environments, ROOM)
-    style = (ASSETS / "style.css").read_text(encoding="utf-8")
-    script = "'use strict';\n" + "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    style = "".join((ASSETS / name).read_text(encoding="utf-8") for name in ("uplot.css", "style.css"))
+    licence = (ASSETS / "uplot-LICENSE.txt").read_text(encoding="utf-8")
+    scripts = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    script = f"'use strict';\n/*\n{licence}*/\n{scripts}"
     parts = {
         "policy": f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
         "style": style,

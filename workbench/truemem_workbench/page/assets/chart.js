@@ -3,21 +3,23 @@
 const LANE = 18; // for the marks, above the curves
 const BOTTOM = 24;
 const LEFT = 52;
-const RIGHT = 12;
+const RIGHT = 26;
 const REACH = 3; // pixels beside the pointer in which the highest peak is the one that is meant
+const FONT = "12px system-ui, sans-serif";
 
 class Chart {
   constructor(environment, { onhover, onview }) {
     this.environment = environment;
+    this.series = SERIES.filter(({ key }) => environment[key]);
     this.hidden = new Set(["limit"]);
     if (ceilingOf(environment) >= environment.limit) this.hidden.delete("limit");
     this.fit = false;
     this.cursor = -1;
-    this.canvas = make("canvas", {
+    this.element = make("div", {
       class: "chart", tabindex: 0, role: "application", "aria-label": "Memory of each invocation",
       "aria-describedby": "readout", "aria-keyshortcuts": "ArrowLeft ArrowRight + - 0 n p t y",
     });
-    this.strip = make("canvas", { class: "strip", "aria-hidden": "true" });
+    this.strip = make("div", { class: "strip", "aria-hidden": "true" });
     this.by("number");
     Object.assign(this, { onhover, onview });
     listen(this);
@@ -32,6 +34,8 @@ class Chart {
       let before = firstKnown(this.environment.time);
       this.xs = Float64Array.from(this.environment.time, (ms) => (before = ms > before ? ms : before));
     } else this.xs = Float64Array.from(this.environment.number);
+    this.plot?.destroy();
+    this.plot = null;
     this.all();
     this.cursor = at;
   }
@@ -73,13 +77,15 @@ class Chart {
 
   point(row) {
     this.cursor = Math.max(-1, Math.min(this.environment.count - 1, row));
-    this._redraw();
+    this._aim();
     this._tell();
   }
 
   toggle(key) {
     if (!this.hidden.delete(key)) this.hidden.add(key);
-    this._redraw();
+    const place = this.series.findIndex((series) => series.key === key);
+    if (place >= 0) this.plot.setSeries(place + 1, { show: !this.hidden.has(key) });
+    this.draw();
   }
 
   get zoomed() {
@@ -93,52 +99,69 @@ class Chart {
   }
 
   draw() {
-    this.width = this.canvas.clientWidth;
-    this.height = this.canvas.clientHeight;
-    if (!this.width) return;
-    const context = (this.context = prepare(this.canvas, this.width, this.height));
-    const colour = colours();
-    const environment = this.environment;
-    const [begin, end] = this.visible();
-    // one beyond either edge, so that the curves go on to it
-    const [from, to] = [Math.max(0, begin - 1), Math.min(environment.count, end + 1)];
-    const shown = SERIES.filter(({ key }) => environment[key] && !this.hidden.has(key));
-    this._range(shown, begin, end);
-    const x = (value) => LEFT + ((value - this.from) / (this.to - this.from)) * (this.width - LEFT - RIGHT);
-    const y = (value) => this.height - BOTTOM - ((value - this.low) / (this.high - this.low)) * (this.height - BOTTOM - LANE - 8);
-    [this.x, this.y] = [x, y];
-
-    context.font = "12px system-ui, sans-serif";
-    drawAxes(this, context, colour);
-    context.save();
-    context.beginPath();
-    context.rect(LEFT, LANE, this.width - LEFT - RIGHT, this.height - LANE - BOTTOM + 1);
-    context.clip();
-    context.lineJoin = "round";
-    drawLimit(this, context, colour);
-    if (environment.lower && environment.upper && !this.hidden.has("peak") && to > from) {
-      context.fillStyle = colour("peak");
-      context.globalAlpha = 0.28;
-      band(context, this.xs, environment.lower, environment.upper, from, to, x, y);
-      context.globalAlpha = 1;
-    }
-    const sparse = to - from < (this.width - LEFT) / 7;
-    for (const { key, width } of shown) {
-      context.strokeStyle = context.fillStyle = colour(key);
-      context.lineWidth = width;
-      trace(context, this.xs, environment[key], from, to, x, y);
-      if (sparse && key !== "mark") dots(context, this.xs, environment[key], from, to, x, y, width + 1);
-    }
-    context.restore();
-    drawMarks(this, context, colour, begin, end);
-    if (this.cursor >= begin && this.cursor < end) drawCrosshair(this, context, colour, shown);
-    if (this.selected) drawSelection(this, context, colour);
-    this._drawStrip(colour);
+    const [width, height] = [this.element.clientWidth, this.element.clientHeight];
+    if (!width) return;
+    if (!this.plot) this._build(width, height);
+    else if (width !== this.plot.width || height !== this.plot.height) this.plot.setSize({ width, height });
+    this._range(...this.visible());
+    this.plot.batch(() => {
+      this.plot.setScale("x", { min: this.from, max: this.to });
+      this.plot.setScale("y", { min: this.low, max: this.high });
+      this.plot.redraw(false, true); // also where nothing but a colour or a mark is another one
+    });
+    this._aim();
+    this._drawStrip();
   }
 
-  _range(shown, begin, end) {
+  _build(width, height) {
+    const ink = (name) => () => colours()(name);
+    const byTime = this.axis === "time";
+    const sparse = () => this.visible().reduce((begin, end) => end - begin) < width / 7;
+    const axis = { font: FONT, stroke: ink("quiet"), ticks: { show: false } };
+    this.plot = this.element.plot = new uPlot({
+      width, height, ms: 1, tzDate: utc, padding: [LANE + 8, RIGHT, 0, 0], legend: { show: false },
+      scales: { x: { time: byTime, auto: false }, y: { auto: false } },
+      series: curves(this.environment, this.series, 1, (key, thick, colour) => ({
+        show: !this.hidden.has(key),
+        points: { show: () => key !== "mark" && sparse(), size: 2 * thick + 2, stroke: colour, fill: colour },
+      })),
+      axes: [
+        { ...axis, size: BOTTOM, grid: { show: false }, space: byTime ? 95 : 80,
+          filter: (plot, values) => values.map((value) => (byTime || (value >= 1 && value % 1 === 0) ? value : null)),
+          values: (plot, values, _, space, step) => values.map((value) => value == null ? "" : byTime ? timeLabel(value, step) : whole(value)) },
+        { ...axis, size: LEFT, space: 50, grid: { stroke: ink("grid"), width: 1 },
+          values: (plot, values, _, space, step) => values.map((value) => step < 1 ? value.toFixed(Math.ceil(-Math.log10(step))) : whole(value)) },
+      ],
+      cursor: {
+        y: false, drag: { setScale: false, dist: 4 }, points: { size: 9, width: 2.2, fill: ink("paper") },
+        dataIdx: (plot, series, nearest) => (this.cursor < 0 ? nearest : this.cursor),
+        move: (plot, left, top) => {
+          if (left < 0) return [left, top];
+          this.cursor = this.rowAt(left);
+          this._tell();
+          return [plot.valToPos(this.xs[this.cursor], "x"), top];
+        },
+        bind: {
+          dblclick: () => () => this.all(),
+          mouseleave: (plot, target, leave) => (event) => (leave(event), this.point(-1)),
+        },
+      },
+      hooks: {
+        drawAxes: [(plot) => over(plot, (context, place) => drawBelow(this, context, place))],
+        draw: [(plot) => over(plot, (context, place) => drawMarks(this, context, place))],
+        setSelect: [(plot) => {
+          const { left, width: across } = plot.select;
+          if (!across) return;
+          plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+          this.look(this.valueAt(left), this.valueAt(left + across));
+        }],
+      },
+    }, [this.xs, ...this.series.map(({ key }) => column(this.environment, key))], this.element);
+  }
+
+  _range(begin, end) {
     let [low, high] = [Infinity, -Infinity];
-    const keys = shown.map(({ key }) => key);
+    const keys = this.series.map(({ key }) => key).filter((key) => !this.hidden.has(key));
     for (const key of this.hidden.has("peak") ? keys : [...keys, "upper"]) {
       const column = this.environment[key];
       for (let i = begin; column && i < end; i++) {
@@ -154,24 +177,26 @@ class Chart {
     this.high = this.fit ? high + room : high * 1.06 || 1;
   }
 
-  _drawStrip(colour) {
-    const [width, height] = [this.strip.clientWidth, this.strip.clientHeight];
-    if (!width) return;
-    sparkline(this.strip, this.environment, { width, height, ceiling: ceilingOf(this.environment), xs: this.xs });
+  _drawStrip() {
     const [low, high] = this.bounds;
-    const x = (value) => ((value - low) / (high - low)) * width;
-    const context = this.strip.getContext("2d");
-    context.fillStyle = colour("paper");
-    context.globalAlpha = 0.72;
-    context.fillRect(0, 0, x(this.from), height);
-    context.fillRect(x(this.to), 0, width - x(this.to), height);
-    context.globalAlpha = 1;
-    context.strokeStyle = colour("accent");
-    context.strokeRect(Math.max(0.5, x(this.from)), 0.5, Math.max(3, x(this.to) - x(this.from) - 1), height - 1);
+    const last = (context) => {
+      const [width, height] = [this.strip.clientWidth, this.strip.clientHeight];
+      const [from, to] = [this.from, this.to].map((value) => ((value - low) / (high - low)) * width);
+      context.fillStyle = colours()("paper");
+      context.globalAlpha = 0.72;
+      context.fillRect(0, 0, from, height);
+      context.fillRect(to, 0, width - to, height);
+      context.globalAlpha = 1;
+      context.lineWidth = 1;
+      context.strokeStyle = colours()("accent");
+      context.strokeRect(Math.max(0.5, from), 0.5, Math.max(3, to - from - 1), height - 1);
+    };
+    sparkline(this.strip, this.environment, { ceiling: ceilingOf(this.environment), xs: this.xs, last });
   }
 
+  // Of a pixel from the curves' left.
   valueAt(pixel) {
-    return this.from + ((pixel - LEFT) / (this.width - LEFT - RIGHT)) * (this.to - this.from);
+    return this.plot.posToVal(pixel, "x");
   }
 
   // The invocation that is meant at a pixel: of those near by, the one with the highest peak.
@@ -187,12 +212,14 @@ class Chart {
     if (chosen >= 0) return chosen;
     const next = Math.min(end - 1, Math.max(begin, first));
     const before = Math.max(begin, next - 1);
-    return Math.abs(this.x(this.xs[next]) - pixel) < Math.abs(this.x(this.xs[before]) - pixel) ? next : before;
+    const at = this.valueAt(pixel);
+    return Math.abs(this.xs[next] - at) < Math.abs(this.xs[before] - at) ? next : before;
   }
 
-  _place(row) {
-    if (!this.x) return { x: 0, y: 0 };
-    return { x: this.x(this.xs[row]), y: this.y(this.environment.peak?.[row] ?? this.low) };
+  // The crosshair, where the keyboard or a search has put it.
+  _aim() {
+    const inView = this.cursor >= 0 && this.xs[this.cursor] >= this.from && this.xs[this.cursor] <= this.to;
+    this.plot?.setCursor({ left: inView ? this.plot.valToPos(this.xs[this.cursor], "x") : -10, top: inView ? 0 : -10 }, false);
   }
 
   _cursorX() {
@@ -201,7 +228,7 @@ class Chart {
   }
 
   _changed() {
-    this._redraw();
+    this.draw();
     this.onview?.();
     if (this.cursor >= 0) this._tell();
   }
@@ -209,11 +236,7 @@ class Chart {
   // What the cursor is on, and where; nothing while it is out of view.
   _tell() {
     const at = this.cursor >= 0 ? this.xs[this.cursor] : NaN;
-    if (at >= this.from && at <= this.to) this.onhover?.(this.cursor, this._place(this.cursor));
-    else this.onhover?.(-1, null);
-  }
-
-  _redraw() {
-    if (this.canvas.clientWidth) this.draw();
+    if (this.plot && at >= this.from && at <= this.to) this.onhover?.(this.cursor, LEFT + this.plot.valToPos(at, "x"));
+    else this.onhover?.(-1, 0);
   }
 }

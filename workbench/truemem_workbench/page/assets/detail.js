@@ -6,15 +6,16 @@ function detail(data, environment, { row = -1, axis = "number", go }) {
   const range = make("span", { class: "range" });
   const all = make("button", { type: "button", onclick: () => chart.all() }, "all");
   const chart = new Chart(environment, {
-    onhover: (at, place) => {
+    onhover: (at, x) => {
       tip.hidden = at < 0;
       readout.textContent = at < 0 ? "" : spoken(environment, at);
       if (at < 0) return;
       tip.replaceChildren(...told(environment, at));
       // beside the pointer, never under it, never beyond the edge
-      const right = place.x > chart.width / 2;
-      tip.style.left = right ? "auto" : `${place.x + 14}px`;
-      tip.style.right = right ? `${chart.width - place.x + 14}px` : "auto";
+      const width = chart.element.clientWidth;
+      const right = x > width / 2;
+      tip.style.left = right ? "auto" : `${x + 14}px`;
+      tip.style.right = right ? `${width - x + 14}px` : "auto";
     },
     onview: () => {
       const [begin, end] = chart.visible();
@@ -55,7 +56,7 @@ function detail(data, environment, { row = -1, axis = "number", go }) {
     make("button", { type: "button", "aria-label": "zoom out", title: "Key -", onclick: () => chart.zoom(2) }, "−"),
     all, byTime, fit);
 
-  const stage = make("div", { class: "stage" }, chart.canvas, tip);
+  const stage = make("div", { class: "stage" }, chart.element, tip);
   const element = make("section", { class: "detail" },
     heading(data, environment, go),
     answerOf(environment),
@@ -148,7 +149,7 @@ function noted(environment, chart) {
   if (!rows.length) return null;
   const head = ["invocation", "why", "time", "peak", "current", "request id"].map((name) => make("th", { scope: "col" }, name));
   const body = rows.map(([row, why]) => make("tr", {},
-    make("td", {}, make("button", { type: "button", onclick: () => (chart.visit(row), chart.canvas.scrollIntoView({ block: "nearest" })) }, whole(environment.number[row]))),
+    make("td", {}, make("button", { type: "button", onclick: () => (chart.visit(row), chart.element.scrollIntoView({ block: "nearest" })) }, whole(environment.number[row]))),
     make("td", {}, why),
     make("td", {}, environment.time ? instant(environment.time[row]) : ""),
     make("td", {}, mib(environment.peak?.[row])),

@@ -51,29 +51,6 @@ function shortId(id) {
   return tail.slice(0, 8) || "unknown";
 }
 
-// Round steps for an axis of sizes or counts: at most `most` ticks.
-function ticks(from, to, most) {
-  const rough = (to - from) / Math.max(1, most);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= rough) || 10 * power;
-  const found = [];
-  for (let value = Math.ceil(from / step) * step; value <= to + step * 1e-9; value += step) found.push(value);
-  return { found, step };
-}
-
-const TIME_STEPS = [
-  1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3,
-  7200e3, 10800e3, 21600e3, 43200e3, 86400e3, 172800e3, 604800e3, 2592e6,
-];
-
-function timeTicks(from, to, most) {
-  const rough = (to - from) / Math.max(1, most);
-  const step = TIME_STEPS.find((each) => each >= rough) || rough;
-  const found = [];
-  for (let value = Math.ceil(from / step) * step; value <= to; value += step) found.push(value);
-  return { found, step };
-}
-
 function timeLabel(ms, step) {
   const text = new Date(ms).toISOString();
   if (step >= 86400e3) return text.slice(5, 10);

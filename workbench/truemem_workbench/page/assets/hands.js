@@ -10,48 +10,33 @@ function step(chart, direction) {
 }
 
 function listen(chart) {
-  const canvas = chart.canvas;
-  let start = NaN;
-  canvas.addEventListener("pointerdown", (event) => {
-    if (event.button || event.pointerType === "touch") return;
-    start = event.offsetX;
-    canvas.setPointerCapture(event.pointerId);
+  const { element, strip } = chart;
+  const pixel = (event) => event.clientX - chart.plot.over.getBoundingClientRect().left;
+  element.addEventListener("pointermove", (event) => {
+    if (event.pointerType === "touch") chart.point(chart.rowAt(pixel(event))); // uPlot hears the mouse alone
   });
-  canvas.addEventListener("pointermove", (event) => {
-    if (Math.abs(event.offsetX - start) > 4) chart.selected = [start, event.offsetX];
-    chart.point(chart.rowAt(event.offsetX));
-  });
-  canvas.addEventListener("pointerup", () => {
-    const chosen = chart.selected;
-    start = NaN;
-    chart.selected = null;
-    if (!chosen) return;
-    chart.look(chart.valueAt(Math.min(...chosen)), chart.valueAt(Math.max(...chosen)));
-  });
-  canvas.addEventListener("pointerleave", () => chart.point(-1));
-  canvas.addEventListener("dblclick", () => chart.all());
-  canvas.addEventListener("wheel", (event) => {
+  element.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey) return; // the page scrolls
     event.preventDefault();
-    chart.zoom(event.deltaY > 0 ? 1.25 : 0.8, chart.valueAt(event.offsetX));
+    chart.zoom(event.deltaY > 0 ? 1.25 : 0.8, chart.valueAt(pixel(event)));
   }, { passive: false });
-  canvas.addEventListener("keydown", (event) => pressed(chart, event));
+  element.addEventListener("keydown", (event) => pressed(chart, event));
 
   const slide = (event) => {
     if (!event.buttons) return;
     const [low, high] = chart.bounds;
-    const middle = low + (event.offsetX / chart.strip.clientWidth) * (high - low);
+    const middle = low + ((event.clientX - strip.getBoundingClientRect().left) / strip.clientWidth) * (high - low);
     chart.look(middle - (chart.to - chart.from) / 2, middle + (chart.to - chart.from) / 2);
   };
-  chart.strip.addEventListener("pointerdown", slide);
-  chart.strip.addEventListener("pointermove", slide);
+  strip.addEventListener("pointerdown", slide);
+  strip.addEventListener("pointermove", slide);
 }
 
 function pressed(chart, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const far = event.shiftKey ? 10 : 1;
   const [begin, end] = chart.visible();
-  const pixel = Math.max(1, Math.round((end - begin) / Math.max(1, chart.width - LEFT - RIGHT)));
+  const pixel = Math.max(1, Math.round((end - begin) / Math.max(1, chart.element.clientWidth - LEFT - RIGHT)));
   const walk = (rows) => move(chart, chart.cursor < 0 ? (rows > 0 ? begin : end - 1) : chart.cursor + rows);
   const actions = {
     ArrowRight: () => walk(far * pixel),

@@ -17,6 +17,7 @@ async function main() {
     view = environment
       ? detail(data, environment, { row: row > 0 ? row - 1 : -1, go })
       : overview(data, { find, state });
+    forget(stage);
     stage.replaceChildren(view.element);
     view.show();
     if (from && environment) view.element.querySelector("h2").focus({ preventScroll: true });

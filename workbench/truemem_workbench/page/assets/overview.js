@@ -22,11 +22,9 @@ function overview(data, { find, state }) {
 
   const draw = () => {
     const common = same.checked ? Math.max(...data.environments.map(ceilingOf)) : 0;
-    for (const { canvas, environment } of cards) {
-      const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-      if (!width) continue;
+    for (const { small, environment } of cards) {
       environment.numbers ??= Float64Array.from(environment.number);
-      sparkline(canvas, environment, { width, height, ceiling: common || ceilingOf(environment), xs: environment.numbers });
+      sparkline(small, environment, { ceiling: common || ceilingOf(environment), xs: environment.numbers });
     }
   };
   const fill = () => {
@@ -37,6 +35,7 @@ function overview(data, { find, state }) {
       `${each.function} ${each.id} ${each.version}`.toLowerCase().includes(wanted));
     shown.sort((a, b) => ORDERS[order.value](a, b) || a.index - b.index);
     cards = shown.slice(0, state.most).map((environment) => ({ environment, ...card(environment) }));
+    forget(grid);
     grid.replaceChildren(...cards.map(({ element }) => element));
     if (!shown.length) grid.append(make("p", { class: "none" }, "No environment is called that. Enter looks for a request with this id."));
     more.hidden = shown.length <= state.most;
@@ -84,17 +83,17 @@ function legendOfCards() {
 
 function card(environment) {
   const died = count(environment, FLAG.outOfMemory);
-  const canvas = make("canvas", { role: "img", "aria-label": environment.finding.sentence });
+  const small = make("div", { class: "small", role: "img", "aria-label": environment.finding.sentence });
   const element = make("a", { class: "card", href: `#${environment.index + 1}` },
     make("span", { class: "top" },
       make("b", {}, environment.function || "function", " ", make("code", { title: environment.id }, shortId(environment.id))),
       died ? make("span", { class: "badge out-of-memory" }, `${whole(died)} OOM`) : null,
       badge(environment)),
-    canvas,
+    small,
     make("span", { class: "figures" },
       figure("peak", mib(highest(environment.peak))),
       figure("current", mib(lastKnown(environment.current))),
       figure("mark", `${mib(lastKnown(environment.mark))}${environment.limit ? ` of ${mib(environment.limit)}` : ""}`),
       figure("invocations", whole(environment.count))));
-  return { element, canvas };
+  return { element, small };
 }

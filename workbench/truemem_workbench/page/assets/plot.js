@@ -1,14 +1,36 @@
-// Drawing on a canvas: a curve of any length in as many strokes as there are pixels, and no spike lost.
+// What all charts share: uPlot's settings (uplot.js), its columns, and what is drawn over its curves.
 
-// Crisp on any screen; the drawing is in CSS pixels.
-function prepare(canvas, width, height) {
-  const ratio = globalThis.devicePixelRatio || 1;
-  canvas.width = Math.max(1, Math.round(width * ratio));
-  canvas.height = Math.max(1, Math.round(height * ratio));
-  const context = canvas.getContext("2d");
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, width, height);
-  return context;
+const utc = (ms) => uPlot.tzDate(new Date(ms), "Etc/UTC");
+
+// uPlot's gaps are null, in an array that is not typed.
+function column(environment, key) {
+  const made = (environment.drawn ??= {});
+  return (made[key] ??= Array.from(environment[key], (value) => (value === value ? value : null)));
+}
+
+// Colours are asked for with each drawing: the theme may have changed.
+function curves(environment, series, thinner = 1, more = () => ({ points: { show: environment.count < 3 } })) {
+  return [{}, ...series.map(({ key, width }) => {
+    const colour = () => colours()(key);
+    return { stroke: colour, width: width * thinner, ...more(key, width, colour) };
+  })];
+}
+
+// Draw in CSS pixels on uPlot's canvas.
+function over(plot, draw) {
+  const { ctx, bbox } = plot;
+  const ratio = uPlot.pxRatio;
+  const [left, top, width, height] = [bbox.left, bbox.top, bbox.width, bbox.height].map((size) => size / ratio);
+  ctx.save();
+  ctx.scale(ratio, ratio);
+  draw(ctx, { left, top, width, height,
+    x: (value) => left + plot.valToPos(value, "x"), y: (value) => top + plot.valToPos(value, "y") });
+  ctx.restore();
+}
+
+// Charts that are taken out of the page go on listening to its window otherwise.
+function forget(parent) {
+  for (const each of parent.querySelectorAll(".small, .strip, .chart")) each.plot?.destroy();
 }
 
 // First index whose x is not below `value`.
@@ -23,127 +45,73 @@ function lowerBound(xs, value) {
   return low;
 }
 
-// One curve from `from` to `to` (exclusive). Where many points share a pixel: first, lowest, highest, last of them.
-function trace(context, xs, ys, from, to, x, y) {
-  context.beginPath();
-  let pen = false;
-  let pixel = NaN;
-  let low, high, lowAt, highAt, last, lastX, points;
-  const flush = () => {
-    if (points > 1) {
-      const [a, b] = lowAt < highAt ? [low, high] : [high, low];
-      context.lineTo(pixel + 0.5, y(a));
-      context.lineTo(pixel + 0.5, y(b));
-      context.lineTo(lastX, y(last));
-    }
-    points = 0;
-  };
-  for (let i = from; i < to; i++) {
-    const value = ys[i];
-    if (value !== value) {
-      if (points) flush();
-      pen = false;
-      pixel = NaN;
-      continue;
-    }
-    const place = x(xs[i]);
-    const column = Math.floor(place);
-    if (column !== pixel) {
-      if (points) flush();
-      if (pen) context.lineTo(place, y(value));
-      else context.moveTo(place, y(value));
-      pen = true;
-      pixel = column;
-      low = high = value;
-      lowAt = highAt = i;
-      points = 1;
-    } else {
-      points++;
-      if (value < low) { low = value; lowAt = i; }
-      if (value > high) { high = value; highAt = i; }
-    }
-    last = value;
-    lastX = place;
-  }
-  if (points) flush();
-  context.stroke();
-}
-
-// A single point between two gaps makes no stroke, and points far apart should be seen as such.
-function dots(context, xs, ys, from, to, x, y, radius) {
-  context.beginPath();
-  for (let i = from; i < to; i++) {
-    if (ys[i] !== ys[i]) continue;
-    const place = x(xs[i]);
-    context.moveTo(place + radius, y(ys[i]));
-    context.arc(place, y(ys[i]), radius, 0, 7);
-  }
-  context.fill();
-}
-
 // Bounds that are apart: a bar for each doubtful invocation, one for each pixel where they are dense.
-function band(context, xs, lower, upper, from, to, x, y) {
-  let pixel = NaN;
-  let low, high;
+function band(context, xs, lower, upper, from, to, { x, y }) {
+  const bars = new Map();
   const half = Math.max(0.5, Math.min(6, (x(xs[to - 1]) - x(xs[from])) / Math.max(1, to - from) / 2));
-  const flush = () => {
-    if (low < high) context.fillRect(pixel + 0.5 - half, y(high), 2 * half, y(low) - y(high));
-  };
   for (let i = from; i < to; i++) {
-    const bottom = lower[i];
-    const top = upper[i];
-    if (!(top - bottom > 0.01)) continue;
-    const column = Math.floor(x(xs[i]));
-    if (column !== pixel) {
-      flush();
-      pixel = column;
-      low = bottom;
-      high = top;
-    } else {
-      low = Math.min(low, bottom);
-      high = Math.max(high, top);
-    }
+    if (!(upper[i] - lower[i] > 0.01)) continue;
+    const pixel = Math.floor(x(xs[i]));
+    const [low, high] = bars.get(pixel) || [Infinity, -Infinity];
+    bars.set(pixel, [Math.min(low, lower[i]), Math.max(high, upper[i])]);
   }
-  flush();
+  for (const [pixel, [low, high]] of bars) context.fillRect(pixel + 0.5 - half, y(high), 2 * half, y(low) - y(high));
 }
 
-// The small picture of a card, and of the strip under the chart.
-function sparkline(canvas, environment, { width, height, ceiling, xs, limit = true }) {
-  const context = prepare(canvas, width, height);
-  const colour = colours();
-  const first = xs[0];
-  const span = xs[xs.length - 1] - first || 1;
-  const x = (value) => 2 + ((value - first) / span) * (width - 4);
-  const y = (value) => height - 2 - (value / ceiling) * (height - 8);
-  context.lineJoin = "round";
-  if (limit && environment.limit && environment.limit <= ceiling) {
+// The small picture of a card, and of the strip under the chart. `last` draws over it.
+function sparkline(element, environment, { ceiling, xs, last = () => {} }) {
+  const [width, height] = [element.clientWidth, element.clientHeight];
+  if (!width) return;
+  element.last = last;
+  if (element.plot?.data[0] === xs) {
+    element.plot.batch(() => {
+      if (element.plot.width !== width || element.plot.height !== height) element.plot.setSize({ width, height });
+      element.plot.setScale("y", { min: 0, max: ceiling });
+      element.plot.redraw(false);
+    });
+    return;
+  }
+  element.plot?.destroy();
+  const series = SERIES.slice(0, 3).filter(({ key }) => environment[key]);
+  const draw = (context, place) => {
+    const [colour, width] = [colours(), place.left * 2 + place.width];
     context.strokeStyle = colour("quiet");
-    context.setLineDash([2, 3]);
-    context.beginPath();
-    context.moveTo(0, y(environment.limit));
-    context.lineTo(width, y(environment.limit));
-    context.stroke();
-    context.setLineDash([]);
-  }
-  for (const { key, width: stroke } of SERIES.slice(0, 3)) {
-    if (!environment[key]) continue;
-    context.strokeStyle = context.fillStyle = colour(key);
-    context.lineWidth = stroke * 0.75;
-    trace(context, xs, environment[key], 0, environment.count, x, y);
-    if (environment.count < 3) dots(context, xs, environment[key], 0, environment.count, x, y, 2);
-  }
-  let drawn = -9;
-  context.strokeStyle = colour("outOfMemory");
-  context.lineWidth = 1.8;
-  for (let i = 0; i < environment.count; i++) {
-    if (!(environment.flags[i] & FLAG.outOfMemory) || x(xs[i]) - drawn < 7) continue;
-    drawn = x(xs[i]);
-    context.save();
-    context.translate(Math.min(width - 5, Math.max(5, drawn)), 5);
-    context.scale(0.75, 0.75);
-    context.stroke(new Path2D(MARKS[0].path));
-    context.restore();
-  }
+    if (environment.limit && environment.limit <= element.plot.scales.y.max) line(context, [2, 3], 0, place.y(environment.limit), width, place.y(environment.limit));
+    let drawn = -9;
+    context.strokeStyle = colour("outOfMemory");
+    context.lineWidth = 1.8;
+    for (let i = 0; i < environment.count; i++) {
+      if (!(environment.flags[i] & FLAG.outOfMemory) || place.x(xs[i]) - drawn < 7) continue;
+      drawn = place.x(xs[i]);
+      shape(context, MARKS[0], Math.min(width - 5, Math.max(5, drawn)), 5, 0.75);
+    }
+    element.last(context, place);
+  };
+  element.plot = new uPlot({
+    width, height, ms: 1, padding: [6, 2, 2, 2], legend: { show: false }, cursor: { show: false },
+    axes: [{ show: false }, { show: false }], series: curves(environment, series, 0.75),
+    scales: { x: { time: false, range: () => [xs[0], Math.max(xs[xs.length - 1], xs[0] + 1)] }, y: { range: () => [0, ceiling] } },
+    hooks: { draw: [(plot) => over(plot, draw)] },
+  }, [xs, ...series.map(({ key }) => column(environment, key))], element);
+}
+
+function line(context, dashes, ...[x, y, toX, toY]) {
+  context.setLineDash(dashes);
+  context.beginPath();
+  context.moveTo(x, y);
+  context.lineTo(toX, toY);
+  context.stroke();
+  context.setLineDash([]);
+}
+
+function shape(context, mark, x, y, scale = 1) {
+  const path = new Path2D(mark.path);
+  context.save();
+  context.translate(x, y);
+  context.scale(scale, scale);
+  context.stroke(path);
+  if (mark.key === "coldStart") context.fill(path);
+  context.restore();
 }
 
 // Up to where a small picture goes: over everything, and over the limit where it is near.
