@@ -132,4 +132,4 @@ def test_only_what_the_summary_says_anyway_is_left_out(source: str, text: str, o
 )
 def test_check_gets_what_it_takes(given: list[str], kept: str) -> None:
     context = command.run.make_context("run", ["app.py:handler", *given])
-    assert command.in_check(context) == f"truemem check app.py:handler{kept}"
+    assert str(command.in_check(context)) == f"truemem check app.py:handler{kept}"
