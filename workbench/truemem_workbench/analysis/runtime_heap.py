@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from truemem import verdict
 from truemem.verdict import heap_limit_advice
@@ -30,12 +30,6 @@ SUFFIX_KIB = {"": 1 / 1024, "k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**
 """A size with this suffix, in KiB."""
 MOST_KIB = 2**40
 """A heap has no PiB."""
-
-_JAVA = re.compile(r"(?:-Xmx|-XX:MaxHeapSize=)(\d{1,18})([kmgt]?)", re.ASCII | re.IGNORECASE)
-_JAVA_PERCENT = re.compile(r"-XX:MaxRAMPercentage=(\d{1,3}(?:\.\d{1,9})?)", re.ASCII)
-_NODE = re.compile(r'--max[-_]old[-_]space[-_]size="?(\d{1,18})"?(?!\S)', re.ASCII)
-_GO = re.compile(r"(\d{1,18})(?:([KMGT])iB|B)?", re.ASCII)
-_HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -53,57 +47,56 @@ class HeapLimit:
         return _advised(self.runtime, self.kib, int(memory_mib * 1024))
 
 
+class _Setting(NamedTuple):
+    """How variables of a function set the limit of a runtime's heap."""
+
+    runtime: str
+    variables: Sequence[str]
+    """The last one that sets it counts, and of several words in one the last."""
+    pattern: re.Pattern[str]
+    """A number, and perhaps a suffix of SUFFIX_KIB."""
+    unit: str = ""
+    """That of a number without a suffix: one of SUFFIX_KIB, or `%` of the memory size."""
+    base: int = 10
+
+
+_OF_JAVA = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+_HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})", re.ASCII)
+_SETTINGS = (
+    _Setting("java", _OF_JAVA, re.compile(r"(?:-Xmx|-XX:MaxHeapSize=)(\d{1,18})([kmgt]?)", re.ASCII | re.IGNORECASE)),
+    _Setting("java", _OF_JAVA, re.compile(r"-XX:MaxRAMPercentage=(\d{1,3}(?:\.\d{1,9})?)", re.ASCII), "%"),
+    _Setting("nodejs", ("NODE_OPTIONS",), re.compile(r'--max[-_]old[-_]space[-_]size="?(\d{1,18})', re.ASCII), "m"),
+    _Setting("go", ("GOMEMLIMIT",), re.compile(r"(\d{1,18})(?:([KMGT])iB|B)?", re.ASCII)),
+    _Setting("dotnet", ("COMPlus_GCHeapHardLimit", "DOTNET_GCHeapHardLimit"), _HEX, base=16),
+    _Setting("dotnet", ("COMPlus_GCHeapHardLimitPercent", "DOTNET_GCHeapHardLimitPercent"), _HEX, "%", base=16),
+)
+"""Of a runtime with several, the first that is set counts: a size wins over a percentage. The forms: the page of the
+JDK's `java` command; Node.js, "Command-line API"; Go, package runtime, "Environment Variables"; .NET, "Runtime
+configuration options for garbage collection" (numbers are hexadecimal: `75` is 117 %)."""
+
+
 def heap_limits(variables: Mapping[str, object], memory_mib: float) -> list[HeapLimit]:
     """The limits that a function's variables set, one for each runtime that they name. What cannot be read is left
-    out. The forms: the page of the JDK's `java` command; Node.js, "Command-line API"; Go, package runtime, "Environment
-    Variables"; .NET, "Runtime configuration options for garbage collection" (numbers are hexadecimal)."""
-    texts = {name: value for name, value in variables.items() if isinstance(value, str)}
-    found = (_java_limit(texts, memory_mib), _node_limit(texts), _go_limit(texts), _dotnet_limit(texts, memory_mib))
-    return [limit for limit in found if limit is not None and 0 < limit.kib < MOST_KIB]
+    out, and so is a percentage of 100 or more: no JVM starts with it, and .NET passes over it."""
+    found: dict[str, HeapLimit] = {}
+    for each in _SETTINGS:
+        if limits := [*_limits_by(each, variables, memory_mib)]:
+            found.setdefault(each.runtime, limits[-1])
+    return [*found.values()]
 
 
-def _java_limit(texts: Mapping[str, str], memory_mib: float) -> HeapLimit | None:
-    """A size wins over a percentage, and the last of several."""
-    set_by = [
-        (name, word) for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS") for word in texts.get(name, "").split()
-    ]
-    for name, word in reversed(set_by):
-        if size := _JAVA.fullmatch(word.strip("\"'")):
-            return HeapLimit("java", round(int(size[1]) * SUFFIX_KIB[size[2].lower()]), f"{name}: {word}")
-    for name, word in reversed(set_by):
-        percent = _JAVA_PERCENT.fullmatch(word.strip("\"'"))
-        if percent and float(percent[1]) <= 100:  # with more, no JVM starts
-            return HeapLimit("java", round(float(percent[1]) / 100 * memory_mib * 1024), f"{name}: {word}")
-    return None
-
-
-def _node_limit(texts: Mapping[str, str]) -> HeapLimit | None:
-    sizes = list(_NODE.finditer(texts.get("NODE_OPTIONS", "")))
-    if not sizes:
-        return None
-    said = sizes[-1][0].replace('"', "")
-    return HeapLimit("nodejs", int(sizes[-1][1]) * 1024, f"NODE_OPTIONS: {said}")
-
-
-def _go_limit(texts: Mapping[str, str]) -> HeapLimit | None:
-    text = texts.get("GOMEMLIMIT", "")
-    size = _GO.fullmatch(text)
-    if size is None:
-        return None
-    return HeapLimit("go", round(int(size[1]) * SUFFIX_KIB[(size[2] or "").lower()]), f"GOMEMLIMIT={text}")
-
-
-def _dotnet_limit(texts: Mapping[str, str], memory_mib: float) -> HeapLimit | None:
-    """The size wins over the percentage. .NET passes over one of 100 or more: `75`, which is hexadecimal, is 117."""
-    for setting in ("GCHeapHardLimit", "GCHeapHardLimitPercent"):
-        for name in (f"DOTNET_{setting}", f"COMPlus_{setting}"):
-            text = texts.get(name, "")
-            number = _HEX.fullmatch(text)
-            value = int(number[1], 16) if number else 0
-            if value and (setting == "GCHeapHardLimit" or value < 100):
-                kib = value / 1024 if setting == "GCHeapHardLimit" else value * memory_mib * 1024 / 100
-                return HeapLimit("dotnet", round(kib), f"{name}={text}")
-    return None
+def _limits_by(setting: _Setting, variables: Mapping[str, object], memory_mib: float) -> Iterator[HeapLimit]:
+    kib_of_unit = {**SUFFIX_KIB, "%": memory_mib * 1024 / 100}
+    for name in setting.variables:
+        text = variables.get(name)
+        for word in (text.split() if "OPTIONS" in name else [text]) if isinstance(text, str) else ():
+            if (parts := setting.pattern.fullmatch(word.strip("\"'"))) is None:
+                continue
+            number, *suffix = parts.groups("")
+            value = int(number, 16) if setting.base == 16 else float(number)
+            kib = round(value * kib_of_unit["".join(suffix).lower() or setting.unit])
+            if 0 < kib < MOST_KIB and (setting.unit != "%" or value < 100):
+                yield HeapLimit(setting.runtime, kib, f"{name}: {word}")
 
 
 RUNTIMES = ("java", "nodejs", "go", "dotnet")
