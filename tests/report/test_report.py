@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import pytest
 from truemem_workbench.analysis.drift import points
 from truemem_workbench.lines.line import read
@@ -196,20 +195,3 @@ def test_the_lines_that_were_asked_for_are_drawn(truemem: Command, two: Path, tm
     assert page.read_text().count('"count":50') == 2
     refused = truemem("report", two, "--output", tmp_path / "none" / "page.html")
     assert (refused.code, "cannot be written" in refused.err) == (2, True)
-
-
-def test_a_leak_behind_model_swaps_is_found_by_the_models_name(report: Report) -> None:
-    random = np.random.default_rng(4)
-    models = np.repeat(random.integers(4, size=1024), random.geometric(1 / 15, 1024))[:1024]
-
-    def lines() -> Iterator[str]:
-        for number, model in enumerate(models.tolist(), 1):
-            held = 150 + 40 * model + number * 8 / 1024
-            yield SAID["plain JSON"].format(id=request("a", number), model=f"model {model}")
-            yield line("a", number, PeakRSS=held, CurrentRSS=held, memoryLimit=10240)
-
-    (with_name,) = report(lines(), "--by", "model_id")["environments"]
-    (without,) = report(lines())["environments"]
-    assert without["finding"]["cause"] != "leak"
-    assert with_name["finding"]["cause"] == "leak"
-    assert 6 < with_name["finding"]["perInvocationKiB"] < 10

@@ -146,8 +146,6 @@ def _nearest(witnesses: Witnesses, row: Row, found: Finding, allowed: Collection
 
 def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesses) -> Finding:
     evidence = list(found.evidence)
-    if found.grows and (moves := witnesses.rss.explained):
-        evidence.append(f"seen when what moves with {moves} is taken away")
     by_event, rest = _by_event(found, witnesses)
     if by_event:
         evidence = [_kinds(found.cause, by_event, rest), *evidence]

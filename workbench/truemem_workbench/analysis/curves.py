@@ -19,7 +19,7 @@ from ..lines.growth import GrowthProfile, profile_in
 from ..lines.line import Line
 from ..lines.record import Record, figure
 from . import runtime_heap
-from .drift import MOVER_MEMBERS, Curve, Point, Value, median_of, mover_value, point_of
+from .drift import Curve, Point, median_of, point_of
 from .heap import is_outside, malloc_heap, size_of
 from .resources import Resource, ResourceHistory
 from .runtime_heap import CollectedHeap, Reading, limit_advice, longest_life, reading
@@ -97,8 +97,6 @@ class Curves:
     invocations: int = 0
     rss: Sequence[Point] = ()
     """CurrentRSS of the function, KiB."""
-    beside: Mapping[str, Mapping[int, Value]] = field(default_factory=dict)
-    """What may move RSS, by name, then by the invocation's number."""
     others: Mapping[str, Sequence[Point]] = field(default_factory=dict)
     """The other witnesses by name. KiB, or numbers of blocks, processes, threads and descriptors."""
     readings: Sequence[Reading] = ()
@@ -208,9 +206,6 @@ class CurveBuilder:
         self._count = self._latest = 0
         self._rss = [array("d") for _ in range(5)]
         """Numbers, times, levels, peaks (NaN: unknown), and flags: 1 certain, 2 new processes, 4 out of memory."""
-        self._numbers = array("d")
-        self._beside = {name: array("d") for name in MOVER_MEMBERS}
-        """What may move RSS in these invocations; NaN: unknown."""
         self._others, self._resources = Others(), ResourceHistory()
         self._readings: list[Reading] = []
         self._settled: list[Settled] = []
@@ -250,10 +245,6 @@ class CurveBuilder:
         self._latest = max(self._latest, number)
         self._others.add(number, line)
         self._resources.add(number, line.members.get("resources"))
-        self._numbers.append(number)
-        for name, column in self._beside.items():
-            value = mover_value(line, name)
-            column.append(math.nan if value is None else value)
         if (point := point_of(line, number)) is not None:
             peak = math.nan if point.peak_kib is None else point.peak_kib
             flags = point.certain + 2 * point.begins + 4 * point.died
@@ -264,11 +255,9 @@ class CurveBuilder:
         """The curves, in the order of the invocations."""
         *columns, flags = map(np.array, self._rss)
         marks = (flags.astype(int) & bit for bit in (1, 2, 4))
-        numbers = [int(number) for number in self._numbers]
         curves = Curves(
             invocations=self._count,
             rss=Curve.made(*columns, *marks),
-            beside={name: dict(zip(numbers, column, strict=True)) for name, column in self._beside.items()},
             others=self._others.curves(),
             readings=sorted(self._readings, key=lambda each: each.number),
             settled=last_life(sorted(self._settled, key=lambda each: each.invocation)),

@@ -3,21 +3,16 @@
 The verdict is the sidecar's (`truemem.verdict`), of one look at all points. The sidecar's last look may be some time
 ago, and it takes what it has called growing back with delay. So the two can differ about the end.
 
-Something that moves memory by tens of MiB (a model, threads, files) hides a leak of some KiB, and can look like one. So
-invocations that are alike in it are compared with each other, early ones with late ones, and `explained` names it. A
-leak is never explained away: where threads leak, each number of threads is there only once, and explains nothing.
-
 Lives that ran out of memory too early for a verdict are judged by how they grew into the limit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast, overload
 
 import numpy as np
@@ -31,7 +26,6 @@ from truemem.verdict import (
     SPIKE_KIB,
     LeakVerdict,
     Trend,
-    all_slopes,
     levels_of,
     median,
     middle,
@@ -39,27 +33,19 @@ from truemem.verdict import (
 )
 
 from ..lines.line import Line
-from ..lines.record import Record, figure
 from ..support.estimates import ranks, theil_sen
 from .thresholds import (
-    COVERED,
-    EARLY_AND_LATE,
     EVEN,
-    EXPLAINS,
     GOES_ON,
-    GROUP_LEAST,
     LAST_LEVELS,
-    LEAST_MOVEMENT_KIB,
     MANY,
     MATTERS_KIB,
-    MOST_GROUPS,
     SEVERAL_LIVES,
     SHORT_LIFE,
     SURE,
 )
 
 Floats = NDArray[np.float64]
-Value = str | float | None
 
 MINUTE_MS = 60_000
 
@@ -165,8 +151,6 @@ class Verdict:
     """Invocations until the memory limit at this rate. Only for `growing`."""
     confidence: float | None = None
     """Share of verdicts `growing` like this one that were right (benchmarks/results/drift.md). Only for `growing`."""
-    explained: str | None = None
-    """What moves with the memory, and was taken away before it was judged, if that made another verdict of it."""
 
     @property
     def settled(self) -> bool:
@@ -184,20 +168,15 @@ class Verdict:
 INSUFFICIENT = Verdict("insufficient", None, None, None, None)
 
 
-def judge(
-    points: Sequence[Point],
-    limit_mib: int | None = None,
-    beside: Mapping[str, Mapping[int, Value]] = MappingProxyType({}),
-) -> Verdict:
+def judge(points: Sequence[Point], limit_mib: int | None = None) -> Verdict:
     """Judge one environment's invocations, given in any order.
 
     Each life (the time between two resets) is judged on its own. A leak in any life is a leak; else the verdict is that
     of the last life that is long enough. Of the lives that ran out of memory before they were long enough, at least
-    half must have grown into the limit. `beside`: by name, what may move with the memory: a value by the invocation's
-    number.
+    half must have grown into the limit.
     """
     all_lives = lives(points)
-    judged = (_judge(life, limit_mib, beside) for life in all_lives)
+    judged = (_judge(life, limit_mib) for life in all_lives)
     known = [verdict for verdict in judged if verdict.name != "insufficient"]
     growing = [verdict for verdict in known if verdict.name == "growing"]
     killed = [life for life in all_lives if SHORT_LIFE <= len(life) < GROWING_FROM and life.died[-1]]
@@ -217,24 +196,24 @@ def trusted_of(life: Curve, least: int = MINIMUM) -> Curve:
     return certain if len(certain) >= least else life  # doubtful is better than not at all: medians bear some of it
 
 
-def _judge(life: Curve, limit_mib: int | None, beside: Mapping[str, Mapping[int, Value]]) -> Verdict:
+def _judge(life: Curve, limit_mib: int | None) -> Verdict:
+    """The verdict on the points of one life."""
     trusted = trusted_of(life)
     if len(trusted) < MINIMUM:
         return INSUFFICIENT
-    first, spikes = int(life.invocation[0]), _spikes(life)
-    plain = _looked(trusted, first, spikes, limit_mib)
-    if not beside or len(trusted) < GROWING_FROM:
-        return plain
-    numbers = trusted.invocation.tolist()
-    columns = {name: list(map(values.get, numbers)) for name, values in beside.items()}
-    explained = without_mover(trusted.current_kib, columns)
-    if explained is None:
-        return plain
-    by, rest = explained
-    of_the_rest = _looked(trusted.at_levels(rest), first, spikes, limit_mib)
-    if (of_the_rest.name == "growing") == (plain.name == "growing"):
-        return plain
-    return replace(of_the_rest, explained=by)
+    seen = _QuickVerdict()
+    most = LEVELS if len(trusted) < MANY else LAST_LEVELS
+    levels, floors = levels_of(trusted.current_kib.tolist(), min(most, len(trusted) // BLOCK))
+    seen.look(levels, floors, int(trusted.invocation[-1]) - int(life.invocation[0]) + 1, _spikes(life))
+    name, (growth, low, high) = cast(Name, seen.name), seen.growth
+    made = Verdict(name, growth, low, high, None)
+    if name != "growing":
+        return made
+    left = None
+    if limit_mib and growth > 0:
+        highest = np.quantile(_peaks_of(trusted[-MINIMUM:]), 0.9)
+        left = max(0, math.floor((limit_mib * 1024 - highest) / growth))
+    return replace(made, invocations_left=left, confidence=seen.confidence)
 
 
 class _QuickVerdict(LeakVerdict):
@@ -259,27 +238,6 @@ def _pairs(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
 def median_of(values: Floats) -> float:
     """The median of at least one value. numpy's own takes ten times as long."""
     return middle(np.sort(values).tolist())
-
-
-def _looked(trusted: Curve, first: int, spikes: int, limit_mib: int | None) -> Verdict:
-    """The verdict on the points of a life that began at the invocation `first`."""
-    seen = _QuickVerdict()
-    most = LEVELS if len(trusted) < MANY else LAST_LEVELS
-    levels, floors = levels_of(trusted.current_kib.tolist(), min(most, len(trusted) // BLOCK))
-    seen.look(levels, floors, int(trusted.invocation[-1]) - first + 1, spikes)
-    name, (growth, low, high) = cast(Name, seen.name), seen.growth
-    made = Verdict(name, growth, low, high, None)
-    if name != "growing":
-        return made
-    left = None
-    if limit_mib and growth > 0:
-        highest = np.quantile(_peaks_of(trusted[-MINIMUM:]), 0.9)
-        left = max(0, math.floor((limit_mib * 1024 - highest) / growth))
-    return replace(
-        made,
-        invocations_left=left,
-        confidence=seen.confidence,
-    )
 
 
 def _peaks_of(life: Curve) -> Floats:
@@ -329,92 +287,6 @@ def point_of(line: Line, number: int) -> Point | None:
         begins=line.begins,
         died=line.out_of_memory,
     )
-
-
-MOVER_MEMBERS = ("threads", "sharedBy", "rss.file", "heap.held", "requestBytes")
-"""Members of the line that move memory. Not its peaks and marks: in 46 recorded programs they explain nothing."""
-
-FIT_ROUNDS = 12
-
-
-def mover_value(line: Record, name: str) -> float | None:
-    """The figure in this member; None if there is none."""
-    found: object = line.members
-    for part in name.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return figure(found)
-
-
-def without_mover(held: Sequence[float] | Floats, beside: Mapping[str, Sequence[Value]]) -> tuple[str, Floats] | None:
-    """What is left of the levels, in KiB, without what one of the columns beside them explains, and the name of that
-    column: the one that explains most. None if none explains much. A column has a value for each level; None: not
-    known."""
-    levels = np.asarray(held, dtype=np.float64)
-    slope = _rise(levels)
-    movement = _spread(levels, slope)
-    if movement < LEAST_MOVEMENT_KIB:
-        return None
-    found: dict[str, tuple[float, Floats]] = {}
-    for name, values in beside.items():
-        groups = _mover_groups(values)
-        if groups is not None:
-            rest = _without_groups(levels, groups, slope)
-            found[name] = _spread(rest, _rise(rest)), rest
-    if not found:
-        return None
-    name, (left, rest) = min(found.items(), key=lambda each: each[1][0])
-    return (name, rest) if left <= EXPLAINS * movement else None
-
-
-def _mover_groups(values: Sequence[Value]) -> NDArray[np.intp] | None:
-    """The group of each level, from 0; -1 where it is in none that counts. None where these explain nothing."""
-    if all(isinstance(value, (int, float)) or value is None for value in values):
-        numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-        known = numbers[np.isfinite(numbers)]
-        edges = np.unique(known)
-        if len(edges) > MOST_GROUPS:
-            edges = np.unique(np.quantile(known, np.linspace(0, 1, MOST_GROUPS + 1)[:-1]))
-        codes = np.where(np.isfinite(numbers), np.searchsorted(edges, numbers, side="right") - 1, -1)
-    else:
-        texts = np.array(["" if value is None else str(value) for value in values])
-        codes = np.unique(texts, return_inverse=True)[1]
-    third = len(codes) // 3
-    counts = 0
-    made = np.full(len(codes), -1)
-    for code in np.unique(codes[codes >= 0]):
-        inside = codes == code
-        least = max(1.0, EARLY_AND_LATE * inside.sum())
-        if inside.sum() >= GROUP_LEAST and inside[:third].sum() >= least and inside[-third:].sum() >= least:
-            made[inside] = counts
-            counts += 1
-    return made if counts > 1 and np.mean(made >= 0) >= COVERED else None
-
-
-def _without_groups(levels: Floats, groups: NDArray[np.intp], slope: float) -> Floats:
-    """The levels without their groups' offsets, which are fitted together with a slope in time, by medians."""
-    at = np.arange(len(levels))
-    members = [np.flatnonzero(groups == group) for group in range(groups.max() + 1)]
-    rest = levels
-    for _ in range(FIT_ROUNDS):
-        flat = levels - slope * at
-        whole = float(np.median(flat))
-        rest = levels.copy()
-        for inside in members:
-            rest[inside] -= np.median(flat[inside]) - whole
-        slope = _rise(rest)
-    return rest
-
-
-def _rise(levels: Floats) -> float:
-    """KiB per level, by the median of the slopes between some medians (Theil-Sen)."""
-    parts = levels_of(levels.tolist(), 24)[0]
-    return middle(all_slopes(parts)) * len(parts) / len(levels)
-
-
-def _spread(levels: Floats, slope: float) -> float:
-    """What eight of ten levels lie apart, without the slope."""
-    low, high = np.quantile(levels - slope * np.arange(len(levels)), [0.1, 0.9])
-    return float(high - low)
 
 
 def grew_into_the_limit(lives: Sequence[tuple[Floats, Floats, float]]) -> list[tuple[int, Trend]]:

@@ -87,9 +87,3 @@ MANY, LAST_LEVELS = 1024, 32
 """Levels of the look at a life of so many invocations. With more levels its interval is too narrow."""
 SHORT_LIFE, SEVERAL_LIVES = 8, 3
 """Least length of a life that ran out of memory; so many are judged together, if one alone is not enough."""
-MOST_GROUPS, GROUP_LEAST = 24, 12
-"""Values that move memory: groups of a number's, at most, and invocations that each needs."""
-EARLY_AND_LATE, COVERED = 0.1, 0.8
-"""A group counts if this part of it is in the first third, and in the last; so much of all must be in such groups."""
-EXPLAINS, LEAST_MOVEMENT_KIB = 0.7, 1024
-"""What is left without the mover moves by this part or less; smaller movements hide no leak for long."""

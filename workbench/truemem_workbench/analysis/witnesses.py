@@ -40,9 +40,6 @@ from .thresholds import GOES_ON, GREW_KIB, HABIT, HALF, JVM_KIB, PASSES, SHORT_L
 BLOCK_KIB = 1 / 16
 """What a block of Python's own allocator stands for: objects have 64 bytes at the median."""
 
-MOVERS = ("event", "requestBytes", "threads")
-"""What may move memory in use; what the allocator holds is no cause of it."""
-
 
 class Witnesses:
     """The verdict on each curve, when it is asked for."""
@@ -69,7 +66,7 @@ class Witnesses:
     def _rss_curve(self) -> Verdict:
         known = self.curves
         limit = round(known.limit_mib) if known.limit_mib else None
-        return judge(known.rss, limit, known.beside)
+        return judge(known.rss, limit)
 
     def of(self, name: str) -> Verdict:
         """The verdict on another witness, in KiB of its unit; INSUFFICIENT where it has too little to say."""
@@ -189,8 +186,7 @@ class Witnesses:
             return replace(INSUFFICIENT, name="stable", per_invocation_kib=0.0, low_kib=0.0, high_kib=0.0)
         is_memory = name in (IN_USE, HELD, BLOCKS) or name.startswith(EXTENSION)
         limit = round(self.curves.limit_mib) if self.curves.limit_mib and is_memory else None
-        beside = {key: values for key, values in self.curves.beside.items() if key in MOVERS} if name == IN_USE else {}
-        return judge(found.at_levels(values * unit), limit, beside)
+        return judge(found.at_levels(values * unit), limit)
 
     def _noise_kib(self, name: str) -> float:
         return JVM_KIB if name == MALLOC and self.has_jvm else 1.0

@@ -256,11 +256,7 @@ class Measurement:
         judged = {each.line.environment for each in self.judged}
         every = [each.line for each in self.seen if each.line.environment in judged]
         made = curves_of(every, judged=[each.line for each in self.judged])
-        beside, others, resources = dict(made.beside), dict(made.others), made.reported
-        if len(set(self.events)) > 1:
-            beside["event"] = {
-                each.line.invocation or place: self.events[each.number - 1] for place, each in enumerate(self.judged, 1)
-            }
+        others, resources = dict(made.others), made.reported
         if self.left_in_tmp:  # what the lines have is the disk below, which is this machine's
             others[TMP] = [
                 Point(number, 0.0, mib * 1024, None)
@@ -275,7 +271,6 @@ class Measurement:
         return replace(
             made,
             invocations=self.invocations,
-            beside=beside,
             others=others,
             reported=resources,
             limit_mib=self.memory_mib,

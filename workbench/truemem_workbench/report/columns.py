@@ -44,7 +44,6 @@ _NUMBERS = {
 }
 _INNER = {
     "time_ms": ("_aws", "Timestamp"),
-    "files": ("rss", "file"),
     "held_function": ("holders", "function"),
     "held_truemem": ("holders", "truemem"),
     "environment_used": ("environment", "used"),

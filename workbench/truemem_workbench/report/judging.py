@@ -28,7 +28,7 @@ from ..analysis.curves import (
     settled_on,
     without_profiles,
 )
-from ..analysis.drift import MOVER_MEMBERS, Curve
+from ..analysis.drift import Curve
 from ..analysis.finding import Finding, commands_of
 from ..analysis.resources import resources
 from ..analysis.runtime_heap import readings
@@ -56,8 +56,6 @@ _OTHERS = {
     ENVIRONMENT: ("environment_used", 1024.0),
 }
 """Witnesses that are on each line: the column, and what one of its unit is in the curve's."""
-_MOVERS = dict(zip(("threads", "shared_by", "files", "heap_held", "request_bytes"), MOVER_MEMBERS, strict=True))
-"""What may move with the memory, by its column."""
 
 
 class Judged(NamedTuple):
@@ -105,11 +103,11 @@ def _alike(place: NDArray[Any], values: NDArray[Any]) -> Flags:
     return alike
 
 
-def judged(found: Sorted, by: str | None) -> Iterator[Judged]:
+def judged(found: Sorted) -> Iterator[Judged]:
     """Judge the environments."""
     if not len(found.rows):
         return
-    figures, columns = _Figures(found), _Columns(found, by)
+    figures, columns = _Figures(found), _Columns(found)
     for place, name in enumerate(found.names):
         curves = columns.curves(place)
         finding = find(curves, commands_of(name.function, name.environment_id))
@@ -265,8 +263,8 @@ class _OfTexts(NamedTuple):
 class _Columns:
     """The curves of each environment."""
 
-    def __init__(self, found: Sorted, by: str | None) -> None:
-        self._found, self._by, rows = found, by, found.rows
+    def __init__(self, found: Sorted) -> None:
+        self._found, rows = found, found.rows
         current = np.where(np.isnan(rows["current"]) & rows["out_of_memory"], rows["peak"], rows["current"])
         is_point = ~(np.isnan(rows["invocation"]) | np.isnan(current))
         self._edges = np.append(0, np.cumsum(is_point))[found.starts].tolist()
@@ -281,10 +279,7 @@ class _Columns:
             points["begins"],
             points["out_of_memory"],
         )
-        self._points = {
-            name: points[name].astype(float) for name in {*_MOVERS, *(name for name, _ in _OTHERS.values())}
-        }
-        self._values = points["by_value"]
+        self._points = {name: points[name].astype(float) for name, _ in _OTHERS.values()}
         self._words = found.part.words
 
     def _of_texts(self, place: int) -> _OfTexts:
@@ -330,13 +325,6 @@ class _Columns:
         own = slice(*self._found.starts[place : place + 2])
         rows, at = self._found.rows, slice(*self._edges[place : place + 2])
         rss = self._rss[at]
-        beside = {}
-        numbers = rss.invocation.tolist()
-        for column, name in _MOVERS.items():
-            if _varies(self._points[column][at]):
-                beside[name] = dict(zip(numbers, _values(self._points[column][at]), strict=True))
-        if self._by is not None and len(set(values := self._values[at].tolist())) > 1:
-            beside[self._by] = dict(zip(numbers, map(self._words.get, values), strict=True))
         others: dict[str, Curve] = {}
         for name, (column, unit) in _OTHERS.items():
             values_of = self._points[column][at]
@@ -356,7 +344,6 @@ class _Columns:
         curves = Curves(
             invocations=len(rss),
             rss=rss,
-            beside=beside,
             others={**others, **sampled},
             readings=readings(texts.heaps),
             reported=resources(texts.reported, 0 if np.isnan(latest) else int(latest)),

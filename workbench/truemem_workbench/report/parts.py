@@ -21,7 +21,7 @@ COLUMNS: dict[str, type[np.generic] | str] = {
     **dict.fromkeys(("held_by_extensions", "heap_held"), np.float64),
     **dict.fromkeys(("peak", "current", "mark", "lower", "upper", "baseline", "init_peak"), np.float32),
     **dict.fromkeys(("size", "duration_ms", "cpu_ms", "billed_ms", "held_truemem"), np.float32),
-    **dict.fromkeys(("held_function", "environment_used", "files", "request_bytes", "payload"), np.float32),
+    **dict.fromkeys(("held_function", "environment_used", "request_bytes", "payload"), np.float32),
     **dict.fromkeys(("ended", "exact", "out_of_memory", "begins", "raced", "recovered", "answered"), np.bool_),
     **dict.fromkeys(("may_repeat", "lost", "succeeded", "is_last", "has_malloc", "has_runtime"), np.bool_),
     "text": np.int64,

@@ -58,7 +58,7 @@ def judge_part(part: Part, by: str | None) -> Found:
     """Judge whole environments."""
     found, counts = ordered(part), Counts()
     counts.count(found, by)
-    return Found(len(part.rows), list(judged(found, by)), counts)
+    return Found(len(part.rows), list(judged(found)), counts)
 
 
 def judge_files(paths: Sequence[Path], by: str | None) -> Found:
