@@ -42,11 +42,10 @@ class Trend(NamedTuple):
     """Ends of the 95 % interval."""
 
 
-def trend(levels: Sequence[float], invocations: float = float("inf"), slope: float | None = None) -> Trend:
-    """The trend of at least six levels, KiB, of so many invocations: without it nothing moves slowly. `slope`: the
-    median of all slopes between them, where it is known."""
+def trend(levels: Sequence[float], invocations: float = float("inf")) -> Trend:
+    """The trend of at least six levels, KiB, of so many invocations: without it nothing moves slowly."""
     count = len(levels)
-    slope = middle(all_slopes(levels)) if slope is None else slope
+    slope = middle(all_slopes(levels))
     parts = parts_of(levels, PARTS)
     middles, lengths = [median(part) for part in parts], [len(part) for part in parts]
     # parts may differ by a level: of each rise only what the slope does not make of its length
@@ -200,13 +199,9 @@ class LeakVerdict:
 
     def _see(self, judged: Sequence[float], per_level: float) -> Trend:
         """Set the growth to that of some levels."""
-        seen = trend(judged, len(judged) * per_level, self._slope(judged))
+        seen = trend(judged, len(judged) * per_level)
         self.growth = (seen.slope / per_level, seen.low / per_level, seen.high / per_level)
         return seen
-
-    def _slope(self, levels: Sequence[float]) -> float | None:
-        """The median of all slopes between levels, where there is a faster way than `trend` has."""
-        return None
 
     def _is_leak(self, rate: float, invocations: int) -> bool:
         """Is certain growth that goes on a leak?"""

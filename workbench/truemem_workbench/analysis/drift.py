@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast, overload
 
@@ -201,7 +200,7 @@ def _judge(life: Curve, limit_mib: int | None) -> Verdict:
     trusted = trusted_of(life)
     if len(trusted) < MINIMUM:
         return INSUFFICIENT
-    seen = _QuickVerdict()
+    seen = LeakVerdict()
     most = LEVELS if len(trusted) < MANY else LAST_LEVELS
     levels, floors = levels_of(trusted.current_kib.tolist(), min(most, len(trusted) // BLOCK))
     seen.look(levels, floors, int(trusted.invocation[-1]) - int(life.invocation[0]) + 1, _spikes(life))
@@ -214,25 +213,6 @@ def _judge(life: Curve, limit_mib: int | None) -> Verdict:
         highest = np.quantile(_peaks_of(trusted[-MINIMUM:]), 0.9)
         left = max(0, math.floor((limit_mib * 1024 - highest) / growth))
     return replace(made, invocations_left=left, confidence=seen.confidence)
-
-
-class _QuickVerdict(LeakVerdict):
-    """The same verdict, sooner."""
-
-    def _slope(self, levels: Sequence[float]) -> float:
-        late, early, gap = _pairs(len(levels))
-        values = np.array(levels)
-        slopes = (values[late] - values[early]) / gap
-        half = len(slopes) // 2
-        ordered = np.partition(slopes, (half - 1, half))
-        return float(ordered[half] if len(slopes) % 2 else (ordered[half - 1] + ordered[half]) / 2)
-
-
-@cache
-def _pairs(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-    """All pairs of so many places, and how far they are apart."""
-    late, early = np.tril_indices(count, -1)
-    return late, early, (late - early).astype(float)
 
 
 def median_of(values: Floats) -> float:
