@@ -33,7 +33,7 @@ def told(seed: int) -> Told:
     """The verdict on the curve of this seed."""
     levels, truth = composed(seed)
     points = [Point(number, number * 1000.0, kib, kib) for number, kib in enumerate(levels.tolist(), 1)]
-    return Told(truth, len(points), judge(points, truth.limit_mib).name == GROWING)
+    return Told(truth, len(points), judge(points).name == GROWING)
 
 
 def shares(of: Sequence[Told]) -> tuple[float | None, float | None, float | None]:

@@ -113,7 +113,7 @@ def find_by(witnesses: Witnesses, commands: Commands, allowed: Collection[str] =
         return found
     title = of_new.title.replace("in each invocation", NEW)
     if of_new.cause in ("leak", "native") and of_new.per_invocation_kib is not None:
-        rate = rate_words(Verdict("growing", of_new.per_invocation_kib, of_new.low_kib, of_new.high_kib, None))
+        rate = rate_words(Verdict("growing", of_new.per_invocation_kib, of_new.low_kib, of_new.high_kib))
         title = f"Leak if new keys never end: {rate.replace('in each invocation', NEW)}, in {of_new.holder}."
     evidence = [*of_new.evidence, "the same events again keep nothing"]
     return replace(of_new, title=title, hidden=False, evidence=evidence)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast, overload
 
@@ -146,8 +146,6 @@ class Verdict:
     high_kib: float | None
     """Ends of its 95 % interval: that often it has the true rate. `low_kib` is above 0 for `growing`; for `stable`,
     `plateau` and `spiky`, `high_kib` is at most leak_verdict.OPEN_KIB."""
-    invocations_left: int | None
-    """Invocations until the memory limit at this rate. Only for `growing`."""
     confidence: float | None = None
     """Share of verdicts `growing` like this one that were right (benchmarks/results/drift.md). Only for `growing`."""
 
@@ -164,10 +162,10 @@ class Verdict:
         return self.high_kib is not None and self.high_kib < MATTERS_KIB
 
 
-INSUFFICIENT = Verdict("insufficient", None, None, None, None)
+INSUFFICIENT = Verdict("insufficient", None, None, None)
 
 
-def judge(points: Sequence[Point], limit_mib: int | None = None) -> Verdict:
+def judge(points: Sequence[Point]) -> Verdict:
     """Judge one environment's invocations, given in any order.
 
     Each life (the time between two resets) is judged on its own. A leak in any life is a leak; else the verdict is that
@@ -175,8 +173,7 @@ def judge(points: Sequence[Point], limit_mib: int | None = None) -> Verdict:
     half must have grown into the limit.
     """
     all_lives = lives(points)
-    judged = (_judge(life, limit_mib) for life in all_lives)
-    known = [verdict for verdict in judged if verdict.name != "insufficient"]
+    known = [verdict for verdict in map(_judge, all_lives) if verdict.name != "insufficient"]
     growing = [verdict for verdict in known if verdict.name == "growing"]
     killed = [life for life in all_lives if SHORT_LIFE <= len(life) < GROWING_FROM and life.died[-1]]
     return (growing or _of_killed(killed) or known or [INSUFFICIENT])[-1]
@@ -195,7 +192,7 @@ def trusted_of(life: Curve, least: int = MINIMUM) -> Curve:
     return certain if len(certain) >= least else life  # doubtful is better than not at all: medians bear some of it
 
 
-def _judge(life: Curve, limit_mib: int | None) -> Verdict:
+def _judge(life: Curve) -> Verdict:
     """The verdict on the points of one life."""
     trusted = trusted_of(life)
     if len(trusted) < MINIMUM:
@@ -204,25 +201,12 @@ def _judge(life: Curve, limit_mib: int | None) -> Verdict:
     most = LEVELS if len(trusted) < MANY else LAST_LEVELS
     levels, floors = levels_of(trusted.current_kib.tolist(), min(most, len(trusted) // BLOCK))
     seen.look(levels, floors, int(trusted.invocation[-1]) - int(life.invocation[0]) + 1, _spikes(life))
-    name, (growth, low, high) = cast(Name, seen.name), seen.growth
-    made = Verdict(name, growth, low, high, None)
-    if name != "growing":
-        return made
-    left = None
-    if limit_mib and growth > 0:
-        highest = np.quantile(_peaks_of(trusted[-MINIMUM:]), 0.9)
-        left = max(0, math.floor((limit_mib * 1024 - highest) / growth))
-    return replace(made, invocations_left=left, confidence=seen.confidence)
+    return Verdict(cast(Name, seen.name), *seen.growth, seen.confidence if seen.name == "growing" else None)
 
 
 def median_of(values: Floats) -> float:
     """The median of at least one value. numpy's own takes ten times as long."""
     return middle(np.sort(values).tolist())
-
-
-def _peaks_of(life: Curve) -> Floats:
-    """The peaks; levels where none is known."""
-    return np.where(life.peak_kib > 0, life.peak_kib, life.current_kib)
 
 
 def _of_killed(lives: list[Curve]) -> list[Verdict]:
@@ -232,7 +216,7 @@ def _of_killed(lives: list[Curve]) -> list[Verdict]:
         trusted, last = trusted_of(life[:-1], SHORT_LIFE - 1), life[-1]
         reached = max(last.current_kib, last.peak_kib or 0)
         curves.append((trusted.invocation.astype(float), trusted.current_kib, reached))
-    return [Verdict("growing", *growth, None) for _, growth in grew_into_the_limit(curves)]
+    return [Verdict("growing", *growth) for _, growth in grew_into_the_limit(curves)]
 
 
 def per_minute(growth: float, points: Sequence[Point]) -> float | None:

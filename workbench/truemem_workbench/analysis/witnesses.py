@@ -21,7 +21,6 @@ from .curves import (
     FILES,
     GO,
     HEAP,
-    HELD,
     IN_USE,
     MALLOC,
     OUTSIDE,
@@ -64,9 +63,7 @@ class Witnesses:
 
     @cached_property
     def _rss_curve(self) -> Verdict:
-        known = self.curves
-        limit = round(known.limit_mib) if known.limit_mib else None
-        return judge(known.rss, limit)
+        return judge(self.curves.rss)
 
     def of(self, name: str) -> Verdict:
         """The verdict on another witness, in KiB of its unit; INSUFFICIENT where it has too little to say."""
@@ -184,9 +181,7 @@ class Witnesses:
         least = unit if name == BLOCKS else NOISE_KIB if unit == 1 and name != TMP else LEAST_KIB
         if (values.max() - values.min()) * unit < least:
             return replace(INSUFFICIENT, name="stable", per_invocation_kib=0.0, low_kib=0.0, high_kib=0.0)
-        is_memory = name in (IN_USE, HELD, BLOCKS) or name.startswith(EXTENSION)
-        limit = round(self.curves.limit_mib) if self.curves.limit_mib and is_memory else None
-        return judge(found.at_levels(values * unit), limit)
+        return judge(found.at_levels(values * unit))
 
     def _noise_kib(self, name: str) -> float:
         return JVM_KIB if name == MALLOC and self.has_jvm else 1.0
