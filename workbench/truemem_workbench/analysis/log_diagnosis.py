@@ -6,8 +6,8 @@ import math
 import re
 import shlex
 import statistics
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -116,12 +116,8 @@ class Log:
     methods: Counter[str] = field(default_factory=Counter)
     exact: int = 0
     """Invocations that were measured in exact mode."""
-    raced: list[float] = field(default_factory=list)
-    """Widths of the intervals of raced peaks in MiB; infinite if there is no upper bound."""
-    threads: list[float] = field(default_factory=list)
-    """Widths for peaks of which threads may hide some."""
-    children: list[float] = field(default_factory=list)
-    """Widths for peaks that were not raced, of several processes of which one may have ended unread."""
+    widths: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Widths of the intervals of peaks in MiB, infinite without an upper bound, by the kind: a name of INTERVALS."""
     without_report: int = 0
     lost: int = 0
     heap_limit: str = ""
@@ -209,15 +205,9 @@ def _count(log: Log, line: Line) -> None:
     log.invocations += 1
     log.methods[line.method or "none"] += 1
     log.exact += line.mode == "exact"
-    lower, upper = line.bounds
-    of_children = line.wide and not line.raced and line.method == "vmhwm-sum"
-    of_threads = line.wide and not line.raced and line.method == "vmhwm-threads"
-    if line.raced:
-        log.raced.append(upper - lower)
-    elif of_children:
-        log.children.append(upper - lower)
-    elif of_threads:
-        log.threads.append(upper - lower)
+    if wide := "raced" if line.raced else line.method if line.wide else None:
+        lower, upper = line.bounds
+        log.widths[wide].append(upper - lower)
     log.without_report += line.report_missing
     log.lost += "dropped" in line.members
     log.functions[line.function or ""] += 1
@@ -231,9 +221,7 @@ def _count(log: Log, line: Line) -> None:
         log.with_line.add(line.request_id)
         kinds = {
             line.method or "none": True,
-            "raced": line.raced,
-            "children": of_children,
-            "threads": of_threads,
+            f"interval {wide}": wide,
             "without report": line.report_missing,
             "lost": "dropped" in line.members,
         }
@@ -315,36 +303,36 @@ def diagnose_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
         yield Diagnosis("note", log.heap_limit, HEAP_LIMIT_FIX, log.evidence("heap limit"))
 
 
+INTERVALS = {
+    "raced": (
+        ": the function may have run before the window was open. Exact mode makes them figures.",
+        "truemem attach {name} --exact",
+    ),
+    "vmhwm-threads": (
+        ", of threads: what one touches while another gives memory back may be missing. PeakRSS is the best estimate"
+        f" ({docs_link.command('how-it-measures#threads')}).",
+        "",
+    ),
+    "vmhwm-sum": (
+        ", of several processes: one may have ended before it was read.",
+        "In a Python function the heap probe tells how large its children were: truemem attach {name} --heap",
+    ),
+}
+"""Why peaks are intervals, and what makes them figures: of raced ones, and by the method of others."""
+
+
 def _of_intervals(log: Log, function: str) -> Iterator[Diagnosis]:
     """The findings on intervals: how wide they are, and how to get exact figures."""
     if log.exact:
         yield Diagnosis("ok", f"{counted(log.exact, 'invocation')} measured in exact mode.")
-    if len(log.raced) > MANY_SHARE * log.invocations:
-        yield Diagnosis(
-            "note",
-            f"{_intervals(log.raced)}: the function may have run before the window was open."
-            " Exact mode makes them figures.",
-            f"truemem attach {shlex.quote(function or 'NAME')} --exact",
-            log.evidence("raced"),
-        )
-    if len(log.threads) > MANY_SHARE * log.invocations:
-        yield Diagnosis(
-            "note",
-            f"{_intervals(log.threads)}, of threads: what one touches while another gives memory back may be missing."
-            f" PeakRSS is the best estimate ({docs_link.command('how-it-measures#threads')}).",
-            evidence=log.evidence("threads"),
-        )
-    if len(log.children) > MANY_SHARE * log.invocations:
-        yield Diagnosis(
-            "note",
-            f"{_intervals(log.children)}, of several processes: one may have ended before it was read.",
-            "In a Python function the heap probe tells how large its children were:"
-            f" truemem attach {shlex.quote(function or 'NAME')} --heap",
-            log.evidence("children"),
-        )
+    for kind, (text, fix) in INTERVALS.items():
+        widths = log.widths.get(kind, ())
+        if len(widths) > MANY_SHARE * log.invocations:
+            told = fix.format(name=shlex.quote(function or "NAME"))
+            yield Diagnosis("note", f"{_intervals(widths)}{text}", told, log.evidence(f"interval {kind}"))
 
 
-def _intervals(widths: list[float]) -> str:
+def _intervals(widths: Sequence[float]) -> str:
     """Number and usual width of intervals, in words."""
     width = statistics.median(widths)
     wide = f", {width:,.1f} MiB wide at the median" if math.isfinite(width) else ""
