@@ -217,7 +217,6 @@ class CollectedHeap:
 
     kind: Kind = "level"
 
-    first: Reading
     last: Reading
     invocations: int
     live: Course
@@ -264,7 +263,6 @@ def look(found: Sequence[Reading]) -> CollectedHeap:
     if external.name == "growing" and not is_kept:
         external = replace(external, name="filling")
     return CollectedHeap(
-        first=found[0],
         last=found[-1],
         invocations=invocations,
         live=course_of_points(points, invocations, _ceiling(found)),

@@ -172,7 +172,6 @@ class Run:
         return Measurement(
             spec=self._target.spec,
             seen=self._seen(),
-            events=self._events,
             left_in_tmp=self._in_tmp,
             tmp_mib=self._target.tmp_mib,
             reported_ms=self._durations(),

@@ -199,8 +199,6 @@ class Measurement:
     """Differences from Lambda, and what could not be done, as sentences."""
     last_words: str = "nothing"
     """The sidecar's last line, if it printed no record."""
-    events: Sequence[str] = ()
-    """The event of each invocation, as JSON."""
     asked: int | None = None
     """Number of invocations that were to be judged, if the user set it. If they did not decide it, there are more."""
     left_in_tmp: Mapping[int, float] = field(default_factory=dict)

@@ -19,7 +19,6 @@ from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S
 from ..support.terminal import Progress
 from ..support.untrusted_text import parsed
-from .events import text_of
 from .invocations import Plan, invoke_until_decided
 from .limits import Decision, Limits
 from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled
@@ -64,8 +63,6 @@ class Remote:
     client: LambdaClient
     started: float = field(default_factory=time.time)
     requests: list[str] = field(default_factory=list)
-    events: list[str] = field(default_factory=list)
-    """The event of each request, as JSON."""
     failures: list[FailedInvocation] = field(default_factory=list)
     reported_ms: dict[int, float] = field(default_factory=dict)
     """Durations by number of the request, as far as log tails have them."""
@@ -79,7 +76,7 @@ class Remote:
     def invoke(self, event: object) -> Answer:
         """Invoke once, and take the lines in the log tail."""
         answer = self.ask(event)
-        self.keep(event, answer)
+        self.keep(answer)
         return answer
 
     def ask(self, event: object) -> Answer:
@@ -91,10 +88,9 @@ class Remote:
         error = error_of(parsed(body), answer["FunctionError"]) if "FunctionError" in answer else ""
         return Answer(answer["ResponseMetadata"]["RequestId"], error, tail)
 
-    def keep(self, event: object, answer: Answer) -> None:
+    def keep(self, answer: Answer) -> None:
         """Take the answer, with the lines in its log tail: that has the line of the invocation before."""
         self.requests.append(answer.request)
-        self.events.append(text_of(event))
         if (report := answer.report) is not None:
             self.reported_ms[len(self.requests)] = report.duration_ms
         if answer.error:
@@ -120,7 +116,6 @@ class Remote:
         return Measurement(
             spec=f"remote:{self.function}",
             seen=lines,
-            events=self.events,
             reported_ms={number: took for number, took in self.reported_ms.items() if number <= counted},
             invocations=counted,
             warm_up=warm_up,

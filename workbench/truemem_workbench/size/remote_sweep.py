@@ -274,7 +274,7 @@ class RemoteSweep:
             answer = deployed.remote.ask(event)
         report = answer.report
         with self.lock:
-            deployed.remote.keep(event, answer)
+            deployed.remote.keep(answer)
             deployed.tally.add(report, answer.error)
             self.budget.charge(deployed.tally.memory, report.billed_duration_ms if report else None)
 
