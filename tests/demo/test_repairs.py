@@ -45,7 +45,7 @@ def test_the_table_says_what_was_and_what_is_and_fits_a_terminal(make_row: MakeR
 
 def test_the_repair_with_the_largest_effect_is_named() -> None:
     def run(current: float, held: float, mark: float = 1200) -> Level:
-        return Level(current=current, mark=mark, heap=Heap(in_use=60, held=held, mapped=40))
+        return Level(current=current, mark=mark, heap=Heap(used=100, held=held))
 
     after = {"a cache of 8": run(900, 33), "blocks from 32 KiB mapped": run(1266, 2), "all of them": run(500, 1)}
     assert largest(run(1290, 34), after) == [

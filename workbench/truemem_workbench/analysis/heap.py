@@ -25,19 +25,11 @@ HUGE_MIB = 2**30
 class Heap:
     """One reading, or the median of several, in MiB."""
 
-    in_use: float
-    """Allocated, in the heaps of all arenas."""
+    used: float
+    """All memory that is allocated: in arenas, in blocks with a mapping of their own, and as Python's small objects,
+    which are not malloc's, where these are known."""
     held: float
     """Freed, and kept by the allocator."""
-    mapped: float
-    """Allocated, in blocks with a mapping of their own."""
-    small: float = 0.0
-    """Python's small objects, which are not malloc's; 0 where that is not known."""
-
-    @property
-    def used(self) -> float:
-        """All memory that is allocated."""
-        return self.in_use + self.mapped + self.small
 
 
 def malloc_heaps(lines: Iterable[Record]) -> list[Heap]:
@@ -55,7 +47,7 @@ def malloc_heap(members: Mapping[str, object]) -> Heap | None:
     in_use, held, mapped = (size_of(heap.get(name)) for name in ("inUse", "held", "mapped"))
     if in_use is None or held is None or mapped is None:
         return None
-    return Heap(in_use=in_use, held=held, mapped=mapped, small=size_of(heap.get("small")) or 0.0)
+    return Heap(used=in_use + mapped + (size_of(heap.get("small")) or 0.0), held=held)
 
 
 def is_outside(heap: Mapping[str, object]) -> bool:
@@ -66,12 +58,7 @@ def is_outside(heap: Mapping[str, object]) -> bool:
 def median_heap(heaps: Sequence[Heap]) -> Heap:
     """The median of the last readings, of at least one."""
     last = heaps[-TAIL:]
-    return Heap(
-        in_use=statistics.median(heap.in_use for heap in last),
-        held=statistics.median(heap.held for heap in last),
-        mapped=statistics.median(heap.mapped for heap in last),
-        small=statistics.median(heap.small for heap in last),
-    )
+    return Heap(used=statistics.median(heap.used for heap in last), held=statistics.median(heap.held for heap in last))
 
 
 def size_of(value: object) -> float | None:
