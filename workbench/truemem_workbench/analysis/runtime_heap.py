@@ -16,6 +16,7 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -215,8 +216,6 @@ LEAKS = ("leak", "classes", "external", "native")
 class CollectedHeap:
     """How the heap of one process went, as its runtime tells it. MiB."""
 
-    kind: Kind = "level"
-
     last: Reading
     invocations: int
     live: Course
@@ -236,6 +235,10 @@ class CollectedHeap:
     collections: int
     """Major collections from the first of these lines to the last."""
 
+    @cached_property
+    def kind(self) -> Kind:
+        return _kind(self)
+
     @property
     def is_recent(self) -> bool:
         return self.since_live <= HALF * self.invocations
@@ -248,12 +251,6 @@ class CollectedHeap:
 
 def find_in(found: Sequence[Reading]) -> CollectedHeap:
     """Judge the readings of one process, at least one, in the order of the invocations."""
-    seen = look(found)
-    return replace(seen, kind=_kind(seen))
-
-
-def look(found: Sequence[Reading]) -> CollectedHeap:
-    """How each figure went."""
     numbers = [each.number for each in found]
     invocations = numbers[-1] - numbers[0] + 1
     points = list(live_points(found))
