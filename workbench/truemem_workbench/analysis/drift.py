@@ -209,16 +209,6 @@ def median_of(values: Floats) -> float:
     return middle(np.sort(values).tolist())
 
 
-def _of_killed(lives: list[Curve]) -> list[Verdict]:
-    """The verdict of each life that grew into the limit, if these show a leak."""
-    curves = []
-    for life in lives:
-        trusted, last = trusted_of(life[:-1], SHORT_LIFE - 1), life[-1]
-        reached = max(last.current_kib, last.peak_kib or 0)
-        curves.append((trusted.invocation.astype(float), trusted.current_kib, reached))
-    return [Verdict("growing", *growth) for _, growth in grew_into_the_limit(curves)]
-
-
 def per_minute(growth: float, points: Sequence[Point]) -> float | None:
     """Growth per minute; None if the times are not known."""
     span = (points[-1].time_ms - points[0].time_ms) / MINUTE_MS
@@ -253,35 +243,34 @@ def point_of(line: Line, number: int) -> Point | None:
     )
 
 
-def grew_into_the_limit(lives: Sequence[tuple[Floats, Floats, float]]) -> list[tuple[int, Trend]]:
-    """Which of these lives show a leak, by their places, and how each grew: those that grew evenly into the limit, if
-    they are at least half of all. If there are several, it is enough that, taken together, they grew as much late as
-    early.
-
-    A life: the numbers and levels (KiB) of its invocations but the last, and what the last one reached, KiB."""
-    grew = {at: growth for at, life in enumerate(lives) if (growth := _into_the_limit(*life)) is not None}
-    even = [(at, growth) for at, growth in grew.items() if _grew_evenly(lives[at][1].tolist())]
-    if even and 2 * len(even) >= len(lives):
+def _of_killed(killed: Sequence[Curve]) -> list[Verdict]:
+    """The verdict on each of these lives, which ran out of memory, that shows a leak: those that grew evenly into the
+    limit, if they are at least half of all. If there are several, it is enough that, taken together, they grew as much
+    late as early."""
+    grew = [(held, growth) for life in killed for held, growth in _into_the_limit(life)]
+    even = [Verdict("growing", *growth) for held, growth in grew if _grew_evenly(held.tolist())]
+    if even and 2 * len(even) >= len(killed):
         return even
-    curves = [lives[at][1] for at in grew]
-    early = sum(held[len(held) // 2] - held[0] for held in curves)
-    late = sum(held[-1] - held[-1 - len(held) // 2] for held in curves)
-    several = len(grew) >= SEVERAL_LIVES and 2 * len(grew) >= len(lives) and late >= GOES_ON * early
-    return list(grew.items()) if several else []
+    early = sum(held[len(held) // 2] - held[0] for held, _ in grew)
+    late = sum(held[-1] - held[-1 - len(held) // 2] for held, _ in grew)
+    several = len(grew) >= SEVERAL_LIVES and 2 * len(grew) >= len(killed) and late >= GOES_ON * early
+    return [Verdict("growing", *growth) for _, growth in grew] if several else []
 
 
-def _into_the_limit(numbers: Floats, held: Floats, reached: float) -> Trend | None:
-    """How one life that ran out of memory grew; None if it did not grow into the limit.
+def _into_the_limit(life: Curve) -> Iterator[tuple[Floats, Trend]]:
+    """The levels of a life that ran out of memory, but for the last, and how they grew; nothing if it did not grow into
+    the limit.
 
     It must have grown by at least half of the way, and by no more than a third of that at once. A spike that kills, a
     load, and a cache that was nearly full are not growth.
     """
+    trusted, last = trusted_of(life[:-1], SHORT_LIFE - 1), life[-1]
+    numbers, held = trusted.invocation, trusted.current_kib
     growth = _growth_to_limit(numbers, held)
     grown = growth.slope * (float(numbers[-1]) + 1 - float(numbers[0]))
-    way = reached - float(held[0])
-    if growth.low <= 0 or grown < max(way / 2, LEAST_KIB) or np.diff(held).max() > grown / 3:
-        return None
-    return growth
+    way = max(last.current_kib, last.peak_kib or 0) - float(held[0])
+    if growth.low > 0 and grown >= max(way / 2, LEAST_KIB) and np.diff(held).max() <= grown / 3:
+        yield held, growth
 
 
 def _grew_evenly(levels: Sequence[float]) -> bool:
