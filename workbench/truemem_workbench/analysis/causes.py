@@ -373,16 +373,10 @@ def _undecided(witnesses: Witnesses) -> Finding | None:
         else:
             title = f"Undecided: {counted(judged, 'invocation')} can be judged, {GROWING_FROM} are needed."
         return Finding(cause="undecided", title=title, settled=False, pattern=TOO_FEW)
-    rising, verdict = _rising(witnesses)
-    extension = _rising_extension(witnesses)
-    of_extension = witnesses.of(f"{EXTENSION}{extension}")
-    if not rising or (of_extension.per_invocation_kib or 0.0) > (verdict.per_invocation_kib or 0.0):
-        rising = _may_rise(f"the extension {extension}", of_extension) if extension else rising
-        verdict = of_extension if extension else verdict
-    else:
-        extension = ""
-    if not rising:
+    found = [each for each in (_rising(witnesses), _rising_extension(witnesses)) if each is not None]
+    if not found:
         return None
+    rising, verdict, extension = max(found, key=lambda each: each[1].per_invocation_kib or 0.0)
     if not extension and heap is not None and heap.kind in ("filling", "lazy"):
         what, holder = "a leak, a cache that fills, or garbage", "heap"
         decides = "the next collections of the heap decide it"
@@ -406,38 +400,37 @@ def _is_known(heap: CollectedHeap) -> bool:
     return heap.collections >= FEWEST and heap.is_recent and heap.live.name in ("level", "filled")
 
 
-def _rising_extension(witnesses: Witnesses) -> str:
-    """The name of an extension that may still grow; empty if none does."""
+def _rising_extension(witnesses: Witnesses) -> tuple[str, Verdict, str] | None:
+    """An extension that may still grow, in words, with its verdict and its name; None if none does."""
     for name in extensions_to_judge(witnesses):
         extension = witnesses.of(f"{EXTENSION}{name}")
         if extension.name in ("warming", "growing") and not _is_small(extension):
-            return name
-    return ""
+            return _may_rise(f"the extension {name}", extension), extension, name
+    return None
 
 
-def _rising(witnesses: Witnesses) -> tuple[str, Verdict]:
-    """What of the function may still grow, in words, with its verdict; empty if nothing does."""
+def _rising(witnesses: Witnesses) -> tuple[str, Verdict, str] | None:
+    """What of the function may still grow, in words, with its verdict, and no name; None if nothing does."""
     heap, rss = witnesses.curves.heap, witnesses.rss
     if witnesses.is_whole or (witnesses.is_settled and heap is not None and heap.kind != "native"):
         heap = None
     is_beside = (rss.low_kib or 0.0) > 0 and (rss.high_kib or 0.0) > MATTERS_KIB
     if heap is not None:
-        if heap.kind == "filling" or (heap.kind == "lazy" and not _is_known(heap)):
-            return f"the heap has risen, and it was collected {counted(heap.collections, 'time')}", rss
-        if heap.kind in LEAKS:
-            return f"memory beside the heap has risen, and it was collected {counted(heap.collections, 'time')}", rss
-        return f"RSS rises beside the heap, {rate_words(rss)}" if is_beside and heap.kind != "lazy" else "", rss
+        if heap.kind in (*LEAKS, "filling") or (heap.kind == "lazy" and not _is_known(heap)):
+            what = "memory beside the heap" if heap.kind in LEAKS else "the heap"
+            return f"{what} has risen, and it was collected {counted(heap.collections, 'time')}", rss, ""
+        return (f"RSS rises beside the heap, {rate_words(rss)}", rss, "") if is_beside and heap.kind != "lazy" else None
     known = witnesses.of(IN_USE)
     if known.name == "warming" and not _is_small(known):
-        return _may_rise("what is in use", known), known
+        return _may_rise("what is in use", known), known, ""
     blocks = witnesses.of(BLOCKS)
     if (blocks.low_kib or 0.0) > 0 and blocks.name in ("warming", "growing") and not _is_small(blocks):
-        return f"Python has {witnesses.rate(BLOCKS):,.0f} more blocks after each invocation", blocks
+        return f"Python has {witnesses.rate(BLOCKS):,.0f} more blocks after each invocation", blocks, ""
     before, after = witnesses.span(PROCESSES)  # what is in use is that of the runtime's own process
     is_open = known.name == "insufficient" or after > before or (is_beside and not _is_held(witnesses))
     if rss.name in ("warming", "growing") and is_open and not _is_small(rss):
-        return _may_rise("RSS", rss), rss
-    return "", rss
+        return _may_rise("RSS", rss), rss, ""
+    return None
 
 
 def _may_rise(what: str, verdict: Verdict) -> str:
