@@ -293,13 +293,9 @@ def leak_on_heap(witnesses: Witnesses) -> Finding | None:
     if heap.kind == "classes" and not heap.is_metaspace_kept:
         return None  # they may be garbage
     course = {"leak": heap.live, "classes": heap.metaspace, "external": heap.external, "native": heap.native}[heap.kind]
-    code = "code" if heap.last.runtime == "nodejs" else "classes"
-    holder = {
-        "leak": "live objects",
-        "classes": code,
-        "external": "buffers outside of the heap",
-        "native": "native memory",
-    }[heap.kind]
+    holder = _PARTS[{"leak": HEAP, "native": MALLOC}.get(heap.kind, heap.kind)]
+    if heap.kind == "classes" and heap.last.runtime == "nodejs":
+        holder = "code"
     seen = f"{holder} {_span(course.before * 1024, course.after * 1024)}"
     after = f" after {counted(heap.collections, 'major collection')}" if heap.kind == "leak" else ""
     rss = witnesses.rss
