@@ -213,16 +213,16 @@ def test_a_runtimes_figures_are_read_in_any_order(
 
 
 def test_the_reading_on_the_page_of_the_docs_is_read() -> None:
-    reading = block("heap.md", "reading").encode()
+    reading = block("../libraries/README.md", "reading").encode()
     known = {"used": 41_200, "committed": 65_300, "live": 30_100, "collections": 12}
     assert parse(reading, REQUEST, 1_790_000_000_000) == RuntimeHeap("go", settled=None, **known)
 
 
 def test_the_names_in_the_docs_are_those_that_are_read() -> None:
-    page = (DOCS / "heap.md").read_text()
-    table = page.partition("\n### Names\n")[2].partition("\n`python` has")
+    page = (DOCS.parent / "libraries" / "README.md").read_text()
+    table = page.partition("\n## Names\n")[2].partition("\n`python` has")
     assert {name.encode() for name in re.findall(r"^\| `(\w+)` ", table[0], re.MULTILINE)} == {*FIELDS}
-    others = table[2].partition("\n### ")[0]
+    others = table[2].partition("\n## ")[0]
     assert {name.encode() for name in re.findall(r"`(\w+)(?:=\d+)?`", others)} == {*NAMES_READ} - {*FIELDS}
 
 

@@ -31,6 +31,8 @@ SOURCES = (
     "infrastructure",
     "layer/python",
     "layer/truemem",
+    "libraries",
+    "research",
     "sample_function",
     "skills",
     "workbench",

@@ -79,7 +79,7 @@ def test_an_installation_that_fails_leaves_nothing(index: Path, monkeypatch: pyt
 
 @needs_node
 def test_the_bootstrap_of_the_page_runs_a_handler(index: Path, local_run: LocalRun) -> None:
-    executable(index.parent / "bootstrap", block("local-lambda.md", "bootstrap"))
+    executable(index.parent / "bootstrap", block("../libraries/README.md", "bootstrap"))
     done = local_run("./bootstrap", "--event", '{"n": 1}', "--invocations", "2", cwd=index.parent)
     failed = local_run("./bootstrap", "--event", '{"raise": "boom"}', cwd=index.parent)
     assert (done.returncode, failed.returncode) == (0, 1)
