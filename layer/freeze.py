@@ -16,8 +16,14 @@ from types import CodeType
 
 
 def frozen(name: str, source: bytes | str) -> CodeType:
-    """Compile a module without asserts, docstrings and anything that depends on the place of the build."""
+    """Compile a module without asserts, docstrings, annotations of functions and anything that depends on the place of
+    the build."""
     tree = ast.parse(source)
+    for each in ast.walk(tree):
+        if isinstance(each, ast.FunctionDef):
+            each.returns = None
+        elif isinstance(each, ast.arg):
+            each.annotation = None
     flags = 0
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
