@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import Gone, Procfs
-from truemem.measure.open_window import TICK_NS
+from truemem.measure.level_sampler import TICK_NS
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import SAMPLED, peak
 

@@ -10,17 +10,11 @@ from __future__ import annotations
 import time
 
 from ..linux.procfs import UNREADABLE, Gone, Procfs, Status, parse_state
-from .open_window import (
-    FEW_OF_FORK,
-    UNKNOWN,
-    Level,
-    LevelSampler,
-    OpenWindow,
-    ProcessFamily,
-    ProcessTrack,
-    Unread,
-    Watch,
-)
+from .child_bound import UNKNOWN, ProcessFamily, Unread
+from .level_sampler import LevelSampler
+from .open_window import OpenWindow, Watch
+from .process_track import ProcessTrack
+from .thread_bound import Level, ThreadBound
 from .watermark import AT_ONCE, Look, ProcessReader, Reading, Readings
 from .window import NEVER, Window
 
@@ -33,6 +27,8 @@ if TYPE_CHECKING:
 
 SETTLE_NS = 20_000_000
 """CPU time of looking for new processes when a window is closed: what is not found leaves no upper bound."""
+FEW_OF_FORK = 64
+"""Page faults of a child of fork() or vfork() that has hardly run: it may be about to call exec()."""
 FEW = 8
 """Processes that are asked whether they ignore SIGCHLD: the runtime, and its first children."""
 ENDED = (b"Z", b"X")
@@ -169,7 +165,7 @@ class Recorder:
         huge_pages = readings.huge_pages or self._watch.huge_pages
         level = Level(status.anon, status.file + status.shmem, parsed.faults, huge_pages)
         closing.missed += window.see(track, process.files, reading.end_ns, parsed)
-        closing.threads |= track.threads
+        closing.threads |= track.threads.several_ran
         if track.lost:
             window.end.lost_ns = reading.end_ns
         own = track.own
@@ -194,8 +190,8 @@ class Recorder:
             closing.holder = after.name, process.pid, status.rss
         window.family.reaped += after.child_faults - track.child_faults
         known = after.rss if reading.reset else status.hwm
-        opened = ProcessTrack(process.parent, after, known, 0, reading.others_ns, level)
-        opened.has_threads, opened.unmaps_files = status.threads > 1, track.unmaps_files
+        threads = ThreadBound(level, reading.others_ns, status.threads > 1, track.threads.unmaps_files)
+        opened = ProcessTrack(process.parent, after, known, threads=threads)
         opened.fresh = own is not None and after.faults <= FEW_OF_FORK  # it may call exec() still
         closing.tracks[process.pid] = opened
 
