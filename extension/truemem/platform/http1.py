@@ -1,7 +1,8 @@
 """HTTP/1.1 as the Lambda APIs, their telemetry and collectors use it (RFC 9112, sections 6 and 7). Pure.
 
 `Framing` finds where messages begin and end in a stream, and keeps no body: the proxy reads along with it, and what it
-does not understand ends the reading, not the stream. `Reader` takes whole messages with it.
+does not understand ends the reading, not the stream. It reads heads itself. A body has a reader, by the way in which
+its end is told (RFC 9112, 6.3): `LengthReader`, `ChunkedReader`, `UntilCloseReader`. `Reader` takes whole messages.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ STRIDE = 1024
 """Bytes that are looked at in one go for the end of a head or a line."""
 LINE_LIMIT = 256
 """Bytes of a line that gives a chunk's size."""
-
-_HEAD, _BODY, _CHUNK_SIZE, _CHUNK, _CHUNK_END, _TRAILER, _UNTIL_CLOSE, _LOST = range(8)
 
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
@@ -56,6 +55,108 @@ class Message:
         return connection == b"close" or (self.start_line.startswith(b"HTTP/1.0") and connection != b"keep-alive")
 
 
+def _take(pending: bytearray, piece: memoryview, at: int, mark: bytes, limit: int) -> int:
+    """Move to `pending` what `piece` has from `at`, up to the end of `mark`, or all that there is: how far. Raises
+    Malformed if there is no mark in more than `limit` bytes."""
+    before = len(pending)
+    pending += piece[at : at + min(limit + 1 - before, STRIDE)]
+    found = pending.find(mark, max(0, before - len(mark) + 1))
+    if found >= 0:
+        del pending[found + len(mark) :]
+    elif len(pending) > limit:
+        raise Malformed("no end")
+    return at + len(pending) - before
+
+
+class LengthReader:
+    """Reads a body of which the head says the length."""
+
+    def __init__(self, message: Message, length: int) -> None:
+        self.message = message
+        self.left = length
+        """Bytes that are sure to be of the body, or of its chunk, and are still to come."""
+        self.in_body = True
+        """The next byte is of the body, not of what is between its chunks."""
+
+    def read(self, piece: memoryview, at: int) -> int:
+        """Read on from `at`: how far. The message is complete with the last byte of its body. Raises Malformed."""
+        size = min(self.left, len(piece) - at)
+        self.skip(size)
+        return at + size
+
+    def skip(self, size: int) -> None:
+        """So many bytes of the body have passed: `left` at most."""
+        self.left -= size
+        self.message.body_bytes += size
+        if not self.left:
+            self._end()
+
+    def _end(self) -> None:
+        self.message.complete = True
+
+
+class ChunkedReader(LengthReader):
+    """Reads a body in chunks (RFC 9112, 7.1): a line with the size, so many bytes, a line end. The last chunk has the
+    size 0, and no bytes; lines of a trailer may follow, then an empty one."""
+
+    def __init__(self, message: Message, pending: bytearray, trailer_limit: int) -> None:
+        self.message = message
+        self.left = 0
+        self.in_body = False
+        self._pending = pending
+        # Functions, not bound methods: nothing here refers to itself, so it goes without a garbage collection.
+        self._line, self._limit = ChunkedReader._size, LINE_LIMIT
+        """What reads the next line, and the longest that it may be, in bytes."""
+        self._trailer_limit = trailer_limit
+
+    def read(self, piece: memoryview, at: int) -> int:
+        if self.in_body:
+            return LengthReader.read(self, piece, at)
+        pending = self._pending
+        at = _take(pending, piece, at, b"\r\n", self._limit)
+        if pending.endswith(b"\r\n"):
+            line = bytes(pending[:-2])
+            pending.clear()
+            self._line(self, line)
+        return at
+
+    def _size(self, line: bytes) -> None:
+        digits = line.partition(b";")[0].strip()  # an extension says nothing that is used here
+        if not 0 < len(digits) <= 12 or not _HEX.issuperset(digits):
+            raise Malformed("no chunk size")
+        self.left = int(digits, 16)
+        self.in_body = self.left > 0
+        if not self.in_body:
+            self._line, self._limit = ChunkedReader._trailer, self._trailer_limit
+
+    def _end(self) -> None:
+        self.in_body = False
+        self._line, self._limit = ChunkedReader._chunk_end, 2
+
+    def _chunk_end(self, line: bytes) -> None:
+        if line:
+            raise Malformed("a chunk longer than its size")
+        self._line, self._limit = ChunkedReader._size, LINE_LIMIT
+
+    def _trailer(self, line: bytes) -> None:
+        self._limit -= len(line) + 2
+        if not line:
+            self.message.complete = True
+        elif b":" not in line:
+            raise Malformed("not a trailer")
+
+
+class UntilCloseReader(LengthReader):
+    """Reads a body that ends when the sender closes the connection."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message, 0)
+
+    def read(self, piece: memoryview, at: int) -> int:
+        self.message.body_bytes += len(piece) - at
+        return len(piece)
+
+
 class Framing:
     """One direction of one connection."""
 
@@ -63,27 +164,24 @@ class Framing:
         """`requests`: these are requests, whose body is empty where no length is given."""
         self._requests = requests
         self._head_limit = head_limit
-        self._state = _HEAD
-        self.left = 0
-        """Bytes that are still to come of the body, or of the chunk; or that may still come of the trailer."""
         self._pending = bytearray()
         """The beginning of a head, or of a line between chunks."""
+        self.body: LengthReader | None = None
+        """Reads the body that passes; None between messages, and in a head."""
         self.head: Message | None = None
         """Of the message that passes, or passed last."""
-
-    @property
-    def lost(self) -> bool:
-        """Was something not understood? Then nothing is read any more."""
-        return self._state == _LOST
+        self.lost = False
+        """Something was not understood: nothing is read any more."""
 
     @property
     def in_body(self) -> bool:
-        return self._state in (_BODY, _CHUNK, _UNTIL_CLOSE)
+        """Is the next byte of a body?"""
+        return self.body is not None and self.body.in_body
 
     @property
     def body_left(self) -> int:
-        """Bytes that are sure to be of the body, or of its chunk."""
-        return self.left if self._state in (_BODY, _CHUNK) else 0
+        """Bytes that are sure to be of the body, or of its chunk, and are still to come."""
+        return self.body.left if self.body is not None else 0
 
     @property
     def pending(self) -> int:
@@ -92,14 +190,15 @@ class Framing:
 
     @property
     def beginning(self) -> bool:
-        return self._state == _HEAD and bool(self._pending)
+        """Has a head begun that is not whole?"""
+        return self.body is None and bool(self._pending)
 
     def feed(self, piece: memoryview) -> list[Message]:
         """More has come: the heads that end in it."""
         heads: list[Message] = []
         at = 0
         try:
-            while at < len(piece) and self._state != _LOST:
+            while at < len(piece) and not self.lost:
                 before, at = self.head, self.step(piece, at)
                 if self.head is not None and self.head is not before:
                     heads.append(self.head)
@@ -109,68 +208,45 @@ class Framing:
 
     def end(self) -> None:
         """The sender has closed: where no length was given, that ends the body (RFC 9112, 6.3)."""
-        if self._state == _UNTIL_CLOSE:
-            self._end()
+        if isinstance(self.body, UntilCloseReader):
+            self.body.message.complete = True
+            self.body = None
 
     def give_up(self) -> None:
         """From now on nothing is read."""
-        self._state = _LOST
+        self.lost = True
+        self.body = None
         self._pending.clear()
 
     def begin(self, text: bytes) -> int:
         """Where a message begins with `text`, and its head is whole, read that: how far. Raises Malformed."""
-        end = text.find(b"\r\n\r\n", 0, self._head_limit) if self._state == _HEAD and not self._pending else -1
+        is_between = self.body is None and not self._pending and not self.lost
+        end = text.find(b"\r\n\r\n", 0, self._head_limit) if is_between else -1
         if end < 0:
             return 0
         self._begin(text[: end + 4])
         return end + 4
 
     def step(self, piece: memoryview, at: int) -> int:
-        """Read on from `at`; how far. Raises Malformed."""
-        state = self._state
-        if state in (_BODY, _CHUNK):
-            passed = min(self.left, len(piece) - at)
-            self.skip(passed)
-            return at + passed
-        if state == _UNTIL_CLOSE:
-            if self.head is not None:
-                self.head.body_bytes += len(piece) - at
-            return len(piece)
-        if state == _HEAD:
-            end = self._take(piece, at, b"\r\n\r\n", self._head_limit)
-            if self._pending.endswith(b"\r\n\r\n"):
-                self._begin(bytes(self._pending))
-                self._pending.clear()
-            return end
-        limit = self.left if state == _TRAILER else LINE_LIMIT if state == _CHUNK_SIZE else 2
-        end = self._take(piece, at, b"\r\n", limit)
-        if self._pending.endswith(b"\r\n"):
-            line = bytes(self._pending[:-2])
+        """Read on from `at`: how far. Raises Malformed."""
+        body = self.body
+        if body is not None:
+            at = body.read(piece, at)
+            if body.message.complete:
+                self.body = None
+            return at
+        at = _take(self._pending, piece, at, b"\r\n\r\n", self._head_limit)
+        if self._pending.endswith(b"\r\n\r\n"):
+            self._begin(bytes(self._pending))
             self._pending.clear()
-            self._line(line)
-        return end
+        return at
 
     def skip(self, size: int) -> None:
         """So many bytes of the body have passed: `body_left` at most."""
-        self.left -= size
-        if self.head is not None:
-            self.head.body_bytes += size
-        if not self.left:
-            if self._state == _BODY:
-                self._end()
-            else:
-                self._state = _CHUNK_END
-
-    def _take(self, piece: memoryview, at: int, mark: bytes, limit: int) -> int:
-        """Move bytes to `_pending` up to the end of `mark`, or all that there are."""
-        before = len(self._pending)
-        self._pending += piece[at : at + min(limit + 1 - before, STRIDE)]
-        found = self._pending.find(mark, max(0, before - len(mark) + 1))
-        if found >= 0:
-            del self._pending[found + len(mark) :]
-        elif len(self._pending) > limit:
-            raise Malformed("no end")
-        return at + len(self._pending) - before
+        if self.body is not None:
+            self.body.skip(size)
+            if self.body.message.complete:
+                self.body = None
 
     def _begin(self, text: bytes) -> None:
         start_line, *lines = text[:-4].split(b"\r\n")
@@ -184,56 +260,30 @@ class Framing:
                 raise Malformed("two lengths")
             headers[name] = value
         head = self.head = Message(start_line, headers)
-        self._state, self.left = self._body_of(head)
-        if self._state == _HEAD:
-            self._end()
+        self.body = self._body_of(head)
+        head.complete = self.body is None
 
-    def _end(self) -> None:
-        self._state = _HEAD
-        if self.head is not None:
-            self.head.complete = True
-
-    def _body_of(self, head: Message) -> tuple[int, int]:
-        """The state after the head, and the length of its body."""
+    def _body_of(self, head: Message) -> LengthReader | None:
+        """Who reads the body of this message; None where it has none. Raises Malformed."""
         if not self._requests:
             status = head.status
             if not status or status == 101:  # what follows 101 is not HTTP any more
                 raise Malformed("no status line")
             if status < 200 or status in (204, 304):
-                return _HEAD, 0
+                return None
         elif len(head.start_line.split(b" ")) != 3:
             raise Malformed("no request line")
         coding = head.headers.get(b"transfer-encoding")
         if coding is not None:
             if coding.lower() != b"chunked":
                 raise Malformed("a coding that is not used by these APIs")
-            return _CHUNK_SIZE, 0
+            return ChunkedReader(head, self._pending, self._head_limit)
         length = head.headers.get(b"content-length")
         if length is None:
-            return (_HEAD if self._requests else _UNTIL_CLOSE), 0
+            return None if self._requests else UntilCloseReader(head)
         if not length.isdigit() or len(length) > 12:
             raise Malformed("no length")
-        return (_BODY if int(length) else _HEAD), int(length)
-
-    def _line(self, line: bytes) -> None:
-        """The size before a chunk, the line end after it, or a line of the trailer."""
-        if self._state == _TRAILER:
-            self.left -= len(line) + 2
-            if not line:
-                self._end()
-            elif b":" not in line:
-                raise Malformed("not a trailer")
-            return
-        if self._state == _CHUNK_END:
-            if line:
-                raise Malformed("a chunk longer than its size")
-            self._state = _CHUNK_SIZE
-            return
-        digits = line.partition(b";")[0].strip()
-        if not 0 < len(digits) <= 12 or not _HEX.issuperset(digits):
-            raise Malformed("no chunk size")
-        size = int(digits, 16)
-        self._state, self.left = (_CHUNK, size) if size else (_TRAILER, self._head_limit)
+        return LengthReader(head, int(length)) if int(length) else None
 
 
 class Reader:
@@ -283,11 +333,12 @@ class Reader:
             head = framing.head
             if head is not None and head.complete and not framing.pending and not 100 <= head.status < 200:
                 return self._whole(head, self._data[at:])
-            if framing.in_body and len(self._body) + framing.left > self._limit:
+            body, before = framing.body, at
+            is_body = body is not None and body.in_body
+            if body is not None and is_body and len(self._body) + body.left > self._limit:
                 raise Malformed(f"a body of more than {self._limit} bytes")
             if at == len(piece):
                 break
-            is_body, before = framing.in_body, at
             at = framing.step(piece, at)
             if is_body:
                 self._body += piece[before:at]
