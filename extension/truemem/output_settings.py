@@ -41,15 +41,15 @@ class OtlpSettings(NamedTuple):
     port: int
     path: str
     headers: dict[str, str]
-    """By name, in lower case."""
+    """Headers of each request, by name in lower case."""
     attributes: dict[str, str]
-    """Of the resource, as the user wants them."""
+    """Attributes of the resource, as the user wants them."""
     timeout_ms: int
     period_ms: int
 
     @property
     def address(self) -> str:
-        """For people, and for the header Host."""
+        """The collector's address, for people and for the header Host."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -59,11 +59,11 @@ class DogStatsdSettings(NamedTuple):
     host: str
     port: int
     path: str
-    """Of a Unix socket; "" for UDP."""
+    """Path of the agent's Unix socket; "" for UDP."""
 
     @property
     def address(self) -> str:
-        """For people: without the path of a socket."""
+        """The agent's address for people, without the path of a socket."""
         return "unix" if self.path else f"udp://{self.host}:{self.port}"
 
 
@@ -84,7 +84,7 @@ class Variables:
         return "", ""
 
     def milliseconds(self, default: int, *names: str) -> int:
-        """The same as a number of ms, from SHORTEST_MS to LONGEST_MS."""
+        """The variable's value as a number of ms, from SHORTEST_MS to LONGEST_MS."""
         value, name = self.text(*names)
         if not value:
             return default
@@ -94,11 +94,11 @@ class Variables:
         return min(max(int(value), SHORTEST_MS), LONGEST_MS)
 
     def pairs(self, *names: str) -> dict[str, str]:
-        """The same as `name=value,name=value`, percent-encoded (W3C baggage, without its properties)."""
+        """The variable's pairs: `name=value,name=value`, percent-encoded (W3C baggage, without its properties)."""
         return {key: value for _, key, value in [*self._parts(*names)][:PAIRS]}
 
     def headers(self, *names: str) -> dict[str, str]:
-        """Of the same those that can be sent as headers, by name in lower case."""
+        """The variable's pairs that can be sent as headers, by name in lower case."""
         found: dict[str, str] = {}
         for part, key, value in self._parts(*names):
             name = key.lower()
@@ -113,7 +113,7 @@ class Variables:
         return found
 
     def _parts(self, *names: str) -> Iterator[tuple[str, str, str]]:
-        """Of each pair where it is, its name and its value."""
+        """Each pair: where it is, its name and its value."""
         value, name = self.text(*names)
         for number, part in enumerate(value.split(","), 1):
             key, equals, text = part.partition("=")
@@ -155,7 +155,7 @@ def otlp(environ: Mapping[bytes, bytes]) -> tuple[OtlpSettings | None, list[str]
 
 
 def dogstatsd(environ: Mapping[bytes, bytes]) -> tuple[DogStatsdSettings | None, list[str]]:
-    """The same for the agent."""
+    """What the `DD_*` variables say of Datadog's agent."""
     variables = Variables(environ)
     url, name = variables.text("DD_DOGSTATSD_URL")
     if not url:

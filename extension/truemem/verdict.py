@@ -283,9 +283,9 @@ class Drift:
         self._block: list[int] = []
         """CurrentRSS of the invocations since the last median."""
         self._sum, self._summed = 0.0, 0
-        """Sum of the medians that are to become one level, and their number,"""
+        """Sum of the medians that are to become one level, and their number."""
         self._floor = 0
-        """and the lowest CurrentRSS among them."""
+        """The lowest CurrentRSS among the medians that are to become one level."""
         self._levels: list[float] = []
         self._floors: list[float] = []
         self._stride = BLOCK
@@ -372,9 +372,9 @@ class _HeapLimit(NamedTuple):
     """How the limit of one runtime's heap is set."""
 
     how: str
-    """With `%d` for MiB, or `%X` for bytes."""
+    """How the limit is set, with `%d` for MiB, or `%X` for bytes."""
     percent: int
-    """Of the memory size, to be proposed, if what is outside of the heap leaves so much."""
+    """Percent of the memory size to be proposed, if what is outside of the heap leaves so much."""
     beside_kib: int = 0
     """By how much the heap's limit is above the value that is set."""
 

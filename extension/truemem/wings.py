@@ -54,7 +54,7 @@ class Site(NamedTuple):
     config: Config
     environ: Mapping[bytes, bytes]
     name: str
-    """Of the extension's file."""
+    """Name of the extension's file."""
     managed: bool
     """On Managed Instances."""
     table: ProcessTable
@@ -82,7 +82,7 @@ class InUse(NamedTuple):
 class Line(NamedTuple):
     text: str
     slots: Sequence[int] = ()
-    """Where the journal has what it tells."""
+    """Slots of the journal that have what it tells."""
     lost: int = 0
     """How many records are lost with it, beyond one, and how many losses that it tells of."""
 
@@ -99,11 +99,11 @@ class Lines:
         return (Line(self._text(record), () if record.slot is None else (record.slot,), dropped),)
 
     def overdue(self, now_ms: int) -> Iterable[Line]:
-        """Those that have waited for long enough, at epoch `now_ms`."""
+        """Records that have waited for long enough, at epoch `now_ms`."""
         return ()
 
     def rest(self) -> Iterable[Line]:
-        """Those that still wait: the environment ends."""
+        """Records that still wait: the environment ends."""
         return ()
 
 
@@ -147,17 +147,17 @@ class Keeper:
         """What is known of the memory of the invocation that runs (see death_report)."""
 
     def keep(self, number: int, record: InvocationRecord) -> int | None:
-        """It is closed: its slot, or None where it is not kept."""
+        """The record is closed: its slot, or None where it is not kept."""
         return None
 
     def sending(self, slot: int) -> None:
-        """It is about to be sent elsewhere; its line may wait for others still."""
+        """The record is about to be sent elsewhere; its line may wait for others still."""
 
     def printing(self, slot: int) -> None:
-        """Its line is about to be written."""
+        """The record's line is about to be written."""
 
     def printed(self, slot: int) -> None:
-        """Its line is written, or lost for good."""
+        """The record's line is written, or lost for good."""
 
     def remove(self) -> None:
         """The environment ends."""
@@ -168,7 +168,7 @@ class Wing:
 
     lost = 0
     where = ""
-    """For the log: where it sends records."""
+    """Where the wing sends records, for the log."""
     keeper: Keeper | None = None
     sender: Sender | None = None
     managed: Callable[[Any], Lifecycle] | None = None
@@ -186,21 +186,21 @@ class Wing:
         the environment ends with them."""
 
     def finishing(self, record: PendingRecord) -> None:
-        """It is printed now, and its members are asked for: once."""
+        """The record is printed now, and its members are asked for: once."""
 
     def members(self, record: PendingRecord) -> Mapping[str, object]:
         """Members of its line, by name: asked for when it is closed, and when it is printed."""
         return {}
 
     def finished(self, made: InvocationRecord, record: PendingRecord | None) -> None:
-        """It is about to be printed. `record` is None where an earlier process has measured it."""
+        """The invocation is about to be printed. `record` is None where an earlier process has measured it."""
 
     def ending(self, records: Sequence[PendingRecord]) -> None:
         """The environment ends: these are printed now, and none after them."""
 
 
 class Wings:
-    """Those that are there. What fails in one is counted, and costs the spine nothing."""
+    """The wings that are there. What fails in one is counted, and costs the spine nothing."""
 
     def __init__(self, wings: Sequence[Wing] = ()) -> None:
         self._wings = wings

@@ -31,9 +31,9 @@ class BatchLines(Lines):
         super().__init__(text)
         self._config = config
         self._waiting: list[InvocationRecord] = []
-        """Each with the members in KEPT alone,"""
+        """Records that wait, each with the members in KEPT alone."""
         self._last: InvocationRecord | None = None
-        """and the last of them whole."""
+        """The last record that waits, whole."""
 
     def add(self, record: InvocationRecord, dropped: int) -> list[Line]:
         if not _is_ordinary(record):

@@ -34,18 +34,18 @@ _PASSWD_MAX = 65536
 _NAME_MAX = 128
 
 MAGIC = b"\xca\xfe\xc0\xc0"
-"""In this order of bytes, whatever that of the machine is."""
+"""First bytes of the file, in this order whatever that of the machine is."""
 VERSION = b"\x02\x00"
 PROLOGUE = 32
 HEADER = 20
 MOST_BYTES = 256 * 1024
-"""Of the file: HotSpot makes it PerfDataMemorySize large, 32 KiB."""
+"""Most bytes of the file that are read: HotSpot makes it PerfDataMemorySize large, 32 KiB."""
 MOST_ENTRIES = 4096
 """128 to 214 were seen."""
 LONG = ord("J")
-"""Type of a counter that is a number of 8 bytes,"""
+"""Type of a counter that is a number of 8 bytes."""
 BYTES = ord("B")
-"""and of one that is text: then a vector of a fixed length, which NUL ends."""
+"""Type of a counter that is text: a vector of a fixed length, which NUL ends."""
 NAME_MAX = 64
 TEXT_MAX = 64
 
@@ -153,7 +153,7 @@ class JavaHeap:
         self._policy = policy
         self._majors = 0
         self._live: int | None = None
-        """Of that major collection, in bytes; None where another collection came before we looked."""
+        """Live bytes after that major collection; None where another collection came before we looked."""
 
     def read(self, counters: dict[bytes, int]) -> RuntimeHeap | None:
         """What the heap is now; None if that is not known, or cannot be."""
@@ -229,7 +229,7 @@ class Shown(NamedTuple):
     """What was read of one JVM's counters at one moment."""
 
     process: tuple[int, int]
-    """Its pid and start time."""
+    """Pid and start time of the process."""
     part: bytes
 
 
@@ -240,7 +240,7 @@ class HsperfFiles:
         """`root`: the folder with `tmp` and `etc/passwd`; "" for the real ones."""
         self._root = root
         self._looks: dict[tuple[int, int], int] = {}
-        """By (pid, start time): how often a process was looked at that has no file."""
+        """How often a process was looked at that has no file, by (pid, start time)."""
         self._open: dict[tuple[int, int], _Counters] = {}
         self._users: dict[int, str] = {}
         self._first = 0, 0
@@ -248,7 +248,7 @@ class HsperfFiles:
 
     @property
     def pid(self) -> int:
-        """Of the JVM whose heap was read last."""
+        """Pid of the JVM whose heap was read last."""
         return self._first[0]
 
     def take(self) -> Shown | None:
@@ -330,7 +330,7 @@ def parse_user(passwd: bytes, uid: int) -> str:
 
 
 def _counters(descriptor: int, owner: int) -> _Counters | None:
-    """Those of the file, if it is one. Closes the descriptor if not. Raises OSError."""
+    """The counters of the file, if it is one of a JVM. Closes the descriptor if not. Raises OSError."""
     kept = None
     try:
         if is_private(descriptor, PROLOGUE, most=MOST_BYTES, owner=owner, denied=0o022):

@@ -21,19 +21,20 @@ if TYPE_CHECKING:
 
 
 SLOT = 256
-"""Of the page, for each reading by turns: those of invocations that end meanwhile leave this one alone."""
+"""Bytes of a slot of the page. Readings take slots by turns: those of invocations that end meanwhile leave this one
+alone."""
 
 MOST = 16 * PAGE
 """Size of a page on Managed Instances, where many requests end before one is looked for."""
 NAME = "/.truemem-heap-"
 MAGIC = b"truemem-heap-3"
 DIGITS = 15
-"""Of the largest number that is believed."""
+"""Digits of the largest number that is believed."""
 EARLY_MS = 1000
 """A function may be done before we have looked at the clock. Lambda's own retry of a request comes much later."""
 
 RUNTIMES = (b"nodejs", b"go", b"dotnet")
-"""Those whose figures are a RuntimeHeap. `python` has figures of its own, a Heap."""
+"""Runtimes whose figures are a RuntimeHeap. `python` has figures of its own, a Heap."""
 _SAME_NAMES = ("used", "committed", "live", "limit", "external", "metaspace", "collections")
 FIELDS = {**{name.encode(): name for name in _SAME_NAMES}, b"gcMs": "gc_ms"}
 """Names in the page, and in the line, of a RuntimeHeap's fields."""
@@ -90,7 +91,7 @@ class RuntimeHeap(NamedTuple):
     gc_ms: int | None = None
     """Time that all collections took since the process began, ms."""
     settled: Settled | None = None
-    """None of a process that was not settled."""
+    """What settling found; None of a process that was not settled."""
 
     @property
     def in_use_kib(self) -> int | None:
@@ -119,7 +120,7 @@ class Heap(NamedTuple):
     gc: list[int]
     """gc.get_count(): objects since the last collection of each generation."""
     threads: int
-    """Those that Python knows of."""
+    """Threads that Python knows of."""
     source: str
     """`mallinfo2`, or `mallinfo`: 32 bits, so that a figure of 4 GiB begins at 0 again. `none`: not read."""
     children_kib: int = 0
@@ -133,11 +134,11 @@ class Heap(NamedTuple):
     small: int | None = None
     """What these blocks hold, KiB; None where Python does not tell."""
     settled: Settled | None = None
-    """None of a process that was not settled."""
+    """What settling found; None of a process that was not settled."""
 
     @property
     def in_use_kib(self) -> int | None:
-        """By malloc and by Python's own allocator; None where that was not read."""
+        """KiB in use by malloc and by Python's own allocator; None where that was not read."""
         if self.source == "none":
             return None
         small = (self.blocks or 0) * BLOCK_BYTES // 1024 if self.small is None else self.small
@@ -222,7 +223,7 @@ class HeapPages:
     def __init__(self, environ: Mapping[bytes, bytes]) -> None:
         self._prefix = path_in(environ, "").rpartition("/")[0] + NAME
         self.pid = 0
-        """Of the process whose page was found last."""
+        """Pid of the process whose page was found last."""
 
     def read(self, pids: Iterable[int]) -> dict[int, bytes]:
         """The pages that are there, by pid."""

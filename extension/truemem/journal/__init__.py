@@ -47,13 +47,13 @@ FREE = b"\n"
 
 
 CHECKPOINT = 1 / 16
-"""The curve is written to the journal again when the level has moved by this share of the limit,"""
+"""The curve is written to the journal again when the level has moved by this share of the limit."""
 CHECKPOINT_URGENT = 1 / 64
-"""or by this share where the limit is near,"""
+"""Where the limit is near, the curve is written again when the level has moved by this share of it."""
 CHECKPOINT_NS = 1_000_000_000
-"""and after this time in any case: a level that has not moved since is news as well."""
+"""The curve is written again after this time in any case: a level that has not moved is news as well."""
 UNLIMITED_KIB = 256 * 1024
-"""In place of a limit that is not known."""
+"""Stands for a limit that is not known, KiB."""
 
 
 class JournalEntry(NamedTuple):
@@ -62,9 +62,9 @@ class JournalEntry(NamedTuple):
     text: bytes
     curve: bytes = b""
     may_repeat: bool = False
-    """It was being printed: whether that was done is not known."""
+    """The record was being printed: whether that was done is not known."""
     sent: bool = False
-    """It went to a collector or an agent (TRUEMEM_OUTPUT), or was about to."""
+    """The record went to a collector or an agent (TRUEMEM_OUTPUT), or was about to."""
 
 
 class Journal(Keeper):
@@ -74,9 +74,9 @@ class Journal(Keeper):
         """`limit_kib` is the function's memory size, 0 if unknown."""
         self._limit_kib = limit_kib or UNLIMITED_KIB
         self._level_kib = -1
-        """When the curve of the invocation that runs was written last; below 0 before that."""
+        """Level when the curve of the invocation that runs was written last; below 0 before that."""
         self._written_ns = 0
-        """And when that was."""
+        """When the curve was written last, ns."""
         self._path = path
         self._size = (FIRST + slots) * PAGE
         self._slots = slots
@@ -89,7 +89,7 @@ class Journal(Keeper):
         self.running: list[JournalEntry] = []
         """The invocation that ran when it was killed; two, if the one before it was about to be closed."""
         self.records: list[tuple[int, JournalEntry]] = []
-        """Those that it had closed and not printed, or not certainly, each with its slot."""
+        """Records that the earlier process had closed and not printed, or not certainly, each with its slot."""
         if path:
             try:
                 self._take(path)
@@ -138,7 +138,7 @@ class Journal(Keeper):
         return [(record, record.slot in sent) for record in recovered(self, history, config, kills)]
 
     def keep(self, number: int, record: InvocationRecord) -> int | None:
-        """None also where there is no slot left for it."""
+        """Write the record into a slot, and return that; None also where there is no slot left for it."""
         slot = self._free[-1] if self._free and self._descriptor >= 0 else None
         if slot is not None and self._put(_at(slot), WAITING + journal_text(record).encode()):
             self._free.pop()

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 class Parts(NamedTuple):
     api: ExtensionsApi
     telemetry_server: TelemetryServer | None
-    """None where telemetry is not subscribed to,"""
+    """Server of telemetry; None where telemetry is not subscribed to."""
     unsubscribed: str
-    """and why."""
+    """Why telemetry is not subscribed to."""
     config: Config
     table: ProcessTable
     recorder: Recorder
@@ -145,7 +145,7 @@ class Poller:
         self._poll = poll or select.poll()
         self._polled: dict[int, int] = {}
         self._failures = 0
-        """In a row."""
+        """Failures in a row."""
 
     def wait(self, timeout_ns: int, is_held: bool = False) -> list[int]:
         """The descriptors that are ready, none after `timeout_ns`. `is_held`: of those for which the runtime's bytes do
@@ -227,7 +227,7 @@ class Loop:
         self._ready: list[int] = []
         """Descriptors that are ready, but for the runtime's."""
         self._did_nothing = False
-        """In the last turn: what could be done is the same still."""
+        """Nothing was done in the last turn: what could be done is the same still."""
         self._own: dict[str, Callable[[], object]] = {
             machine.ASK_NEXT: self._ask_next,
             machine.TAKE_DELIVERIES: lambda: self.inbox.take(self._ready),

@@ -64,9 +64,9 @@ if TYPE_CHECKING:
 MS = 1_000_000
 
 CALM_NS = 2 * MS
-"""In exact mode other work waits until no bytes have passed for so long,"""
+"""In exact mode other work waits until no bytes have passed for so long."""
 PASSING_NS = 5 * MS
-"""or for so long while bytes keep passing."""
+"""In exact mode other work waits so long at most, while bytes keep passing."""
 AWAY_NS = 5 * MS
 """The environment was frozen if the loop wakes up this much too late."""
 
@@ -185,7 +185,7 @@ _MANAGED: _Table = {
 }
 
 TABLE = {ON_DEMAND: _ON_DEMAND, MANAGED: _MANAGED}
-"""By role: state and happening -> the actions, and the state after them."""
+"""By role: for each state and happening the actions, and the state after them."""
 
 START: Mapping[str, str] = {ON_DEMAND: INITIALISING, MANAGED: WAITING}
 

@@ -213,7 +213,7 @@ class SamplerLoop:
         return self._recorder.window.curve.ns_until(self._limit_kib - self._environment_memory.held_kib)
 
     def plan_init(self, done_ns: int, found: bool) -> None:
-        """The same in the init phase; `found`: is there a runtime yet?"""
+        """Plan the next tick in the init phase; `found`: is there a runtime yet?"""
         interval_ns = sampling.init_interval_ns(done_ns - self._began, found)
         urgent_ns = sampling.urgent_ns(self._limit_in_ns(), interval_ns)
         self.next_ns = self._sample_ns = done_ns + (interval_ns if urgent_ns is None else min(interval_ns, urgent_ns))
@@ -266,11 +266,11 @@ class OnDemand:
         self._maybe_printable = False
         self._invocations = 0
         self._reason = "unknown"
-        """Of SHUTDOWN."""
+        """Reason of SHUTDOWN."""
         self._half_ns = 0.0
-        """Half the time that it has left,"""
+        """Half the time that SHUTDOWN has left, ns."""
         self._half_until_ns = 0.0
-        """and when that is over."""
+        """When half the time that SHUTDOWN has left is over."""
         self._last_report_until_ns: int | None = None
         """After SHUTDOWN: when to stop waiting for it."""
         self.actions = {

@@ -104,9 +104,9 @@ class Publisher:
         self._output = StdoutWriter(keeper=wings.keeper)
         self._lost = 0
         self._lost_printed = 0
-        """What was lost up to the last record that was printed,"""
+        """What was lost up to the last record that was printed."""
         self._printed_mark = 0
-        """and that one's `high_water_mark`."""
+        """The `high_water_mark` of the last record that was printed."""
 
     def open(self, record: PendingRecord) -> None:
         if self._pending.over_capacity():
@@ -215,7 +215,8 @@ class Publisher:
         self._put(made, dropped)
 
     def _send_elsewhere(self, made: InvocationRecord, record: PendingRecord | None) -> None:
-        """Beside its line, which may come later: should this process be killed, the next must not send it again."""
+        """Send the record elsewhere. Its line may come later: should this process be killed, the next must not send it
+        again."""
         if self._wings.finished and made.slot is not None:
             self._keeper.sending(made.slot)
         for take in self._wings.finished:

@@ -62,7 +62,7 @@ class KillPlacement:
         return killed + self.take_back()
 
     def take_back(self) -> int:
-        """Those that were put back."""
+        """Kills that were put back."""
         killed, self._open = self._open, 0
         return killed
 
@@ -76,8 +76,8 @@ class KillPlacement:
         readings.killed = killed
 
     def count_at_rest(self, readings: Readings, begins: bool) -> None:
-        """The same in exact mode, where the runtime waits: an invocation begins, or has ended. Counting takes 20 µs. If
-        the function has one process, none of it is killed between two invocations: `settle` counts later."""
+        """Count the kills in exact mode, where the runtime waits: an invocation begins, or has ended. 20 µs. If the
+        function has one process, none of it is killed between two invocations: `settle` counts later."""
         is_alone = len(readings.readings) == 1 and not (readings.left or readings.ended)
         is_between, self._is_between = self._is_between, not begins
         if not is_alone or self._uncounted is not None or (begins and not is_between):
@@ -101,7 +101,7 @@ class KillPlacement:
             self._looks.append((clock(), self._joined))
 
     def join(self, readings: Readings) -> None:
-        """These end no window after all."""
+        """These readings end no window after all."""
         self._joined += readings.killed or 0
 
     def _more(self) -> int | None:
@@ -123,7 +123,7 @@ class KillPlacement:
         return killed, of_function
 
     def put_back(self, killed: int) -> None:
-        """It is not known yet whose they were: the next `take` has them again."""
+        """It is not known yet whose these kills were: the next `take` has them again."""
         self._open += killed
 
 
@@ -167,7 +167,7 @@ class WindowCloser:
         self._clock = clock
         self._environment_state = environment_state
         self._of_extensions = 0
-        """Of the kills that were put back: so many were extensions'."""
+        """So many of the kills that were put back were extensions'."""
         self._between = 0
         """Kills between two invocations, or before the first."""
         self._began = False

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from .java import Histograms
 
 INVOCATIONS = 60
-"""To be profiled."""
+"""Invocations to be profiled."""
 CPU_PERCENT = 100
 """The profile ends early where an invocation takes so much more CPU time than before."""
 MEMORY_PART, MOST_MEMORY_KIB = 20, 16 * 1024
-"""It may hold this part of the memory size, and no more than so much."""
+"""The profile may hold this part of the memory size, and no more than so many KiB."""
 ROOM_PART = 5
-"""Of the memory size so much must be free: four times what the profile may hold."""
+"""So much of the memory size must be free: four times what the profile may hold."""
 JVM_ROOM_PART = 3
-"""The same of a JVM: after a full collection it has held up to 35 % more."""
+"""So much of the memory size must be free for a JVM: after a full collection it has held up to 35 % more."""
 RISES, RISE_PART = 3, 16
 """A JVM's live heap grows if so many major collections have each left more, by such a part at least. There may be too
 few of them for the verdict."""
@@ -52,7 +52,7 @@ LEFT_MS = 2000
 """Of the function's timeout an invocation must leave so much: looks come after its answer, take up to half of that, and
 the timeout goes on until the next request."""
 FADING = 0.98
-"""Of the longest one, with each invocation: the first one of an environment is slow."""
+"""With each invocation the longest one counts this part of what it did: the first one of an environment is slow."""
 PID_DIGITS = 10
 NAME = ".truemem-lines-"
 LINES = "growthLines"
@@ -62,7 +62,7 @@ class Growing(LeakVerdict):
     """Says only whether it is `growing`. What cannot be is not judged: that would take 0.3 ms."""
 
     def look(self, levels: Sequence[float], floors: Sequence[float], invocations: int, spikes: int = 0) -> None:
-        """See LeakVerdict."""
+        """Look at the memory again (LeakVerdict)."""
         if self.since or (invocations >= GROWING_FROM and may_grow(floors)):
             super().look(levels, floors, invocations)
 
@@ -85,24 +85,24 @@ class GrowthLines(Wing):
         over."""
         self._is_marked = self._is_over = self._has_begun = False
         self._pid = 0
-        """Of the process that says what it has in use."""
+        """Pid of the process that says what it has in use."""
         self._is_jvm = False
         self._histograms: Histograms | None = None
         self._drifts = self._new_drifts()
         self._seen: list[tuple[InUse, int]] = []
         """What is to be considered next: in use, and CurrentRSS; 0 where that is not known."""
         self._looks = self._rises = self._risen_kib = 0
-        """Of a JVM's live heap: how often it was looked at, how often it rose, and to what."""
+        """How often a JVM's live heap was looked at, how often it rose, and to what."""
         self._waited: int | None = None
         """Invocations since it was asked; None if it was not."""
         self._timeout_ms: float | None = None
         self._longest_ms = 0.0
-        """Of the latest invocations that were reported; it fades."""
+        """Time of the longest of the latest invocations that were reported, ms; it fades."""
         self._found: tuple[PendingRecord, dict[str, object]] | None = None
         """The record that is to have the members, until it is printed."""
 
     def _new_drifts(self) -> tuple[Drift, Drift]:
-        """Of CurrentRSS, as the line has it, and of what the runtime has in use."""
+        """Verdicts on CurrentRSS, as the line has it, and on what the runtime has in use."""
         return Drift(Growing()), Drift(Growing())
 
     def begun(self, record: PendingRecord, members: Mapping[str, Any]) -> None:

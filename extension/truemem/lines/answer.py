@@ -99,14 +99,14 @@ def _line(given: Mapping[str, Any]) -> tuple[dict[str, object], int]:
 
 
 def _checked(given: Mapping[str, Any], checks: Mapping[str, Check]) -> tuple[dict[str, object], int]:
-    """Those of the members that are of their kind, and the number of the others."""
+    """The members that are of their kind, and the number of the others."""
     present = {name: check(given[name]) for name, check in checks.items() if name in given}
     good = {name: value for name, value in present.items() if value is not None}
     return good, len(present) - len(good)
 
 
 def _listed(values: object, check: Check, most: int) -> tuple[list[Any], int]:
-    """The same of the elements of a list. What is no list is one."""
+    """The elements of a list that are of their kind, and the number of the others. What is no list counts as one."""
     if not isinstance(values, list):
         return [], 1
     good = [value for value in map(check, values[:most]) if value is not None]

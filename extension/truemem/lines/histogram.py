@@ -7,7 +7,7 @@ from ..support.numbers import whole
 from .answer import MOST_LINES, TEXT_LIMIT
 
 MOST_BYTES = 64 * 1024
-"""Of a histogram is read: the largest classes are first in it."""
+"""So many bytes of a histogram are read: the largest classes are first in it."""
 MOST_CLASSES = 200
 DIGITS_OF_BYTES = 15
 STEADY = 2
@@ -32,7 +32,7 @@ class Class(NamedTuple):
     size: int
     """Bytes of all of them, without what they refer to."""
     is_own: bool
-    """Of the application: not of the JDK's modules, and no array of primitives."""
+    """Is the class the application's: not of the JDK's modules, and no array of primitives?"""
 
 
 class Histogram(NamedTuple):

@@ -29,7 +29,7 @@ WAIT, WAIT_MS = 20, 5000
 be frozen between invocations, or have next to no CPU while they follow at once."""
 SIGQUIT = 3
 OPTIONS = (b"-Xrs", b"ReduceSignalUsage", b"DisableAttachMechanism")
-"""Of a JVM that handles SIGQUIT otherwise, or not at all."""
+"""Options of a JVM that handles SIGQUIT otherwise, or not at all."""
 OPTIONS_MAX = 1 << 20
 REPLY_BYTES = 1024
 FILE_MAX = 1 << 30

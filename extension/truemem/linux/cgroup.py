@@ -57,7 +57,7 @@ class MemorySource:
     def __init__(self, proc: Procfs, root: str = "/sys/fs/cgroup") -> None:
         self.source = "meminfo"
         self.folder = ""
-        """Of our cgroup's files; "" for meminfo."""
+        """Folder of our cgroup's files; "" for meminfo."""
         self._used = self._peak = KeptFile(f"{proc.root}/meminfo")
         try:
             unified, memory = parse_membership(proc.text("self/cgroup"))
@@ -105,7 +105,7 @@ class OomKills:
         self._file = KeptFile(f"{level.folder}/{name}" if name is not None else vmstat)
         self._piece = piece
         self.seen = self._count()
-        """As last read; None where nothing counts."""
+        """OOM kills as last read; None where nothing counts them."""
 
     def more(self) -> int | None:
         """Kills since it was last read; None where it cannot be read now."""

@@ -48,9 +48,9 @@ FEW = 64
 HANDLER = b"\0_HANDLER="
 """Variable of the runtime that Lambda gives to no extension (developer guide, "Extensions API")."""
 RUNTIME = b"\0AWS_EXECUTION_ENV="
-"""And another one, which images may set for every process: it makes a guess, no more."""
+"""A runtime's variable that images may set for every process: it makes a guess, no more."""
 NAME_MAX = 255
-"""Of a file (limits.h): what is longer is none."""
+"""Longest name of a file (limits.h): what is longer is none."""
 _ADDRESS = b"\0AWS_LAMBDA_RUNTIME_API="
 _CLOCK_BOOTTIME = 7
 _TICKS = posix.sysconf("SC_CLK_TCK")
@@ -105,7 +105,7 @@ class ProcessTable:
         """Times that /proc, or the files of a process that lives, could not be read."""
         self._starter, self._platform = self._evidence.above(self._self)
         self._reapers = set(self._platform)
-        """Those of them that live: one waits for orphans."""
+        """Processes above the function that live: one waits for orphans."""
 
     def function(self) -> list[Process]:
         """The function's processes: the runtime first, for it is the one that races us."""
@@ -312,7 +312,7 @@ class ProcessTable:
             process = above
 
     def _confirm(self, process: Process) -> None:
-        """It is the function's for certain, and all of its tree: other guesses were wrong."""
+        """The process is the function's for certain, and all of its tree: other guesses were wrong."""
         root = self._root(process)
         guesses = [(guess, self._root(guess)) for guess in self.function() if guess.pid in self._guesses]
         for guess, its_root in guesses:
@@ -324,7 +324,7 @@ class ProcessTable:
         self._accept(process)
 
     def _accept(self, process: Process) -> None:
-        """It is the function's: if memory runs out, it is to end before an extension."""
+        """The process is the function's: if memory runs out, it is to end before an extension."""
         self._guesses.discard(process.pid)
         self._settled = True
         parent = self._known.get(process.parent)
@@ -397,7 +397,7 @@ class NewPids:
         return present, True
 
     def unknown(self, found: set[int], known: Collection[int], most_ns: int) -> Iterator[int]:
-        """Those to be looked at now, new ones first: for so much CPU time at most, and one more. The others wait."""
+        """Pids to be looked at now, new ones first: for so much CPU time at most, and one more. The others wait."""
         until_ns = time.process_time_ns() + most_ns
         young = self.young
         self.waiting = found.difference(young, self.unrelated, known)

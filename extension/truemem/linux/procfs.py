@@ -21,13 +21,13 @@ PAGE_KIB = posix.sysconf("SC_PAGE_SIZE") // 1024
 FALLEN_KIB = 64
 """A smaller difference of level and watermark is the kernel's own bookkeeping."""
 DIGITS = 20
-"""Of the largest number that the kernel prints."""
+"""Digits of the largest number that the kernel prints."""
 MM_LENGTH = 15
 """What is no longer has no three addresses."""
 ZOMBIE = b"Z"
 """State of a process that has ended, or whose main thread has: then it has more than one."""
 SIGKILL_BIT = 1 << 8
-"""Of a mask of signals: bit n - 1 is signal n (proc_pid_status(5))."""
+"""SIGKILL in a mask of signals: bit n - 1 is signal n (proc_pid_status(5))."""
 ESRCH = 3
 _ENOENT = 2
 UNREADABLE = -1
@@ -35,7 +35,7 @@ SLEEPING = b"S"
 THREADS_ASKED = 32
 """Threads of one process that are asked for their states: 0.2 ms."""
 TRIES = 4
-"""Of readings that must agree, or of a thread that must live while it is read."""
+"""How often to try readings that must agree, or a thread that must live while it is read."""
 LIMITS = {"statm": 128, "schedstat": 128}
 """Longest texts, in bytes. One page is more than any other of these files has."""
 OF_MEMORY = ("status", "statm", "clear_refs")
@@ -44,7 +44,7 @@ OF_MEMORY = ("status", "statm", "clear_refs")
 FAULT_KIB = 64
 """What one page fault can make resident: 16 pages of a file around it (fault_around_bytes)."""
 HUGE_FAULT_KIB = 2048
-"""The same where transparent huge pages are on for everything."""
+"""What one page fault can make resident where transparent huge pages are on for everything, KiB."""
 COUNTERS = 3
 """Counters of resident memory: of files, of no file, shared (mm_types_task.h)."""
 COUNTED_PAGES = 31
@@ -97,11 +97,11 @@ class Stat(NamedTuple):
     rss: int
     """Resident set, KiB."""
     child_ticks: int = 0
-    """CPU time of its children that have ended and been waited for, and of theirs, in ticks: user and system,"""
+    """CPU time of its children that have ended and been waited for, and of theirs, in ticks: user and system."""
     ticks: int = 0
-    """and its own."""
+    """CPU time of the process itself, in ticks: user and system."""
     name: str = ""
-    """Of the program, up to 15 characters: a process may give itself another."""
+    """Name of the program, up to 15 characters: a process may give itself another."""
     has_memory: bool = True
     """Has it an address space? Not once it ends, also before it is a zombie. (`rss` may be 0 just after exec().)"""
     mm: bytes = b""
@@ -136,7 +136,7 @@ def parse_status(text: bytes) -> Status:
 
 
 def is_dying(text: bytes) -> bool:
-    """Of a `status`: is a SIGKILL on its way to the process, or has it no memory any more?"""
+    """Does this `status` say that a SIGKILL is on its way to the process, or that it has no memory any more?"""
     pending = 0
     for label in (b"\nSigPnd:", b"\nShdPnd:"):
         words = text.partition(label)[2].partition(b"\n")[0].split()
@@ -334,7 +334,8 @@ class ProcessFiles:
         return self.rss_and_shared()[0]
 
     def rss_and_shared(self) -> tuple[int, int]:
-        """See parse_statm. Raises Gone, also of a process that has no memory any more."""
+        """Resident set, and the part of it that is of files and shared memory, KiB. Raises Gone, also of a process that
+        has no memory any more."""
         rss, shared = parse_statm(self.read("statm"))
         if not rss:
             raise Gone("statm: no memory any more")
@@ -349,12 +350,12 @@ class ProcessFiles:
             return None
 
     def others_ns(self) -> int | None:
-        """See cpu_times."""
+        """CPU time (ns) of all its threads but the first; None where that is not known (cpu_times)."""
         return self.cpu_times()[1]
 
     def cpu_times(self) -> tuple[int | None, int | None]:
-        """See cpu_ns; and the same of all threads but the first. That is the same twice: in between no other thread
-        than the first has run. 2 µs."""
+        """CPU time (ns) of all its threads (cpu_ns), and of all but the first; None where that is not known. If the
+        second is the same twice, no other thread than the first has run in between. 2 µs."""
         total = self.cpu_ns()
         try:
             for _ in range(TRIES if total is not None else 0):
@@ -477,7 +478,8 @@ class Procfs:
         return rows
 
     def huge_pages(self) -> tuple[int, int] | None:
-        """See parse_huge_pages: of all processes of this machine. None where that is not known. 20 µs."""
+        """Huge pages that were made for all processes of this machine (parse_huge_pages). None where that is not known.
+        20 µs."""
         try:
             return parse_huge_pages(self.text("vmstat"))
         except Gone:
@@ -525,7 +527,8 @@ class Procfs:
             return False
 
     def last_pid(self) -> int:
-        """See parse_last_pid. The descriptor is kept: this is read at every tick."""
+        """The pid given out last; -1 if unknown (parse_last_pid). The descriptor is kept: this is read at every
+        tick."""
         try:
             return parse_last_pid(self._loadavg.read(128))
         except OSError:
@@ -559,15 +562,16 @@ class FaultSizes(NamedTuple):
     """What one page fault can make resident here, KiB (transhuge: admin-guide/mm/transhuge.rst)."""
 
     own: int
-    """Of memory that is no file's: a page."""
+    """KiB that a fault brings of memory that is no file's: a page."""
     most: int
-    """Of a file: the pages around it as well."""
+    """KiB that a fault brings of a file: the pages around it as well."""
     asked: bool
-    """More for who asks for huge pages (madvise(2), MADV_HUGEPAGE): those are counted (Procfs.huge_pages)."""
+    """A process that asks for huge pages gets more (madvise(2), MADV_HUGEPAGE): those are counted
+    (Procfs.huge_pages)."""
 
 
 def fault_sizes(root: str = "/sys/kernel/mm") -> FaultSizes:
-    """By what this kernel is set to."""
+    """What one page fault can make resident, by this kernel's settings."""
     try:
         text = Procfs(root).text("transparent_hugepage/enabled", 128)
     except Gone:

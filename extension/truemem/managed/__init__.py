@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 MS = 1_000_000
 
 BUSY_NS = 20 * MS
-"""Length of a segment while requests run, if the CPU budget allows,"""
+"""Length of a segment while requests run, if the CPU budget allows."""
 IDLE_NS = sampling.SPARSE_NS
-"""and else."""
+"""Length of a segment while no request runs."""
 BUSY_FOR_NS = 1000 * MS
 """Requests are taken to run for so long after telemetry: it comes late, and where one was there will be more."""
 
@@ -69,7 +69,7 @@ class SegmentLoop:
         """Never, where nothing tells of requests."""
 
     def telemetry_came(self) -> None:
-        """It tells of a request: segments are short for a while."""
+        """Telemetry tells of a request: segments are short for a while."""
         self._reported_at_ns = self._clock.monotonic_ns()
 
     def due_ns(self) -> int:
@@ -115,7 +115,7 @@ INITIALIZATION_TYPE = "lambda-managed-instances"
 SHUTDOWN_MS = MANAGED_TIMEOUT_MS + 50
 """At SHUTDOWN, wait this long for telemetry in any case: what it is buffered for, and its way."""
 LAST_REPORT_MS = 2 * MANAGED_TIMEOUT_MS
-"""The same while a request runs whose report is to come."""
+"""At SHUTDOWN, wait this long for telemetry while a request runs whose report is to come."""
 
 
 class ManagedInstances:
@@ -137,7 +137,7 @@ class ManagedInstances:
         self._exact = parts.exact
         self._exact.measure = self._passes
         self._reason = ""
-        """Of SHUTDOWN."""
+        """Reason of SHUTDOWN."""
         self._half_ns = 0.0
         """Half the time that it has left."""
         self._shutdown: Event | None = None

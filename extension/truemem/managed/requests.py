@@ -46,21 +46,21 @@ class Request:
         self.start_ns = start_ns
         self.end_ns = start_ns
         self.reached: Peak | None = None
-        """Its peak until `reached_ns`; None before that, or where the function was not seen."""
+        """The request's peak until `reached_ns`; None before that, or where the function was not seen."""
         self.reached_ns = 0
         self.aged_ns = record.time_ms * MS + AGED_NS
         """When its peak is to be taken next."""
         self.passage = passage
         """In exact mode: when it passed through the sidecar."""
         self.kills = 0
-        """OOM kills of the function's processes while it ran,"""
+        """OOM kills of the function's processes while the request ran."""
         self.environment_kills = 0
-        """and of all others."""
+        """OOM kills of all other processes while the request ran."""
         self.waited = False
-        """Its report was here before, and the segment of its end was not closed by then."""
+        """The request's report was here before, and the segment of its end was not closed by then."""
 
     def reach(self, segments: Segments, end_ns: int, resolution_ns: int) -> Peak | None:
-        """Its peak until `end_ns`; this and its start are known to `resolution_ns`."""
+        """Take the request's peak until `end_ns`; this and its start are known to `resolution_ns`."""
         since_ns = self.reached_ns if self.reached_ns <= end_ns else 0  # else it has ended before what is known
         more = segments.peak_between(self.start_ns, end_ns, resolution_ns, since_ns)
         self.reached = both(self.reached, more) if since_ns else more
@@ -155,7 +155,8 @@ class Requests:
         return due
 
     def take_peaks(self, segments: Segments, seen_ns: int) -> None:
-        """Of those that have run for long: see AGED_NS. What ended up to `seen_ns` lies within segments."""
+        """Take the peaks so far of requests that have run for long (AGED_NS). What ended up to `seen_ns` lies within
+        segments."""
         until_ns = seen_ns - LATE_NS
         for request in self._running.values():
             if request.aged_ns <= until_ns:

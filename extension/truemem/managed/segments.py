@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 VMHWM_SEGMENTS = "vmhwm-segments"
 
 RESOLUTION_NS = 1_000_000
-"""Of the times that telemetry gives: a request may have begun, or ended, so much earlier or later."""
+"""Resolution of the times that telemetry gives: a request may have begun, or ended, so much earlier or later."""
 
 KEPT = 64
 """Segments of one width. Beyond that the two oldest are merged: what lies N segments back is known to N/32 of them."""
@@ -39,13 +39,13 @@ class Zone(NamedTuple):
     """What is known of the function's level while its processes are read and reset, one after the other. KiB."""
 
     start_ns: int
-    """Before the first reset,"""
+    """Epoch ns before the first reset."""
     end_ns: int
-    """and after the last one."""
+    """Epoch ns after the last reset."""
     level: int
-    """At `start_ns` the function held at least this,"""
+    """The function held at least this at `start_ns`, KiB."""
     highest: int
-    """and at no moment until `end_ns` more than this."""
+    """The function held at no moment until `end_ns` more than this, KiB."""
 
 
 def zone(start_ns: int, end_ns: int, stats: list[tuple[Stat, Stat | None]], fault_kib: int) -> Zone:
@@ -68,7 +68,7 @@ class Segment:
     __slots__ = ("closing_ns", "end_ns", "estimate", "level", "lower", "resets", "start_ns", "upper", "window")
 
     def __init__(self, opening: Zone, window: Window, closing: Zone) -> None:
-        """Of a window, and the zones at its two ends."""
+        """A segment of this window, with the zones at its two ends."""
         self.start_ns = min(opening.start_ns, closing.start_ns)  # the clock may have been set back
         self.closing_ns = closing.start_ns
         self.end_ns = closing.end_ns
@@ -79,7 +79,7 @@ class Segment:
         """What the function held at `closing_ns`, when the readings at its end began, at least."""
         found = peak(window)
         self.upper = found.upper if found is not None else 0
-        """At least its peak; 0: not bounded."""
+        """Not less than the peak; 0: not bounded."""
         if self.upper:
             # One process was reset already, the other not yet: the sum of that moment is in neither of two windows.
             self.upper = max(self.upper, opening.highest, closing.highest)
@@ -90,7 +90,7 @@ class Segment:
         elif found is not None and not window.multi_process:
             self.lower = max(self.lower, found.lower)
         self.estimate = max(found.estimate if found is not None else 0, self.lower)
-        """Its peak, by its watermarks."""
+        """The most likely peak, by the watermarks."""
 
     def take(self, later: Segment) -> None:
         """Merge the next segment into this one: coarser, never wrong."""

@@ -131,7 +131,7 @@ class Lives:
 
     def __init__(self) -> None:
         self._recent: list[tuple[int, int, int]] = []
-        """Of each process, the last pid that was given out when it had ended, and what `add` was told."""
+        """For each process the last pid that was given out when it had ended, and what `add` was told."""
         self.likely = 0
         """KiB that those held most likely that may have lived at once."""
         self.most = 0

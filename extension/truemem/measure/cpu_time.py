@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     Key = tuple[int, int]
 
 ZOMBIES = 16
-"""Beyond these CPU time is not known any more: each is looked at, at each close."""
+"""Beyond so many zombies CPU time is not known any more: each is looked at, at each close."""
 BIRTHS = 64
-"""The same of new processes that were never seen."""
+"""Beyond so many new processes that were never seen CPU time is not known any more."""
 TICK_NS = 1_000_000_000 // posix.sysconf("SC_CLK_TCK")
 
 
 class Used(NamedTuple):
-    """By one process, ns."""
+    """CPU time that one process has used, ns."""
 
     own: int
     children: int
-    """Those that it had waited for, and theirs: to a tick for user and system time each."""
+    """CPU time of the children that it had waited for, and of theirs: to a tick for user and system time each."""
     parent: int
 
     @property
@@ -44,13 +44,14 @@ class CpuTime:
     def __init__(self, proc: Procfs) -> None:
         self._proc = proc
         self._before: dict[Key, Used] | None = None
-        """Of each process, when the last window closed: by pid and start time. None before the first."""
+        """CPU time of each process when the last window closed, by pid and start time. None before the first."""
         self._now: dict[Key, Used] = {}
         self._late: dict[Key, Used] = {}
         self._ended: dict[Key, Used] = {}
-        """Of those that have ended and were not waited for yet, as far as is known: their parents will have it."""
+        """CPU time of processes that have ended and were not waited for yet, as far as is known: their parents will
+        have it."""
         self._zombies: dict[Key, Used] = {}
-        """Of those that have ended in the open window, and were not waited for at once."""
+        """Processes that have ended in the open window, and were not waited for at once."""
         self._is_known = True
         self._is_lost = False
         """Too many have ended and were not waited for."""

@@ -25,7 +25,7 @@ class HeldMemory(NamedTuple):
     sidecar: int
     extensions: dict[str, int]
     function_lived: bool = True
-    """Else what it held is not in the environment's level any more."""
+    """The function still lived. Else what it held is not in the environment's level any more."""
 
 
 class EnvironmentMemory:
@@ -39,7 +39,7 @@ class EnvironmentMemory:
         self.extensions: dict[str, int] = {}
         """RSS of each extension, as last read while it lived."""
         self.ended: set[str] = set()
-        """Those of them that had ended by then."""
+        """Extensions that had ended when they were read last."""
         self._last: dict[str, int] = {}
         """RSS of those that ended last, as read before."""
 

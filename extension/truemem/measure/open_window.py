@@ -73,7 +73,7 @@ class Watch:
         self.fault_sizes = fault_sizes()
         self.slack_kib = watermark_slack_kib()
         self.huge_pages = proc.huge_pages() or (0, 0)
-        """See Procfs.huge_pages: when a window opened, or earlier."""
+        """Huge pages of all processes (Procfs.huge_pages), when a window opened or earlier."""
         self.picture = WholePicture()
         self.cpu = CpuTime(proc)
 
@@ -107,10 +107,10 @@ class OpenWindow:
         self.tracks: dict[int, ProcessTrack] = tracks or {}
         self.family = ProcessFamily()
         self.end = Boundary()
-        """Where it will end: its samples so far."""
+        """The window's end, as far as it is known: its samples so far."""
         self.curve = MemoryCurve()
         self.huge_pages = watch.huge_pages
-        """See Procfs.huge_pages: when it opened, or earlier."""
+        """Huge pages of all processes (Procfs.huge_pages), when the window opened or earlier."""
         self.lived = Lives()
         self.sampled = self.last = self.together = self.unseen = 0
         self.multi_process = self.process_exited = self.lost = False

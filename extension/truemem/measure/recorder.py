@@ -54,9 +54,9 @@ class _Closing:
         self.missed = 0
         """What may have come and gone between readings and resets."""
         self.task_threads = 0
-        """Beside each process's first one,"""
+        """Threads beside each process's first one."""
         self.earlier = 0
-        """and those of them that are older than the window although they were found in it."""
+        """Threads beside each process's first one that are older than the window although they were found in it."""
         self.holder: tuple[str, int, int] | None = None
         """Name, pid and RSS of the largest."""
         # See Window:
@@ -84,7 +84,7 @@ class Recorder:
         self.readings_taken: Sequence[Callable[[Readings], None]] = ()
         """Who reads more at the same moment (Wing.readings_taken)."""
         self._threads = 0
-        """Of the function's processes beside their main ones, when the window opened."""
+        """Threads of the function's processes beside their main ones, when the window opened."""
         self._adopted = table.adopted_faults()
         """Faults of all orphans that processes above the function had waited for, as last read."""
 

@@ -15,38 +15,41 @@ EXACT_NS = 10 * MS
 WATCH_NS = 10 * MS
 """Interval at which new processes are looked for: a child of 50 ms is to be found early."""
 CHILD_NS = 2 * MS
-"""Shortest interval between samples of a child,"""
+"""Shortest interval between samples of a child."""
 CHILD_FRACTION = 6
-"""and later after 1/6 of the time it has lived: its last sample is late in its life, whenever that ends."""
+"""A child is sampled again after 1/6 of the time it has lived: its last sample is late in its life, whenever that
+ends."""
 SPARSE_NS = 250 * MS
 """Longest interval, however long the invocation."""
 AGE_FRACTION = 20
-"""Otherwise sample again after 1/20 of the time already run: a long invocation is not watched more often."""
+"""Where memory does not move, sample again after 1/20 of the time already run: a long invocation is not watched more
+often."""
 MOVING_KIB = 1024
 """A change between two samples after which the next one comes soon."""
 URGENT_NS = 250 * MS
 """If the limit would be reached within this time, as fast as memory grows, or before the sample after next, the
-invocation may be about to die:"""
+invocation may be about to die."""
 URGENT_FRACTION = 4
-"""then sample again after a quarter of that time, and so ever more often as the limit nears."""
+"""Near the limit sample again after a quarter of the time until it would be reached, so ever more often."""
 OVERDRAFT_NS = 5 * MS
-"""CPU time that may be spent on that before it is earned."""
+"""CPU time that may be spent on an invocation that may be about to die before it is earned."""
 BURST_NS = 2 * MS
-"""CPU time that may be saved up while nothing is sampled, and then spent in dense ticks: so much,"""
+"""CPU time that may be saved up while nothing is sampled, and then spent in dense ticks."""
 BURST_PART = 0.75
-"""and at most this part of a second's, so that a small function's first second is not blind after them."""
+"""At most this part of a second's CPU time may be saved up for dense ticks, so that a small function's first second is
+not blind after them."""
 SAVED_NS = 20 * MS
-"""The same for samples of children: they are worth more, as nothing else tells their peak."""
+"""CPU time that may be saved up for samples of children: they are worth more, as nothing else tells their peak."""
 BESIDE_PART = 0.1
 """Part of the budget that other readings may have on average, whatever sampling needs."""
 SECOND_NS = 1000 * MS
-"""However much is saved, no second has more than its own share,"""
+"""However much is saved, no second has more than its own share."""
 SLOTS = 10
-"""counted in parts of it."""
+"""A second's share is counted in so many parts of it."""
 REST_NS = 1 * MS
-"""CPU time of reading the other ones of many processes, after the answer,"""
+"""CPU time of reading the other ones of many processes, after the answer."""
 MOST_REST_NS = 2 * MS
-"""and the most, however much is saved: in exact mode the runtime's bytes wait meanwhile."""
+"""Most CPU time of reading these processes, however much is saved: in exact mode the runtime's bytes wait meanwhile."""
 
 
 class Budget:

@@ -140,7 +140,7 @@ class ThreadBound:
         self.touched = 0
         """The highest `touched` of all looks since its status was read last, whoever ran."""
         self.intervals: list[Interval] = []
-        """Those between looks since its status was read last where other threads may have run."""
+        """Intervals between looks since its status was read last, where other threads may have run."""
         self.hidden = 0
         """By so much the watermark may be below a level that was seen, KiB."""
 

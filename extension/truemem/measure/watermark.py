@@ -35,7 +35,8 @@ class Reading:
         self.before = before
         self.status = status
         self.cpu_ns, self.others_ns = cpu_times
-        """See ProcessFiles.cpu_times: between the watermark's reading and its reset."""
+        """CPU times (ns) of all threads, and of all but the first (ProcessFiles.cpu_times), read between the watermark
+        and its reset."""
         self.after = after
         self.reset = reset
         """Was there one? It is not needed where the level is at its watermark, and would open a gap between the two."""
@@ -56,12 +57,12 @@ class Reading:
 class Parsed(NamedTuple):
     status: Status
     faults: int
-    """Page faults by then,"""
+    """Page faults when the status was read."""
     gap: int
-    """and those between it and the reset of the watermark; 0 without one."""
+    """Page faults between the status and the reset of the watermark; 0 without a reset."""
     after: Stat
     others_ns: int | None
-    """See ProcessFiles.cpu_times."""
+    """CPU time (ns) of the other threads than the first; None where that is not known (ProcessFiles.cpu_times)."""
     reset: bool
 
 
@@ -75,7 +76,8 @@ class Look(NamedTuple):
     after: bytes
     """Its stat, read after the level."""
     others_ns: int | None
-    """See ProcessFiles.cpu_times: read last, so that who has run since is not in it."""
+    """CPU time (ns) of the other threads than the first (ProcessFiles.cpu_times): read last, so that who has run since
+    is not in it."""
 
 
 class Readings:
@@ -91,7 +93,7 @@ class Readings:
         self.last_pid = last_pid
         """The pid given out last, before the readings; below 0 where that is not known."""
         self.huge_pages: tuple[int, int] | None = None
-        """See Procfs.huge_pages; None where they were not counted."""
+        """Huge pages of all processes (Procfs.huge_pages); None where they were not counted."""
         self.whole = False
         """All processes there were are in it, for certain: nothing could begin while the runtime waited."""
         self.shown: object = None
@@ -203,7 +205,7 @@ class ProcessReader:
                 continue
 
     def _cpu_at_rest(self, files: ProcessFiles) -> int | None:
-        """None where its first thread goes on running. Raises Gone."""
+        """CPU time (ns) of a process that rests; None where its first thread goes on running. Raises Gone."""
         for _ in range(TRIES):
             if b") R " not in files.read("stat"):  # a name that has it makes the time unknown
                 return files.cpu_ns()

@@ -147,7 +147,7 @@ class Sample(NamedTuple):
     hwm: int
     """Highest level since the sample before."""
     highest: int
-    """The same, with what may have come and gone between the reading and the reset."""
+    """Highest level since the sample before, with what may have come and gone between the reading and the reset."""
     faults: int
     rss: int
 
@@ -170,7 +170,8 @@ class Boundary:
         self.levels: list[tuple[int, int]] = []
         """(epoch ns, KiB): by then the function had held so much in the window that ends. Both only rise."""
         self.samples: list[list[Sample]] = []
-        """Of each process in the window that ends, oldest first. The last one is the reading that closed the window."""
+        """Samples of each process in the window that ends, oldest first. The last one is the reading that closed the
+        window."""
         self.unobserved_kib = 0
         """What the processes can have held between their last readings and their resets, if they touched memory."""
         self.unread: list[tuple[int, int]] = []
@@ -254,9 +255,9 @@ class Window(NamedTuple):
     resets: bool = True
     """Does the reset work here? Else VmHWM is the peak of a life, and samples are what is left."""
     opening: Boundary = Boundary(NEVER)
-    """What is known of the time around the event that began it,"""
+    """What is known of the time around the event that began the window."""
     end: Boundary = Boundary(NEVER)
-    """and around the one that ended it. Telemetry may still prove more of both."""
+    """What is known of the time around the event that ended the window. Telemetry may still prove more."""
     reset_delay_us: int | None = None
     """From the event's arrival at the sidecar to the reset that opened the window; None if there was none."""
     sampled: int = 0
@@ -284,7 +285,7 @@ class Window(NamedTuple):
     unread: int = 0
     """Upper bound of what children held that ended without being read, or after they were, by their page faults."""
     unread_estimate: int = 0
-    """The same as it most likely was: a page for each page fault."""
+    """What such children held most likely: a page for each page fault."""
     born: int = -1
     """Pids given out in it, to processes and threads; -1 where that is not known."""
     births: int = -1
@@ -302,7 +303,7 @@ class Window(NamedTuple):
     shown: object = None
     """What a wing has read at the same moment (Readings.shown)."""
     cpu_ns: int | None = None
-    """See CpuTime; None where it is not known."""
+    """CPU time of the function in ns (CpuTime); None where it is not known."""
     killed: int | None = None
     """OOM kills that the kernel has counted in it; None where they were not counted at its end."""
     limit: int = 0
@@ -319,7 +320,8 @@ class Peak(NamedTuple):
     estimate: int
     lower: int
     upper: int
-    """At least `lower`; 0 stands for "not bounded" (nothing of the function was left to read)."""
+    """The peak was not higher. At least `lower`; 0 stands for "not bounded" (nothing of the function was left to
+    read)."""
     method: str
     raced: bool
     """The peak is an interval, not a figure: the function ran before a window could be opened, or allocated

@@ -43,7 +43,7 @@ _KEPT = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-:./")
 
 
 def tag(name: str, value: str) -> str:
-    """As Datadog stores it: lower case, and an underscore for what a tag may not have. It ends in no colon."""
+    """A tag as Datadog stores it: lower case, and an underscore for what a tag may not have. It ends in no colon."""
     text = "".join(c if c in _KEPT else "_" for c in f"{name}:{value}".lower()[:TAG_LIMIT])
     return text.rstrip(":")
 
@@ -83,7 +83,7 @@ class AgentSocket:
         self.lost = 0
         """Datagrams, as far as the kernel says."""
         self._reported = 0
-        """Of those that are lost: so many are in the log."""
+        """How many of the lost are in the log."""
         self._why = ""
         """The last was lost because of that."""
 

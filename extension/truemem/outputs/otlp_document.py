@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..records.record import InvocationRecord
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
-"""Of the conventions that the names are from."""
+"""Schema of the conventions that the names are from."""
 DELTA, CUMULATIVE = 1, 2
 """AggregationTemporality."""
 MEBI = 1 << 20
@@ -86,7 +86,7 @@ class Period:
         self._sum = self._lowest = 0
         self._highest: tuple[int, InvocationRecord, Trace | None] | None = None
         self._last: dict[str, int] = {}
-        """Of each of GAUGES that was seen, bytes."""
+        """The last value of each of GAUGES that was seen, bytes."""
         self._counted = dict.fromkeys(SUMS, 0)
         self._heap: Mapping[str, Any] = {}
         self._tenant = self._environment_id = ""
@@ -175,7 +175,7 @@ def _sum(temporality: int, point: Mapping[str, object]) -> dict[str, object]:
 
 
 def attributes(values: Mapping[str, object]) -> list[dict[str, object]]:
-    """As KeyValues: texts, and whole numbers."""
+    """Attributes as KeyValues: texts, and whole numbers."""
     return [{"key": _text(name), "value": _value(value)} for name, value in values.items()]
 
 

@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     """How a request has ended: with an answer, or not connected, broken off, or without an answer in time."""
 
     status: int
-    """Of the answer; 0 where there was none."""
+    """Status of the answer; 0 where there was none."""
     body: bytes
     retry_after: bytes
     """Header of the answer, as it came; or nothing."""
@@ -82,7 +82,7 @@ class CollectorConnection:
         self._look_at_ms = 0.0
         """A part of the answer has come: it is looked at again then. 0: as soon as something comes."""
         self.outcome: Outcome | None = None
-        """Of the last request, once it has ended."""
+        """Outcome of the last request, once it has ended."""
 
     @property
     def busy(self) -> bool:
@@ -259,7 +259,7 @@ class OtlpOutput:
         self._take_outcome(now_ns)
 
     def _end_period(self) -> None:
-        """It waits in the queue now, if it has seen anything."""
+        """Put the period into the queue, if it has seen anything."""
         period, now_ns = self._period, self._clock.epoch_ns()
         if not period.records:
             return

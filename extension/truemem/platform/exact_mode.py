@@ -33,13 +33,13 @@ class Invocation:
         self.connection = connection
         self.request_id = ""
         self.event: Message | None = None
-        """Of the answer that it came in, once the head is whole."""
+        """Head of the answer that the event came in, once it is whole."""
         self.size: int | None = None
         self.answer: Message | None = None
         self.elsewhere = False
         """The runtime answers it on another connection, so it may ask for the next event on yet another one."""
         self.failed = False
-        """It answered with an error: the handler raised."""
+        """The runtime answered with an error: the handler raised."""
         self.unsure = False
         """It is not known that the window opened with the event that the runtime has taken."""
 
@@ -131,7 +131,7 @@ class ExactMode:
                 self.forget(invocation if each.whole else each)
 
     def interim(self, invocation: Invocation) -> None:
-        """It was an interim answer (1xx): the event is still to come."""
+        """An interim answer (1xx) has passed: the event is still to come."""
         self.asking += 1
         self.forget(invocation)
 
@@ -150,7 +150,7 @@ class ExactMode:
                 self.failures += 1
 
     def forget(self, invocation: Invocation) -> None:
-        """It was no event after all, or one that another worker has got already."""
+        """Forget what was no event after all, or one that another worker has got already."""
         self.running = [each for each in self.running if each is not invocation]
         for moment in self.moments:
             moment.is_sample |= moment.begun is invocation
@@ -197,7 +197,7 @@ class ExactMode:
                 self.forget(invocation)
 
     def _of(self, connection: RuntimeConnection) -> list[Invocation]:
-        """Those that run, and were delivered on it."""
+        """Invocations that run, and were delivered on this connection."""
         return [invocation for invocation in self.running if invocation.connection is connection]
 
     def _add_moment(self, begun: Invocation | None, ended: list[Invocation]) -> bool:
@@ -238,7 +238,7 @@ class RuntimeConnection:
         return (self._requests if of_runtime else self._responses).body_left
 
     def skip(self, of_runtime: bool, size: int) -> None:
-        """So many bytes of that body."""
+        """So many bytes of the body that is on its way (body_left) have passed."""
         (self._requests if of_runtime else self._responses).skip(size)
 
     def sent(self, piece: memoryview) -> None:

@@ -61,7 +61,7 @@ class ApiError(OwnWords):
         self.status = status
         """HTTP status, or 0 when there was no answer."""
         self.body = body
-        """For us to look at, not for the log: events are bodies, too."""
+        """The body, for us to look at, not for the log: events are bodies, too."""
 
 
 class ExtensionsApi:

@@ -12,7 +12,7 @@ from ..support.log import OwnWords
 HEAD_LIMIT = 16 * 1024
 """Longest head (start line and headers) of a message that is taken, in bytes. AWS's are below 1 KiB."""
 PROXY_HEAD_LIMIT = 64 * 1024
-"""The same of a message that only passes. A client context or a trace can make one long."""
+"""Longest head of a message that only passes, in bytes. A client context or a trace can make one long."""
 STRIDE = 1024
 """Bytes that are looked at in one go for the end of a head or a line."""
 LINE_LIMIT = 256
@@ -35,10 +35,10 @@ class Message:
     def __init__(self, start_line: bytes, headers: dict[bytes, bytes]) -> None:
         self.start_line = start_line
         self.headers = headers
-        """By lower-case name; of a repeated header the last one counts."""
+        """Headers by lower-case name; of a repeated header the last one counts."""
         self.body_bytes = 0
         self.body = b""
-        """Where a Reader has kept it."""
+        """The body, where a Reader has kept it."""
         self.complete = False
 
     @property
@@ -169,7 +169,7 @@ class Framing:
         self.body: LengthReader | None = None
         """Reads the body that passes; None between messages, and in a head."""
         self.head: Message | None = None
-        """Of the message that passes, or passed last."""
+        """Head of the message that passes, or passed last; None before the first."""
         self.lost = False
         """Something was not understood: nothing is read any more."""
 
@@ -297,7 +297,7 @@ class Reader:
         self._data = b""
         """Received, and not read."""
         self._body = bytearray()
-        """Of the message whose head is there."""
+        """What has come of the body of the message whose head is there."""
 
     @property
     def held(self) -> int:

@@ -36,7 +36,7 @@ PAUSE_S = 0.01
 SPARE = 8
 """Descriptors kept for the runtime's connections, should there be no other any more."""
 NAME = "\0truemem/exact/"
-"""Of the datagram socket: an abstract name (unix(7)), which is gone when this process is. Then the address of the
+"""Name of the datagram socket: an abstract one (unix(7)), which is gone when this process is. Then the address of the
 Runtime API and our port."""
 HANDSHAKE = 256
 """Bytes of what the wrapper sends: an address."""
@@ -67,7 +67,7 @@ class ProxyListener(Listener):
 
 
 def open_listener(api_address: str) -> ProxyListener | None:
-    """None where it cannot be had."""
+    """Open the listener; None where it cannot be had."""
     try:
         return ProxyListener(api_address)
     except (OSError, ValueError):
@@ -306,7 +306,7 @@ class RuntimeProxy:
         return pipe
 
     def _keep_pipe(self, pipe: Pipe) -> None:
-        """For the next large body, unless there is one, or it is not empty."""
+        """Keep the pipe for the next large body, unless there is one, or it is not empty."""
         if self._pipe is None and self.splices and not pipe:
             self._pipe = pipe
         else:
@@ -348,7 +348,7 @@ class RuntimeProxy:
         self._ends[api.fileno()] = pair.api
 
     def _complain(self, problem: str) -> None:
-        """In the log, but not each time: it may come a hundred times a second."""
+        """Log it, but not each time: it may come a hundred times a second."""
         if not self.problem:
             log("warn", problem)
         self.problem = problem

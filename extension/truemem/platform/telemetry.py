@@ -153,7 +153,7 @@ class _Connection:
         self.reader = http1.Reader(BODY_LIMIT, requests=True)
         self.delivered = False
         self.proven = False
-        """It came to our path: this is the platform."""
+        """A request has come to our path: this is the platform."""
 
 
 class TelemetryServer:

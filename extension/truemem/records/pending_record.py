@@ -103,7 +103,7 @@ WAITING = 16
 
 
 class PendingRecords:
-    """Those of one environment, in the order of their invocations."""
+    """The pending records of one environment, in the order of their invocations."""
 
     def __init__(self, reports: bool = True) -> None:
         """`reports` says whether any will come: without telemetry nothing is waited for."""
@@ -286,7 +286,7 @@ class DeathReport(NamedTuple):
     """RSS of the function, this sidecar and all extensions, at the last sample; no more than Window.together.
     None if none of the function was read."""
     growth_kib_per_s: float | None
-    """Of the function, None with fewer than two samples."""
+    """Growth of the function's level, KiB per second; None with fewer than two samples."""
     largest: dict[str, object]
     """Who held most: `{"process": name, "pid": n, "rss": MiB}` or `{"extension": name, "rss": MiB}`."""
     extension_ended: bool = False
@@ -316,7 +316,7 @@ class Measured(NamedTuple):
     """What was measured of one invocation. Frozen: made when its window closes."""
 
     window: Window | None = None
-    """None where reading the function failed."""
+    """The window of the invocation; None where reading the function failed."""
     closed_by: str = ""
     """`next-request` (exact mode), `next-invoke` or `shutdown`; "" where no window was closed for it."""
     at_ms: float = 0.0
@@ -324,7 +324,7 @@ class Measured(NamedTuple):
     memory: HeldMemory | None = None
     """What the environment held then."""
     peak: Peak | None = None
-    """Of an invocation that shares its window with others; else it follows from the window."""
+    """Peak of an invocation that shares its window with others; else it follows from the window."""
 
 
 class Answer(NamedTuple):
@@ -351,7 +351,7 @@ class Reported:
         self.max_memory_used_mib: float | None = None
         self.billed_ms: float | None = None
         self.init_ms: float | None = None
-        """Of the environment's start, and of its restore from a snapshot: with its first report."""
+        """Times of the environment's start, and of its restore from a snapshot, ms: with its first report."""
         self.restore_ms: float | None = None
 
     def join(self, event: Event) -> None:
@@ -406,11 +406,11 @@ class PendingRecord:
         self.init_peak: Peak | None = None
         self._init: Window | None = None
         self.init_cpu_ns: int | None = None
-        """See Window.cpu_ns."""
+        """CPU time of the init phase in ns (Window.cpu_ns)."""
         self.shared_by = 0
         """Most requests that ran at once while it did, itself included; 0 where they never do."""
         self.answer: Answer | None = None
-        """In exact mode: what has passed of it."""
+        """In exact mode: what has passed of the answer."""
 
         self.notes: dict[str, object] = {}
         """What wings want to know of it when it is printed."""
@@ -420,7 +420,7 @@ class PendingRecord:
 
         # What is decided
         self.peak: Peak | None = None
-        """By what is known now: telemetry may still raise it."""
+        """The peak by what is known now: telemetry may still raise it."""
         self._peak_known: tuple[Window, int, int] | None = None
         """What it was worked out by."""
         self._at_close: tuple[Measured | None, Peak | None, Mapping[str, object]] | None = None
@@ -432,10 +432,11 @@ class PendingRecord:
         certain. None: all are."""
         self._kills_between = 0
         self.environment_kills = 0
-        """The same of all others: extensions, what cannot have been the function's, and the init phase before it."""
+        """OOM kills that were not the function's: of extensions, what cannot have been the function's, and of the init
+        phase before it."""
         self.death: DeathReport | None = None
         self.slot: int | None = None
-        """In the journal, from its close to its print."""
+        """The record's slot in the journal, from its close to its print."""
 
     @property
     def window(self) -> Window | None:
@@ -585,7 +586,7 @@ class PendingRecord:
     # What follows from it
 
     def last_samples(self) -> list[list[float]]:
-        """Of one that died, the end of its curve: [ms before the end, MiB], oldest first."""
+        """The end of the curve of an invocation that died: [ms before the end, MiB], oldest first."""
         if self.death is None or self.window is None:
             return []
         curve = self.window.curve

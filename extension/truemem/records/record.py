@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NOTHING: Mapping[str, object] = {}
 
 VALUES = 100
-"""Of one metric in one line, at most."""
+"""Most values of one metric in one line."""
 
 
 def line(
@@ -147,7 +147,7 @@ def _is_due(invocation: int) -> bool:
 NOT_SAID = ("status", "closedBy", "cpuShare", "holders", "environment", "highWaterMark", "resetDelayUs")
 """Members that a short line never has: they follow from the others, or only full lines say them."""
 HEAP_NOT_SAID = ("gc", "threads")
-"""The same of `heap`."""
+"""Members of `heap` that a short line does not say."""
 
 
 def _shortened(record: InvocationRecord) -> dict[str, object]:
@@ -179,11 +179,11 @@ class InvocationRecord(NamedTuple):
     time_ms: int
     """Epoch milliseconds at which the invocation began."""
     metrics: Mapping[str, float]
-    """By name, in the unit of its kind."""
+    """Metrics by name, each in the unit of its kind."""
     properties: Mapping[str, Any]
     """The other members by name: free, and queryable in Logs Insights."""
     slot: int | None = None
-    """Where the journal has it until it is printed."""
+    """The record's slot in the journal until it is printed."""
 
     def having(self, **properties: Any) -> InvocationRecord:
         return self._replace(properties={**self.properties, **properties})

@@ -36,7 +36,7 @@ AT_ONCE = 24
 ENTRY_NS = 300
 """CPU time of listing one descriptor. One slot of its table is taken for one; what it has cost is paid afterwards."""
 FOLDER_NS = 20_000
-"""The same of opening a folder, whatever is in it."""
+"""CPU time of opening a folder, whatever is in it."""
 PID_NS = 1_000
 """CPU time of looking for one zombie."""
 SHOWN_PART = 10
@@ -93,7 +93,7 @@ class Descriptors:
         self.is_sized = False
         """Is the size of such a folder the number of descriptors? Found out with our own folder: some are open."""
         self._limits: dict[tuple[int, int], Limits] = {}
-        """By pid and start time: read once, for that takes 15 µs."""
+        """Limits of each process, by pid and start time: read once, for that takes 15 µs."""
         try:
             # A captured tree is on a disk, where folders have sizes of their own.
             self.is_sized = proc.root == "/proc" and posix.stat("/proc/self/fd").st_size > 0
@@ -141,17 +141,17 @@ class Usage(NamedTuple):
     tmp: tuple[int, int] | None = None
     """/tmp: KiB in use, and its size in KiB. None also where it is a part of another disk, which others fill too."""
     descriptors: int | None = None
-    """Open in the process of the function that is nearest to its limit,"""
+    """Descriptors that are open in the process of the function that is nearest to its limit."""
     descriptor_limit: int | None = None
-    """and that limit."""
+    """Limit of descriptors of the process that is nearest to it."""
     holders: dict[str, int] | None = None
     """Open in all processes of each holder: `function`, `truemem`, and extensions by name."""
     threads: int = 0
-    """Of the function's processes; 0 where none was there."""
+    """Threads of the function's processes; 0 where none was there."""
     processes: int = 0
-    """The function's, zombies included,"""
+    """Processes of the function, zombies included."""
     zombies: int = 0
-    """and those among them that have ended, and that nothing has waited for."""
+    """Processes of the function that have ended, and that nothing has waited for."""
     task_limit: int | None = None
     """Processes and threads that the user may have."""
 
@@ -273,7 +273,7 @@ class _Series:
         self._rate_name = "perInvocationKiB" if is_tmp else "perInvocation"
         self._drift = Drift(_Verdict())
         self._used: int | None = None
-        """As last known: it stands for an invocation at which it was not counted."""
+        """What was in use as last known: it stands for an invocation at which it was not counted."""
 
     def add(self, used: int | None, time_ms: int) -> None:
         self._drift.see(0, 0)
@@ -286,7 +286,7 @@ class _Series:
         return self._drift.verdict.name == GROWING
 
     def verdict(self, room: int | None) -> dict[str, object]:
-        """As the line has it; empty before there is one."""
+        """The verdict as the line has it; empty before there is one."""
         verdict = self._drift.verdict
         if not verdict.name:
             return {}

@@ -9,7 +9,7 @@ class Clock:
     """Monotonic, wall and CPU time, all in ns."""
 
     monotonic_ns = staticmethod(time.monotonic_ns)
-    """For intervals. It goes on while the environment is frozen."""
+    """Monotonic ns, for intervals. It goes on while the environment is frozen."""
     epoch_ns = staticmethod(time.time_ns)
-    """As the platform's events tell it. It may be set back."""
+    """Epoch ns, as the platform's events tell the time. It may be set back."""
     cpu_ns = staticmethod(time.process_time_ns)

@@ -13,7 +13,7 @@ else:
 
         __slots__ = ()
         _make = classmethod(tuple.__new__)
-        """Of all values in one tuple, in half the time of a call."""
+        """Make one of all values in a tuple, in half the time of a call."""
 
         def __init_subclass__(cls):
             cls._fields = tuple(cls.__annotations__)
