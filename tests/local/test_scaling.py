@@ -141,14 +141,18 @@ def test_a_visit_comes_after_the_invocation_and_before_the_next(fleet: StartFlee
     environment = local.one().environment
     running = local.begin(local.answer(b'{"sleep": 0.3}'))
     until(lambda: environment in local.environment_ids and not local.run(_is_idle(local)))
-    visited: list[tuple[int, bool, list[str]]] = []
+    visited: list[tuple[int, bool]] = []
+    waiting: list[Any] = []
 
     def look(pid: int) -> None:
-        visited.append((pid, running.done(), [answer.error for answer in local.answers(None)]))
+        visited.append((pid, running.done()))
+        waiting.append(local.begin(local.answer(b"{}")))
+        time.sleep(0.2)
+        assert not waiting[0].done()
 
     local.visit(lambda pid: True, look)
-    assert visited == [(local.processes(environment)["runtime"], True, ["throttled"])]
-    assert local.one().error == ""
+    assert visited == [(local.processes(environment)["runtime"], True)]
+    assert (waiting[0].result(BOUND_S).error, waiting[0].result().is_cold) == ("", False)
     local.visit(lambda pid: False, look)
     assert len(visited) == 1
 

@@ -189,8 +189,8 @@ def _kinds(cause: Cause, by_event: Mapping[str, float], rest: float) -> str:
     def words(kept: float) -> str:
         return f"{kept:,.2g}" if cause in COUNTED and cause != "tmp" else size_words(kept)
 
-    first, *others = [f"of {kind} {words(kept)}" for kind, kept in by_event.items()][:MOST_KINDS]
-    return ", ".join([f"{first} is kept each time", *others, f"of the others {words(rest)} at most"])
+    named = [f"{words(kept)} of {kind}" for kind, kept in by_event.items()][:MOST_KINDS]
+    return f"kept each time: {', '.join(named)}, {words(rest)} at most of the others"
 
 
 def _ends(found: Finding, curves: Curves) -> list[str]:

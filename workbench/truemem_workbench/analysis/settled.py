@@ -16,7 +16,7 @@ from truemem.verdict import GATE_KIB
 
 from ..support.estimates import t_quantile
 from .drift import INSUFFICIENT, Verdict
-from .thresholds import EVEN, FILLS, GOES_ON, GROWS_KIB, PASSES, TOLD
+from .thresholds import EVEN, FILLS, GOES_ON, GROWS_KIB, HALF, PASSES, TOLD
 
 GARBAGE, TRIMMED = "garbage", "trimmed"
 """What all collections have freed, and what allocators have given back, KiB."""
@@ -90,12 +90,23 @@ def kinds_of(readings: Sequence[Reading], names: Mapping[int, str]) -> list[Kind
 
 def keepers(kinds: Sequence[Kind], name: str, rate: float) -> tuple[dict[str, float], float]:
     """Growth per invocation by the kinds of events that keep something, the most first, and the most that one of the
-    others keeps; without any where all kinds keep alike, or where they do not explain the `rate` of all together."""
-    rates = {each.name: each.rate(name) for each in sorted(kinds, key=lambda each: -each.rate(name))}
-    most = max(rates.values(), default=0.0)
-    keep = {kind: found for kind, found in rates.items() if found > TOLD * most}
-    others = [found for kind, found in rates.items() if kind not in keep]
-    return (keep, max(0.0, *others)) if others and most > rate > 0 else ({}, 0.0)
+    others keeps. Each kind was asked twice. Without any where all keep alike, where they do not explain the `rate` of
+    all together, and where the two times do not say the same: a table has doubled, or what is kept was exchanged."""
+    twice: dict[str, list[float]] = {}
+    for each in kinds:
+        twice.setdefault(each.name, []).append(each.rate(name))
+    most = max((min(rates) for rates in twice.values()), default=0.0)
+    keep, others = dict[str, float](), [0.0]
+    for kind, rates in twice.items():
+        if min(rates) > TOLD * most and max(rates) < min(rates) / HALF:
+            keep[kind] = fmean(rates)
+        elif max(map(abs, rates)) <= TOLD * most:
+            others += rates
+        else:
+            return {}, 0.0
+    if most <= HALF * rate or len(keep) == len(twice):
+        return {}, 0.0
+    return dict(sorted(keep.items(), key=lambda each: -each[1])), max(others)
 
 
 def verdict(readings: Sequence[Reading], name: str, unit: float = 1.0, noise_kib: float = 1.0) -> Verdict:

@@ -15,7 +15,7 @@ from ..analysis.finding import COUNTED, GROWS, Commands, commands_deployed, comm
 from ..aws.cloudwatch import target_or_function
 from ..support import docs_link
 from ..support.bad_input import BadInput
-from ..support.exit_codes import exit_with
+from ..support.exit_codes import Ended, exit_with
 from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
 from ..support.platform_facts import MOST_TIMEOUT_S
 from ..support.terminal import notify, steps
@@ -251,6 +251,7 @@ def _check(
         if is_whole and try_repair and (setting := measurement.finding.setting):
             result = _tried(result, command, target, payloads, plan, limits, setting, probe=not given["no_probe"])
             measurement = result.measurement
+            is_whole = not measurement.signal
         if is_whole and (explain or (explain is None and can_explain and result.grows)):
             made = explanation(target, payloads, measurement)
             # of descriptors and the like, memory that no line holds says nothing
@@ -296,20 +297,29 @@ def _tried(
     from .result import Tried
 
     words = " ".join(f"{name}={value}" for name, value in setting.items())
-    notify("truemem check", f"trying the repair: the function runs again with {words}")
-    repaired = replace(target, environment={**target.environment, **setting})
-    with steps() as progress:
-        after = local_run.measure(repaired, payloads, plan, limits, exact=True, probe=probe, progress=progress)
-    tried = Tried(setting=setting, before=result.measurement, after=after)
-    with_it = command
+    before, with_it = result.measurement, command
     for name, value in setting.items():
         with_it = with_it.with_option("--env", f"{name}={value}")
-    commands = result.measurement.commands
-    commands = replace(commands, repair=str(with_it) if tried.helps else "")
-    is_librarys = None
-    if result.measurement.curves.library:
-        is_librarys = not after.finding.grows and after.finding.cause != "failing"
-    measurement = replace(result.measurement, commands=commands, is_librarys=is_librarys)
+    repaired = replace(target, environment={**target.environment, **setting})
+    try:
+        notify("truemem check", f"trying the repair: the function runs again with {words}")
+        with steps() as progress:
+            measure = partial(
+                local_run.measure, events=payloads, plan=plan, limits=limits, exact=True, probe=probe, progress=progress
+            )
+            after = measure(repaired)
+            tried = Tried(setting=setting, before=before, after=after)
+            is_librarys = None
+            if before.curves.library and not after.signal:
+                # Once more as it was: a run that finds its work done already, elsewhere, keeps nothing either.
+                is_librarys = tried.ends_it and (again := measure(target)).finding.grows and not again.signal
+                after = again if tried.ends_it else after
+    except Ended as ended:
+        return replace(result, measurement=replace(before, signal=ended.number))
+    if after.signal:
+        return replace(result, measurement=replace(before, signal=after.signal))
+    commands = replace(before.commands, repair=str(with_it) if tried.helps else "")
+    measurement = replace(before, commands=commands, is_librarys=is_librarys)
     if is_librarys is None:
         return replace(result, measurement=measurement, tried=tried)
     checked = find(measurement, limits, result.was)

@@ -83,12 +83,12 @@ def held_back(events: Sequence[object]) -> tuple[list[object], list[object]]:
 
 
 def kinds(events: Sequence[object], failed: Collection[str]) -> dict[str, list[object]]:
-    """The different events, each by itself under its place and text; if they are more than KINDS, those that `failed`
-    (by `text_of`) and the others, the small ones and the large. Empty where all are alike."""
+    """The different events, each by itself under its first place; if they are more than KINDS, those that `failed` (by
+    `text_of`) and the others, the small ones and the large. Empty where all are alike."""
     by_text = {text_of(each): each for each in events}
     if len(by_text) <= KINDS:
-        named = {f"event {place} ({_short(text)})": [event] for place, (text, event) in enumerate(by_text.items(), 1)}
-        return named if len(named) > 1 else {}
+        places = {text_of(each): place for place, each in reversed([*enumerate(events, 1)])}
+        return {f"event {places[text]}": [event] for text, event in by_text.items()} if len(by_text) > 1 else {}
     found: dict[str, list[object]] = {}
     if failing := [event for text, event in by_text.items() if text in failed]:
         found["events that fail"] = failing
@@ -99,10 +99,6 @@ def kinds(events: Sequence[object], failed: Collection[str]) -> dict[str, list[o
         found[f"events of up to {len(small[-1]):,} characters"] = [by_text[each] for each in small]
         found["larger events"] = [by_text[each] for each in large]
     return {name: some for name, some in found.items() if some}
-
-
-def _short(text: str) -> str:
-    return visible(text if len(text) <= SHOWN // 2 else f"{text[: SHOWN // 2]}...")
 
 
 def is_timed(document: object) -> TypeGuard[Mapping[str, Any]]:

@@ -31,6 +31,7 @@ from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, se
 from .target import Target
 
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
+KINDS_S = 60.0  # what it may take to ask which events are kept
 MANY = 16  # processes of one name: so many are children that stay, and not the function and its extensions
 
 
@@ -68,8 +69,8 @@ class Run:
         """Digest of all events that may be sent: a run ends when it is decided. Empty: of those that were sent."""
         self._new_from: int | None = None
         """From this invocation on it is asked whether something is kept of events that are new."""
-        self._kinds_from: int | None = None
-        """From this invocation on it is asked which kind of events it keeps something of."""
+        self._counted: int | None = None
+        """So many invocations count; later ones ask which kind of events it keeps something of. None: all do."""
         self._kinds: dict[int, str] = {}
         """Each kind of events, by the number of the last invocation of its pass."""
         self._started = time.monotonic()
@@ -119,18 +120,23 @@ class Run:
             progress("events that are new", done, len(upcoming))
 
     def ask_kinds(self, seen: Sequence[object], progress: Progress) -> None:
-        """Make a pass of each kind of these events, as `kinds` has them, after one of all."""
+        """Make two passes of each kind of these events, as `kinds` has them, there and back, after one of all. They
+        count for nothing else. Not where that would take longer than KINDS_S."""
         failed = {self._events[number] for number, each in enumerate(self._invocations) if each.function_error}
-        of_kinds = kinds(seen, failed)
-        if not of_kinds:
+        of_kinds = [*kinds(seen, failed).items()]
+        passes = [("", seen), *of_kinds, *reversed(of_kinds)]
+        took_s = (time.monotonic() - self._started) / max(1, len(self._invocations))
+        if not of_kinds or took_s * IN_A_KIND * len(passes) > KINDS_S:
             return
         self.begin_passes(IN_A_KIND)
-        self._kinds_from = len(self._invocations) + 1
-        for done, (name, events) in enumerate([("", seen), *of_kinds.items()], 1):
+        self._counted = len(self._invocations)
+        asked = {}
+        for done, (name, events) in enumerate(passes, 1):
             for event in islice(cycle(events), IN_A_KIND):
                 self.invoke(event)
-            self._kinds[len(self._invocations)] = name
-            progress("which events are kept", done, len(of_kinds) + 1)
+            asked[len(self._invocations)] = name
+            progress("which events are kept", done, len(passes))
+        self._kinds = asked
 
     def report_of(self, invocation: Invocation) -> Report:
         """Its REPORT, once all that belongs to it has ended and is frozen."""
@@ -169,19 +175,22 @@ class Run:
         """The measurement so far, without the last records."""
         self._look_at_children()
         said = [line.text for line in self._local.logs if line.source == f"extension:{SIDECAR}"]
+        count = len(self._counted_ones)
         return Measurement(
             spec=self._target.spec,
             seen=self._seen(),
-            left_in_tmp=self._in_tmp,
+            left_in_tmp={number: mib for number, mib in self._in_tmp.items() if number <= count},
             tmp_mib=self._target.tmp_mib,
             reported_ms=self._durations(),
             asked=asked,
-            invocations=len(self._invocations),
+            invocations=count,
             warm_up=warm_up,
-            settled=self._settler.readings,
+            settled=[
+                each for each in self._settler.readings if each.invocation <= count or each.invocation in self._kinds
+            ],
             new_from=self._new_from,
             kinds=self._kinds,
-            judged_until=asked_from - 1 if (asked_from := self._kinds_from or self._new_from) else None,
+            judged_until=self._new_from - 1 if self._new_from else self._counted,
             slowed=self._settler.slowed,
             children=self._children,
             errors_percent=self._limits.errors_percent or 0.0,
@@ -199,13 +208,17 @@ class Run:
             },
         )
 
+    @property
+    def _counted_ones(self) -> list[Invocation]:
+        return self._invocations[: self._counted]
+
     def _durations(self) -> dict[int, float]:
         reported = {report.request_id: report.duration_ms for report in self._local.reports}
-        numbered = enumerate(self._invocations, 1)
+        numbered = enumerate(self._counted_ones, 1)
         return {number: reported[each.request_id] for number, each in numbered if each.request_id in reported}
 
     def _failures(self) -> list[FailedInvocation]:
-        failed = [number for number, each in enumerate(self._invocations, 1) if each.function_error is not None]
+        failed = [number for number, each in enumerate(self._counted_ones, 1) if each.function_error is not None]
         made = []
         for number in failed:
             invocation = self._invocations[number - 1]
@@ -231,7 +244,7 @@ class Run:
         for text in self._local.extension_stdout(SIDECAR):
             for line in parse_event(text):
                 by_request.setdefault(line.request_id, line)
-        numbered = enumerate(self._invocations, 1)
+        numbered = enumerate(self._counted_ones, 1)
         return [Recorded(n, by_request[each.request_id]) for n, each in numbered if each.request_id in by_request]
 
 
@@ -263,10 +276,10 @@ def measure(
         same, new = held_back(events)
         try:
             taken = invoke_until_decided(run, same, plan, why, progress)
-            if not run.failing and run.so_far(taken).finding.grows:
-                run.ask_kinds(same, progress)
             if new and not run.failing:
                 run.ask_new(same, new, progress)
+            if not run.failing and run.so_far(taken).finding.grows:
+                run.ask_kinds(same, progress)
         except Ended as ended:
             return replace(run.measurement(is_cut=True), signal=ended.number)
         run.follow(events[0])

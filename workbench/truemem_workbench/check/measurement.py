@@ -265,6 +265,7 @@ class Measurement:
         # A line may come some invocations late: the look that decides and the answer are made of the same readings.
         until = self.judged_until or (self.seen[-1].number if self.seen else 0)
         settled = [each for each in self.settled if each.invocation <= until]
+        asked = [each for each in self.settled if each.invocation not in self.kinds]
         is_allowed = self.seen and 100 * len(self.failures) <= self.errors_percent * self.invocations
         return replace(
             made,
@@ -275,7 +276,7 @@ class Measurement:
             failed=self._failed if not is_allowed else Failed() if self.errors_percent else made.failed,
             settled=last_life(settled) or made.settled,
             every_life=settled,
-            new=last_life([each for each in self.settled if each.invocation >= (self.new_from or math.inf)]),
+            new=last_life([each for each in asked if each.invocation >= (self.new_from or math.inf)]),
             library=next((each.library for each in settled if each.library), ""),
             is_librarys=self.is_librarys,
             kinds=kinds_of(self.settled, self.kinds),

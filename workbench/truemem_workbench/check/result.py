@@ -43,6 +43,12 @@ class Tried:
         lives = bool(self.before.out_of_memory) and not self.after.out_of_memory
         return (was.grows and not now.grows) or lives or lower
 
+    @property
+    def ends_it(self) -> bool:
+        """True if nothing grows for certain, and no more invocations failed than without."""
+        failed = [len(each.failures) / max(1, each.invocations) for each in (self.before, self.after)]
+        return self.after.finding.cause in ("none", "cache", "collector") and failed[1] <= failed[0]
+
     def sentence(self) -> str:
         words = " ".join(f"{name}={value}" for name, value in self.setting.items())
         rates = [each.verdict.per_invocation_kib or 0.0 for each in (self.before, self.after)]

@@ -167,6 +167,8 @@ class Fleet:
         self._stopping = False
         self._settled = asyncio.Event()
         self._settled.set()
+        self._visited: asyncio.Event | None = None
+        """Set when the visit that is under way has ended: a request that finds no other environment waits for it."""
         self.notices: list[str] = []
         """What this machine does not permit."""
         self.only: Sandbox | None = None
@@ -223,6 +225,8 @@ class Fleet:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         error, payload = "", b""
+        if self._visited is not None and not self._has_free():
+            await self._visited.wait()
         try:
             self.submit(pending)
         except Throttled:
@@ -252,6 +256,7 @@ class Fleet:
             if pid is None or not isinstance(environment, OnDemandEnvironment) or not wants(pid):
                 continue
             member.requests += self._places  # no other comes to it
+            self._visited = asyncio.Event()
             try:
                 await asyncio.wait_for(environment.settle(), VISIT_S)
                 await environment.thaw()
@@ -262,6 +267,11 @@ class Fleet:
                 continue
             finally:
                 member.requests -= self._places
+                self._visited.set()
+                self._visited = None
+
+    def _has_free(self) -> bool:
+        return any(member.requests < self._places for member in self._members)
 
     def _route(self, pending: Pending) -> None:
         """Give a request to an environment. Raises Throttled."""

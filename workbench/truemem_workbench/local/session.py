@@ -186,7 +186,7 @@ class LocalLambda:
     def visit(self, wants: Callable[[int], bool], work: Callable[[int], object]) -> None:
         """See Fleet.visit."""
         if not self._stopped:
-            self._call(self._server.fleet.visit(wants, work))
+            self.run(self._server.fleet.visit(wants, work))
 
     @contextmanager
     def thawed(self) -> Iterator[None]:

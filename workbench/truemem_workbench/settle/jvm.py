@@ -117,7 +117,11 @@ def pid_inside(pid: int) -> int:
 
 
 def is_hotspot(pid: int) -> bool:
-    """Has the process mapped HotSpot? Others would end at SIGQUIT."""
+    """Has the process mapped HotSpot, and lets itself be attached to? Others would end at SIGQUIT, or never answer."""
+    process = Path(f"/proc/{pid}")
     with suppress(OSError):
-        return "/libjvm.so" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
+        options = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+        is_closed = b"+DisableAttachMechanism" in options
+        maps = (process / "maps").read_text(encoding="utf-8", errors="replace")
+        return "/libjvm.so" in maps and not is_closed
     return False

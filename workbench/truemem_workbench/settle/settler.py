@@ -129,7 +129,7 @@ class Settler:
 
 
 def has_jvm(pid: int) -> bool:
-    """Is it a JVM, or has it one below it?"""
+    """Is it a JVM that can be attached to, or has it one below it?"""
     return any(_jvms(pid))
 
 
