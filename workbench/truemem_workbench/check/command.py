@@ -245,14 +245,12 @@ def _check(
     result = Result(measurement, find(measurement, limits, was), was=was)
     if target is not None:
         result = replace(result, source=target.source, line=target.line)
-        is_whole = not measurement.signal
         if try_repair is None:
             try_repair = measurement.finding.grows or bool(measurement.out_of_memory)
-        if is_whole and try_repair and (setting := measurement.finding.setting):
+        if not measurement.signal and try_repair and (setting := measurement.finding.setting):
             result = _tried(result, command, target, payloads, plan, limits, setting, probe=not given["no_probe"])
             measurement = result.measurement
-            is_whole = not measurement.signal
-        if is_whole and (explain or (explain is None and can_explain and result.grows)):
+        if not measurement.signal and (explain or (explain is None and can_explain and result.grows)):
             made = explanation(target, payloads, measurement)
             # of descriptors and the like, memory that no line holds says nothing
             if explain or made.holders or measurement.finding.cause not in COUNTED:
@@ -309,15 +307,16 @@ def _tried(
             )
             after = measure(repaired)
             tried = Tried(setting=setting, before=before, after=after)
-            is_librarys = None
-            if before.curves.library and not after.signal:
-                # Once more as it was: a run that finds its work done already, elsewhere, keeps nothing either.
-                is_librarys = tried.ends_it and (again := measure(target)).finding.grows and not again.signal
-                after = again if tried.ends_it else after
+            is_librarys, signal = None, after.signal
+            if before.curves.library and not signal:
+                is_librarys = False
+                if tried.ends_it:  # once more as it was: a run that finds its work done elsewhere keeps nothing either
+                    again = measure(target)
+                    is_librarys, signal = again.finding.grows, again.signal
     except Ended as ended:
-        return replace(result, measurement=replace(before, signal=ended.number))
-    if after.signal:
-        return replace(result, measurement=replace(before, signal=after.signal))
+        signal = ended.number
+    if signal:
+        return replace(result, measurement=replace(before, signal=signal))
     commands = replace(before.commands, repair=str(with_it) if tried.helps else "")
     measurement = replace(before, commands=commands, is_librarys=is_librarys)
     if is_librarys is None:
