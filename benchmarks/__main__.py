@@ -61,7 +61,7 @@ class Benchmarks(click.Group):
 
 @click.group(cls=Benchmarks, help=__doc__, context_settings={"max_content_width": 120})
 def main() -> None:
-    """See the module."""
+    """Run the benchmark that the command line names."""
 
 
 def measure(

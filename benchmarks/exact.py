@@ -79,11 +79,11 @@ class Row:
     added: float
     """To the response time: median of the differences from turn to turn."""
     next_p50: Pair
-    """From the response to the runtime's request for the next event,"""
+    """The time from the response to the runtime's request for the next event."""
     after_p50: Pair
-    """and from that to the end of the invocation."""
+    """The time from that request to the end of the invocation."""
     cpu_ms: Pair
-    """Of the sidecar, for one invocation."""
+    """CPU time of the sidecar for one invocation."""
     added_cpu_ms: float
     is_kept: bool
 

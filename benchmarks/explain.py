@@ -8,7 +8,6 @@ its KiB per invocation within 10 % of the planted. 20 minutes.
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +19,9 @@ from truemem_workbench.check.target import resolve
 from truemem_workbench.explain.explanation import Explanation
 
 from benchmarks.kit.bench import Bench
+from benchmarks.kit.plants import told_of
 from testing.pages import Result, Table
-from testing.plants import CACHES, LEAKS, PAYLOAD, Planted, by_kind, place_of, planted, put
+from testing.plants import PAYLOAD, Planted, by_kind, place_of, put
 
 TITLE = "Which line leaks"
 NUMBERS = {"leaks": 60, "clean": 30}
@@ -80,16 +80,7 @@ def _row(name: str, of: Sequence[Found], words: str = "") -> list[str]:
 
 
 def run(bench: Bench) -> Result:
-    with tempfile.TemporaryDirectory(prefix="truemem-explain-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        found, cleared = (
-            [
-                checked(each, folder, bench)
-                for each in bench.each(title, list(planted(kinds, bench.count(NUMBERS[title]))))
-            ]
-            for title, kinds in (("leaks", LEAKS), ("clean", CACHES))
-        )
+    found, cleared = told_of(bench, checked, **NUMBERS)
     accused = sum(bool(each.explanation.holders) for each in cleared)
     rows = [_row(kind, of) for kind, of in (*by_kind(found).items(), ("all", found))]
     rows.append(_row("no leak", cleared, f"{accused} accused"))

@@ -95,11 +95,11 @@ class Added(NamedTuple):
     after: Mapping[str, float]
     """From the runtime's end to the invocation's, p50."""
     difference: float
-    """Of the means of durations, from block to block,"""
+    """The difference between the means of durations, from block to block."""
     error: float
-    """and its standard error."""
+    """The standard error of `difference`."""
     line_bytes: float
-    """Of the sidecar's line, in the mean."""
+    """The mean length of the sidecar's line."""
 
 
 def answers(contender: Contender, count: int, **function: int) -> Answer:

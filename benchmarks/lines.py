@@ -9,7 +9,6 @@ none may be named where nothing leaks. 20 minutes.
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +18,9 @@ from truemem_workbench.check.local_run import Run
 from truemem_workbench.check.target import resolve
 
 from benchmarks.kit.bench import Bench
+from benchmarks.kit.plants import told_of
 from testing.pages import Result, Table
-from testing.plants import CACHES, LEAKS, Planted, by_kind, place_of, planted, put
+from testing.plants import Planted, by_kind, place_of, put
 
 TITLE = "The line, named by the function itself"
 NUMBERS = {"leaks": 40, "clean": 30}
@@ -92,16 +92,7 @@ def _row(name: str, of: Sequence[Named]) -> list[str]:
 
 
 def run(bench: Bench) -> Result:
-    with tempfile.TemporaryDirectory(prefix="truemem-lines-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        named, cleared = (
-            [
-                run_of(each, folder, bench)
-                for each in bench.each(title, list(planted(kinds, bench.count(NUMBERS[title]))))
-            ]
-            for title, kinds in (("leaks", LEAKS), ("clean", CACHES))
-        )
+    named, cleared = told_of(bench, run_of, **NUMBERS)
     groups = by_kind(named)
     for language, ending in (("Python", ".py"), ("Node.js", ".mjs")):
         groups[f"all in {language}"] = [each for each in named if each.planted.handler.endswith(ending)]

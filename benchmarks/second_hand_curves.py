@@ -37,7 +37,7 @@ def told(seed: int) -> Told:
 
 
 def shares(of: Sequence[Told]) -> tuple[float | None, float | None, float | None]:
-    """Of leaks and of the bounded: called growing. Of these: leaks."""
+    """Three shares: of the leaks, and of the bounded ones, those that are called growing; of all these, the leaks."""
     named = (share(each.is_growing for each in of if each.truth.leaks is leaks) for leaks in (True, False))
     leaks, bounded = named
     return leaks, bounded, share(each.truth.leaks for each in of if each.is_growing)

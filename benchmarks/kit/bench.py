@@ -16,7 +16,7 @@ Advance = Callable[[], None]
 
 
 def nothing() -> None:
-    """Progress that nobody looks at."""
+    """Shows no progress."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Bench:
     """How a benchmark was asked for."""
 
     share: float = 1.0
-    """Of the usual length."""
+    """The part of the usual length that is run."""
     only: Sequence[str] = ()
     """Words: only cases whose names have one of them."""
     settings: Mapping[str, str] = field(default_factory=dict)

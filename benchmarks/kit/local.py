@@ -34,7 +34,7 @@ class Side:
     def __init__(self, local: LocalLambda) -> None:
         self.local = local
         self.cpu_ms: list[float] = []
-        """Of the sidecar, for one invocation of each block."""
+        """CPU time of the sidecar for one invocation, by block."""
         self._blocks: list[list[str]] = []
 
     def run(self, event: Mapping[str, Any], count: int, pause_s: float = 0.0) -> list[str]:
