@@ -46,6 +46,8 @@ class Malloc(NamedTuple):
     """Free, resident or not."""
     mapped: int
     """Given out, each block with a mapping of its own."""
+    main: int
+    """Of `in_use`, what the main arena has given out: it lies in the mapping `[heap]`."""
 
 
 class NoGlibc(ValueError):
@@ -69,14 +71,14 @@ def read(pid: int, most: int = MOST_CHUNKS, root: str = "/proc") -> Malloc:
 
 
 def _sum(memory: int, first: int, mapped: int, most: int) -> Malloc:
-    in_use = held = 0
+    in_use, held = list[int](), 0
     for system, bins in _arenas(memory, first):
         free, most = _free(memory, bins, most)
         if free > system:
             raise ValueError("more is free than there is")
-        in_use += system - free
+        in_use.append(system - free)
         held += free
-    return Malloc(in_use, held, mapped)
+    return Malloc(sum(in_use), held, mapped, in_use[0])
 
 
 def _mappings(pid: int, root: str) -> tuple[list[tuple[int, int]], int]:

@@ -84,3 +84,29 @@ def test_processes_threads_and_descriptors_are_counted() -> None:
     assert found["threads"] >= 4 + 1
     assert found["descriptors"] >= 8 + 3
     assert found["rss"] > found["files"] > 0
+
+
+FREED = """
+import ctypes
+malloc, free = ctypes.CDLL(None).malloc, ctypes.CDLL(None).free
+malloc.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+kept = [malloc(1000) for _ in range(64_000)]
+print(flush=True)
+input()
+[free(each) for at, each in enumerate(kept) if at % 4]
+print(flush=True)
+input()
+"""
+
+
+def test_pages_with_little_in_use_are_not_kept_memory() -> None:
+    with talking(sys.executable, "-c", FREED) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        before = seen_from_outside(psutil.Process(process.pid))
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        after = seen_from_outside(psutil.Process(process.pid))
+    assert before["malloc"] - after["malloc"] == pytest.approx(64_000 * 3 / 4 * 1008 / 1024, rel=0.05)
+    assert before["rss"] - after["rss"] == pytest.approx(before["malloc"] - after["malloc"], rel=0.05)
