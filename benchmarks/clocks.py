@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from truemem_workbench.analysis.clocks import Clock, clock_of
+from truemem_workbench.soak.clocks import Clock, clock_of
 
 from benchmarks.kit.bench import Bench, percent, share
 from testing.clock_cases import HARDLY, KINDS, LEAKS, MIXTURE, SEALED, TUNING, collected, compose

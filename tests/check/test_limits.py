@@ -11,7 +11,7 @@ import pytest
 from truemem_workbench.analysis.finding import Finding, commands_local
 from truemem_workbench.analysis.settled import Reading
 from truemem_workbench.check.baseline import AllowedGrowth, Baseline
-from truemem_workbench.check.invocations import Plan
+from truemem_workbench.check.invocations import Plan, full_by
 from truemem_workbench.check.limits import Decision, LimitCheck, Limits, find, undecided
 from truemem_workbench.check.measurement import FailedInvocation, Measurement
 from truemem_workbench.check.result import BROKEN, KEPT, Result, Tried
@@ -103,6 +103,12 @@ def test_a_run_goes_on_until_two_looks_agree() -> None:
     decision, once = Decision(Limits()), "looking once more"
     leak, level = with_heap(RISING), run_of(LEVEL)
     assert [decision.why(each) for each in (leak, level, leak, leak)] == [once, once, once, ""]
+
+
+def test_what_grows_may_end_within_a_few_hundred() -> None:
+    decision, leak = Decision(Limits(), full_by(200)), with_heap(RISING)
+    later = replace(leak, invocations=380)
+    assert [decision.why(each) for each in (leak, leak, later)] == ["it may end", "it may end", ""]
 
 
 def test_a_limit_within_the_interval_is_a_notice() -> None:

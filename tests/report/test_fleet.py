@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem_workbench.analysis.drift import Point
-from truemem_workbench.analysis.fleet import LEAST, RATE, Evidence, Together, accuse, evidence, pool
+from truemem_workbench.report.fleet import LEAST, RATE, Evidence, Together, accuse, evidence, pool
 
 from testing.fleets import QUIET, leaking, quiet
 from tests.report.conftest import Command, Report, Told

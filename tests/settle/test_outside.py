@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -101,12 +102,22 @@ input()
 
 def test_pages_with_little_in_use_are_not_kept_memory() -> None:
     with talking(sys.executable, "-c", FREED) as process:
-        assert process.stdin is not None and process.stdout is not None
-        process.stdout.readline()
-        before = seen_from_outside(psutil.Process(process.pid))
+        assert process.stdin is not None
+        before = _seen_waiting(process)
         process.stdin.write("\n")
         process.stdin.flush()
-        process.stdout.readline()
-        after = seen_from_outside(psutil.Process(process.pid))
+        after = _seen_waiting(process)
     assert before["malloc"] - after["malloc"] == pytest.approx(64_000 * 3 / 4 * 1008 / 1024, rel=0.05)
     assert before["rss"] - after["rss"] == pytest.approx(before["malloc"] - after["malloc"], rel=0.05)
+
+
+def _seen_waiting(process: subprocess.Popen[str]) -> dict[str, float]:
+    """What is seen of it once it has said something, and waits."""
+    assert process.stdout is not None
+    process.stdout.readline()
+    runtime = psutil.Process(process.pid)
+    until = time.monotonic() + 10
+    while runtime.status() != psutil.STATUS_SLEEPING:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return seen_from_outside(runtime)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from truemem_workbench.analysis.clocks import PAUSES_MS, Clock, Step, clock_of
 from truemem_workbench.soak.arrivals import schedule
+from truemem_workbench.soak.clocks import PAUSES_MS, Clock, Step, clock_of
 
 from testing.clock_cases import LEAKS, SEALED, TUNING, Served, compose, serve
 

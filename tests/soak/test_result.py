@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.analysis.clocks import Clock
 from truemem_workbench.analysis.finding import Commands
 from truemem_workbench.soak import picture
+from truemem_workbench.soak.clocks import Clock
 from truemem_workbench.soak.judging import Judged, judge
 from truemem_workbench.soak.limits import Limits, baseline_of, find
 from truemem_workbench.soak.result import Result, clock_time, latency_follows_memory

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.analysis.clocks import PAUSES_MS
 from truemem_workbench.soak import tally as tallies
+from truemem_workbench.soak.clocks import PAUSES_MS
 from truemem_workbench.soak.tally import (
     MOST_BUCKETS,
     MOST_ENDED,

@@ -130,6 +130,8 @@ class Curves:
     """File of a library that has a cache of its own (`growth_causes.LIBRARY_CACHES`); empty if none is known."""
     is_librarys: bool | None = None
     """Without that cache nothing grew; False: it grew as before; None: it was not tried."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The function's own environment variables, as far as known."""
     own_kib: float = 0.0
     """Steps of RSS at profiles of the lines, which are taken out of it here."""
 

@@ -60,7 +60,7 @@ class SizingFigures:
     out_of_memory: int
     environments: int
     together: bool
-    """True if they grow together (`analysis.fleet`)."""
+    """True if they grow together (`report.fleet`)."""
     open: str
     """What is not known yet of its memory, in words: then no size is named. Empty if nothing is."""
     growing: int

@@ -17,6 +17,9 @@ PASSES = 8
 """Passes of the invocations that are asked for; what is kept is read after each."""
 MOST_IN_A_PASS = 2
 """A pass is longer by this, at most, so that all events are in it."""
+FULL_BY = 380
+"""Invocations before a leak is told, twice as many as were asked for at most: caches of a few hundred entries are full
+then."""
 WARM_UP = 80  # default of the most invocations for the warm-up
 MOST_TIMES, MOST_LEAST = 10, 2000
 """Default of the most invocations: this multiple of those asked for, and at least this number,"""
@@ -27,6 +30,11 @@ HOPELESS = 5
 
 Undecided = Callable[[int], str]
 """Called with the length of the warm-up. Returns why more invocations are needed; empty if they are not."""
+
+
+def full_by(invocations: int) -> int:
+    """Invocations before a leak is told, where so many were asked for."""
+    return min(FULL_BY, 2 * invocations)
 
 
 def in_a_pass(invocations: int) -> int:

@@ -131,16 +131,19 @@ def undecided(measurement: Measurement, limits: Limits) -> str:
 class Decision:
     """Whether a run has been decided: by two looks, one after the other, that find the same."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, full_by: int = 0) -> None:
+        """A leak is told from `full_by` invocations on."""
         self.until: int | None = None
         """Number of the last invocation of the look that decided; None if none did."""
-        self._limits = limits
+        self._limits, self._full_by = limits, full_by
         self._before: Cause = "undecided"
 
     def why(self, measurement: Measurement) -> str:
         """Why more invocations are needed, in a few words; empty if they are not."""
         finding = measurement.finding
         found = undecided(measurement, self._limits)
+        if finding.cause in ("leak", "native") and measurement.invocations < self._full_by:
+            found = found or "it may end"
         if not found and finding.cause not in ("failing", self._before) and measurement.seen:
             found = "looking once more"
         self._before = finding.cause

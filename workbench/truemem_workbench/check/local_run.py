@@ -25,7 +25,7 @@ from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
 from .events import IN_A_KIND, NEW_PASSES, held_back, kinds, text_of
-from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
+from .invocations import BLOCK, WARM_UP, Plan, full_by, invoke_until_decided
 from .limits import Decision, Limits
 from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled, settling
 from .target import Target
@@ -200,6 +200,7 @@ class Run:
             failures=self._failures(),
             notices=(*self._target.notices, *self._local.notices, *self._missing_modules()),
             last_words=said[-1] if said else "nothing",
+            variables=self._target.environment,
             about={
                 "runtime": self._target.function.runs_on or "bootstrap",
                 "memorySize": self._target.memory_mib,
@@ -266,7 +267,7 @@ def measure(
 ) -> Measurement:
     """Make a whole run. Raises BadInput."""
     with Run(target, exact=exact, probe=probe, extensions=extensions, limits=limits) as run:
-        decision = Decision(limits)
+        decision = Decision(limits, full_by(plan.invocations))
         run.given = digest(map(text_of, events))
 
         def why(taken: int) -> str:

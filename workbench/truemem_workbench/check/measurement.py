@@ -33,7 +33,7 @@ from ..analysis.witnesses import Witnesses
 from ..lines.line import Line
 from ..support.platform_facts import TMP_MIB
 from ..support.untrusted_text import visible
-from .invocations import BLOCK
+from .invocations import BLOCK, full_by
 from .latency import Latency
 
 Outcome = Literal["kept", "broken", "unknown"]  # result of a limit
@@ -208,6 +208,8 @@ class Measurement:
     reported_ms: Mapping[int, float] = field(default_factory=dict)
     """Duration of an invocation as its REPORT has it, by its number. Without it the line tells it, if it came in time.
     """
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The function's own environment variables, as far as known."""
     about: dict[str, object] = field(default_factory=dict)
     """Conditions of the run, for a baseline."""
     commands: Commands = field(default_factory=lambda: Commands(again="truemem check"))
@@ -244,8 +246,12 @@ class Measurement:
     @property
     def more(self) -> int:
         """Number of invocations beyond those that were asked for."""
-        more = max(0, (self.judged_until or self.invocations) - self.warm_up - self.asked) if self.asked else 0
-        return more if more > max(BLOCK, (self.asked or 0) // 10) else 0  # one look more is no news
+        if not self.asked:
+            return 0
+        made = self.judged_until or self.invocations
+        most = max(self.warm_up + self.asked, full_by(self.asked) if self.finding.grows else 0)
+        is_news = made > most + max(BLOCK, self.asked // 10)  # one look more is none
+        return made - self.warm_up - self.asked if is_news else 0
 
     @cached_property
     def curves(self) -> Curves:
@@ -280,6 +286,7 @@ class Measurement:
             library=next((each.library for each in settled if each.library), ""),
             is_librarys=self.is_librarys,
             kinds=kinds_of(self.settled, self.kinds),
+            variables=self.variables,
             children=self.children,
         )
 

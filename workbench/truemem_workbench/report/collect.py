@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from .. import page
-from ..analysis import fleet
 from ..analysis.finding import TOO_FEW, Finding, commands_of, most_urgent, urgency
-from ..analysis.fleet import RATE, Together
 from ..analysis.growth_lines import Growth, named
 from ..analysis.log_diagnosis import before_attached, read_log
 from ..analysis.prices import GB_SECOND, MONTH_MS, Cost, cost
@@ -36,7 +34,9 @@ from ..support.bad_input import BadInput
 from ..support.exit_codes import no_ctrl_c_in_children
 from ..support.platform_facts import MOST_MIB
 from ..support.terminal import Count, notify, progress
+from . import fleet
 from .counts import Counts
+from .fleet import RATE, Together
 from .judging import Judged
 from .parts import Files, in_order, merged, read_pieces
 from .reader import Job, Loaded

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis import fleet
 from ..analysis.causes import find
 from ..analysis.curves import (
     ENVIRONMENT,
@@ -36,6 +35,7 @@ from ..analysis.settled import Reading, last_life
 from ..lines.growth import profile_in
 from ..lines.record import Record, figure, record_of
 from ..support.untrusted_text import parsed
+from . import fleet
 from .parts import NO_REQUEST, Name, Part, Rows, Texts
 from .summary import EnvironmentSummary, Peaks
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..analysis.finding import Finding
-from ..analysis.fleet import Together
 from ..analysis.prices import Cost
 from ..analysis.resources import Resource
 from ..analysis.sizing import Sizing
+from .fleet import Together
 
 RISE_MIB, RISE_SHARE = 2.0, 0.05
 """A level is higher than another if the difference is more than both."""

@@ -9,7 +9,6 @@ from typing import Literal
 from truemem.verdict import COUNTED_KIB, GROWING_FROM
 
 from ..analysis.causes import OF_EXTENSION, find, find_by
-from ..analysis.clocks import LONGER, Clock, Step, clock_of
 from ..analysis.curves import DESCRIPTORS, EXTENSION, IN_USE, PROCESSES, THREADS, Curves, Failed, curves_of
 from ..analysis.drift import INSUFFICIENT, MINUTE_MS, Point, Verdict
 from ..analysis.finding import COUNTED as COUNTS
@@ -21,6 +20,7 @@ from ..analysis.witnesses import Witnesses
 from ..check.limits import Rate
 from ..check.measurement import printable
 from ..support.terminal import counted
+from .clocks import LONGER, Clock, Step, clock_of
 from .tally import Tally
 
 OUT_OF_MEMORY = "Runtime.OutOfMemory"

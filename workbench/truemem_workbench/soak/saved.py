@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ..analysis.clocks import Step
 from ..support.bad_input import BadInput
+from .clocks import Step
 from .tally import Bucket, EnvironmentTally, Histogram, Kept, KeptLines, Tally
 
 APPLICATION = 0x50AC

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..analysis.clocks import PAUSES_MS, Step
 from ..analysis.curves import is_settled
 from ..lines.line import Line, lines_in
+from .clocks import PAUSES_MS, Step
 
 if TYPE_CHECKING:
     from ..local.scaling import EnvironmentChange

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from truemem.verdict import LEAST_KIB
 
+from ..analysis.drift import Point, lives, median_of
 from ..support.estimates import t_above, t_quantile
-from .drift import Point, lives, median_of
 
 Floats = NDArray[np.float64]
 Evidence = dict[int, tuple[float, ...]]
