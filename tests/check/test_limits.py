@@ -226,6 +226,12 @@ def test_a_leak_in_use_fails_though_rss_is_level() -> None:
     assert only(leak) == ("broken", "")
 
 
+def test_what_is_held_with_the_setting_is_no_news() -> None:
+    holds = with_heap([10.0] * 200)
+    assert holds.finding.setting == {"MALLOC_MMAP_THRESHOLD_": "32768"}
+    assert replace(holds, variables=holds.finding.setting).finding.cause == "none"
+
+
 def test_what_is_kept_decides_and_no_curve() -> None:
     garbage = with_heap(RISING, settled=[10.0] * 8)
     assert (garbage.finding.cause, only(garbage)) == ("hoarding", ("kept", ""))  # of 60 MiB 10 are in use
