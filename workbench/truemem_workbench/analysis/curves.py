@@ -25,6 +25,7 @@ from .resources import Resource, ResourceHistory
 from .runtime_heap import CollectedHeap, Reading, limit_advice, longest_life, reading
 from .settled import GARBAGE, Cache, Kind, last_life
 from .settled import Reading as Settled
+from .thresholds import HALF
 
 IN_USE, HELD, BLOCKS, FILES = "inUse", "held", "blocks", "files"
 SMALL = "small"
@@ -32,6 +33,8 @@ SMALL = "small"
 PROCESSES, THREADS, DESCRIPTORS, TMP = "processes", "threads", "descriptors", "tmp"
 RSS, MALLOC, HEAP, EXTERNAL, CLASSES = "rss", "malloc", "heap", "external", "classes"
 """Names in settled readings alone: malloc, and the parts that a runtime has beside it."""
+SOFT, JVM = "soft", "libjvm.so"
+"""The same: soft references of a JVM. The JVM's own file is the library whose cache they are."""
 OWN_HEAP, GO = "ownHeap", "go"
 """The same: 1 where a process has a heap that nothing from outside can settle, and where it is a program in Go."""
 OUTSIDE = "outside"
@@ -310,6 +313,17 @@ def others_of(numbered: Iterable[tuple[int, Record]]) -> dict[str, Curve]:
     for number, line in numbered:
         others.add(number, line)
     return others.curves()
+
+
+def library_of(readings: Sequence[Settled]) -> str:
+    """The library of these readings that has a cache of its own: a JVM if most invocations leave a soft reference;
+    empty if there is none."""
+    first, last = readings[:1], readings[-1:]
+    for before, now in zip(first, last, strict=True):
+        gained = now.kept.get(SOFT, 0.0) - before.kept.get(SOFT, 0.0)
+        if before.process == now.process and gained > HALF * (now.invocation - before.invocation):
+            return JVM
+    return next((each.library for each in readings if each.library), "")
 
 
 def is_settled(line: Record) -> bool:

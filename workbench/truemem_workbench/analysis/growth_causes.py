@@ -21,6 +21,7 @@ from .curves import (
     HEAP,
     HELD,
     IN_USE,
+    JVM,
     MALLOC,
     PROCESSES,
     THREADS,
@@ -74,7 +75,8 @@ class LibraryCache:
     what: str
     bound: str
     setting: Mapping[str, str]
-    """With these variables it keeps one entry."""
+    """With these variables it keeps one entry, or none."""
+    repair: str
 
 
 LIBRARY_CACHES = {
@@ -82,7 +84,14 @@ LIBRARY_CACHES = {
         what="oneDNN in PyTorch keeps what it has made for each shape of its input",
         bound="1,024 shapes at most",
         setting={"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1", "LRU_CACHE_CAPACITY": "1"},
-    )
+        repair="If inputs get few different sizes (padded, say), it stays small.",
+    ),
+    JVM: LibraryCache(
+        what="soft references keep it, which the JVM clears before its heap is full",
+        bound="at most what the heap has room for",
+        setting={"JAVA_TOOL_OPTIONS": "-XX:SoftRefLRUPolicyMSPerMB=0"},
+        repair="Give the JVM a heap that leaves room for the rest (-Xmx), or keep them in a cache with a bound.",
+    ),
 }
 """By the file that is mapped. oneDNN: its developer guide, "Primitive Cache"; beside it PyTorch's own (ideep,
 lru_cache.hpp). Measured with PyTorch 1.12.1, convolutions of 50 to 3,000 values, MiB after 1,200 invocations: 48; with
@@ -244,6 +253,8 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
     title = f"Leak: {some}{rate_words(known)} kept in {holder}{hidden}."
     curves = witnesses.curves
     cache = None if holder == OBJECTS or curves.is_librarys is False else LIBRARY_CACHES.get(curves.library)
+    if curves.library == JVM and holder != _PARTS[HEAP]:
+        cache = None
     if cache is not None and curves.is_librarys:
         return Finding(
             cause="cache",
@@ -251,7 +262,7 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
             holder=cache.what,
             per_invocation_kib=known.per_invocation_kib,
             evidence=[f"now {rate_words(known)}", *evidence, rss_span(witnesses)],
-            repair="If inputs get few different sizes (padded, say), it stays small.",
+            repair=cache.repair,
             pattern="a-cache-that-fills",
             settled=False,
         )

@@ -59,6 +59,8 @@ def variables(given: Sequence[str]) -> dict[str, str]:
 
 ONCE = ("--explain", "--try-repair", "--no-try-repair", "--write-baseline", "--format", "--json", "--output")
 """Options that a command to type next does not repeat."""
+JVM_OPTIONS = "JAVA_TOOL_OPTIONS"
+"""Ours are added to the function's own."""
 ENDINGS = (".png", ".xml", ".json", ".html")
 EPILOG = """
 \b
@@ -294,6 +296,8 @@ def _tried(
     from .limits import find
     from .result import Tried
 
+    if (own := target.environment.get(JVM_OPTIONS)) and JVM_OPTIONS in setting:
+        setting = {**setting, JVM_OPTIONS: f"{own} {setting[JVM_OPTIONS]}"}
     words = " ".join(f"{name}={value}" for name, value in setting.items())
     before, with_it = result.measurement, command
     for name, value in setting.items():

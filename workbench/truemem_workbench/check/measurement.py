@@ -23,6 +23,7 @@ from ..analysis.curves import (
     Curves,
     Failed,
     curves_of,
+    library_of,
     was_killed,
 )
 from ..analysis.drift import Point, Verdict, judge, lives, per_minute, points, trusted_of
@@ -283,7 +284,7 @@ class Measurement:
             settled=last_life(settled) or made.settled,
             every_life=settled,
             new=last_life([each for each in asked if each.invocation >= (self.new_from or math.inf)]),
-            library=next((each.library for each in settled if each.library), ""),
+            library=library_of(settled),
             is_librarys=self.is_librarys,
             kinds=kinds_of(self.settled, self.kinds),
             variables=self.variables,

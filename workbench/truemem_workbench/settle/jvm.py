@@ -27,27 +27,35 @@ IDLE_S, IDLE_PART, MOST_IDLE_S = 0.02, 0.05, 0.5
 """It is idle when it has used this part of so long at most. It is waited for so long at most: the compiler holds
 memory while it works."""
 
+SOFT = "java.lang.ref.SoftReference"
 _TOTAL = re.compile(r"^Total\s+\d+\s+(\d+)", re.M)
+_CLASS = re.compile(r"^\s*\d+:\s+(\d+)\s+\d+\s+(\S+)", re.M)
+_HEIR = re.compile(r"^[| ]*\|--([^/\s]+)", re.M)
 _METASPACE = re.compile(r"Metaspace\s+used (\d+)K")
 _CLASSES = re.compile(r"(\d+) loaders, (\d+) classes")
 
 
 def settled_kib(pid: int) -> dict[str, float]:
     """Collect the garbage of this JVM, which must run, wait until it is idle, and return what it keeps: `heap`, live
-    objects, KiB (`Total` of GC.class_histogram), `metaspace`, KiB, and the number of `classes` (0 before JDK 10).
-    Raises OSError, ValueError if it does not answer."""
+    objects, KiB (`Total` of GC.class_histogram), `metaspace`, KiB, and the numbers of `classes` and of `soft`
+    references (0 before JDK 10 and 9). Raises OSError, ValueError if it does not answer."""
     for _ in range(COLLECTIONS - 1):
         run(pid, "GC.run")
-    total = _TOTAL.search(run(pid, "GC.class_histogram"))
+    histogram = run(pid, "GC.class_histogram")
+    total = _TOTAL.search(histogram)
     metaspace = _METASPACE.search(run(pid, "GC.heap_info"))
     if total is None or metaspace is None:
         raise ValueError("the JVM's answer is not understood")
     classes = _CLASSES.search(run(pid, "VM.metaspace"))
+    soft = {SOFT}
+    with suppress(ValueError):
+        soft |= {*_HEIR.findall(run(pid, f"VM.class_hierarchy -s {SOFT}").partition(SOFT)[2])}
     wait_until_idle(pid)
     return {
         "heap": int(total[1]) / 1024,
         "metaspace": float(metaspace[1]),
         "classes": float(classes[2] if classes else 0),
+        "soft": float(sum(int(count) for count, name in _CLASS.findall(histogram) if name in soft)),
     }
 
 

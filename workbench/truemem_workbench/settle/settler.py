@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from ..analysis import growth_causes
-from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, HELD, IN_USE, MALLOC, OWN_HEAP, RSS, SMALL, TMP
+from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, HELD, IN_USE, MALLOC, OWN_HEAP, RSS, SMALL, SOFT, TMP
 from ..analysis.settled import TRIMMED, Cache, Reading
 from ..local.processes.tmp import elsewhere
 from . import allocators, dotnet, jvm
@@ -124,7 +124,7 @@ class Settler:
                 came = now["classes"] != before["classes"]
                 kept = before["kept"] + (now["metaspace"] - before["metaspace"] if came else 0.0)
                 self._jvm[pid] = {**now, "kept": kept}
-                return {HEAP: now["heap"], CLASSES: kept}
+                return {HEAP: now["heap"], CLASSES: kept, SOFT: now["soft"]}
         return {}
 
 
