@@ -87,7 +87,7 @@ bench: layer ## Measure every figure of the docs and write it there; GO=PATH com
 models: $(READY) ## Make the sample's models and upload them: make models BUCKET=NAME
 	@$(BIN)/python sample_function/models.py upload $(if $(BUCKET),--bucket $(BUCKET)) $(ARGS)
 
-deletable: $(READY) ## Take out one wing of the sidecar after the other: lint, types, its spine's tests, ten scenarios
+deletable: $(READY) ## Take out one wing of the sidecar, or command, after the other: lint, types, the rest's tests
 	@$(BIN)/python -m tests.deletable $(ARGS)
 
 faults: layer ## Break things, see what is lost, and write the results: 20 minutes

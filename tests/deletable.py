@@ -1,12 +1,14 @@
 """`make deletable`: the project without one of the sidecar's wings still passes lint, types, the spine's tests and ten
-scenarios.
+scenarios; without one of the workbench's commands lint, types, and all other commands.
 
-For each wing: a copy of the tree without its package, its tests, and the other files outside the sidecar that import
-it. Exit code 1 if one of them fails. `--changed REVISION`: only wings that have changed since then, or whose table has.
+For each: a copy of the tree without its package, its row, its tests, and the other files outside of sidecar and
+workbench that import it. Exit code 1 if one of them fails. `--changed REVISION`: only wings that have changed since
+then, or whose table has.
 """
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +22,17 @@ import click
 from layer import wings
 
 ROOT = Path(__file__).parents[1]
-SIDECAR = Path("extension/truemem")
+SIDECAR, WORKBENCH = Path("extension/truemem"), Path("workbench/truemem_workbench")
+ROOMS = ("mcp", "demo", "dashboard", "soak", "size")
+"""Rooms of the workbench that are a command and nothing else."""
+OTHERS = """
+import subprocess, sys
+from truemem_workbench.cli.__main__ import COMMANDS
+for name in COMMANDS:
+    command = [sys.executable, "-m", "truemem_workbench.cli", name, "--help"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+"""
+"""Prints the help of each command."""
 SPINE = ("tests/unit", "tests/proxy")
 SMOKE = ("-m", "smoke", "tests/scenarios")
 
@@ -42,53 +54,78 @@ def imports(file: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def belongs(copy: Path, path: Path, wing: str) -> bool:
-    """Is this file the wing's own test, or does it need the wing?"""
-    if path.parts[:2] == ("tests", wing) or path.match(f"tests/scenarios/test_{wing}*"):
-        return True
-    if path.suffix != ".py" or path.is_relative_to(SIDECAR):
-        return False
-    package = f"truemem.{wing}"
-    return any(name == package or name.startswith(f"{package}.") for name in imports(copy / path))
+def without(files: list[Path], package: str) -> list[Path]:
+    """The files that are tests of this package, or need it, or one of those."""
+    name = package.rpartition(".")[2]
+    own = [path for path in files if path.parts[:2] == ("tests", name) or path.match(f"tests/scenarios/test_{name}*")]
+    others = [path for path in files if path.suffix == ".py" and not path.is_relative_to(SIDECAR)]
+    needs = {path: {*imports(ROOT / path)} for path in others if not path.is_relative_to(WORKBENCH) and path not in own}
+    gone, names = {*own}, {package}
+    while True:
+        names |= {".".join(path.with_suffix("").parts) for path in gone if path.suffix == ".py"}
+        more = {path for path, asked in needs.items() if any(_parents(each) & names for each in asked)}
+        if more <= gone:
+            return sorted(gone)
+        gone |= more
 
 
-def copied(wing: str, copy: Path) -> list[Path]:
-    """Copies the project without the wing. Returns what was left out beside its package."""
+def _parents(name: str) -> set[str]:
+    """Of `a.b.c`: `a`, `a.b` and `a.b.c`."""
+    parts = name.split(".")
+    return {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
+
+
+def copied(package: str, copy: Path) -> list[Path]:
+    """Copies the project without a wing or a command. Returns what was left out beside its package."""
     files = tracked()
     for path in files:
         (copy / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, copy / path)
-    gone = [path for path in files if belongs(copy, path, wing)]
-    wings.remove(copy / SIDECAR, [wing])
+    gone = without(files, package)
+    root, _, name = package.rpartition(".")
+    if root == "truemem":
+        wings.remove(copy / SIDECAR, [name])
+    else:
+        shutil.rmtree(copy / WORKBENCH / name)
+        table = copy / WORKBENCH / "cli/__main__.py"
+        rows = [line for line in table.read_text().splitlines() if f'"{{PACKAGE}}.{name}.' not in line]
+        table.write_text("\n".join(rows) + "\n")
     for path in gone:
-        (copy / path).unlink()
+        (copy / path).unlink(missing_ok=True)
     (copy / ".venv").symlink_to(ROOT / ".venv")
-    contracts = copy / "pyproject.toml"  # two contracts name each wing
-    text = contracts.read_text().replace(f'    "truemem.{wing}",\n', "")
-    (row,) = (line for line in text.splitlines() if "# the wings" in line)  # the workbench has a room `lines` as well
-    contracts.write_text(text.replace(row, row.replace(f" | {wing}", "").replace(f"{wing} | ", "")))
+    contracts = copy / "pyproject.toml"
+    text = contracts.read_text().replace(f'    "{package}",\n', "")
+    begin = text.index(f'containers = ["{root}"]')  # the layers of this program alone: both have rooms of some names
+    end = text.index("exhaustive", begin)
+    layers = re.sub(rf'(?<=["|])\s*\b{name}\b \|| \|\s*\b{name}\b(?=["\s])', "", text[begin:end])
+    contracts.write_text(text[:begin] + layers.replace(f'    "{name}",\n', "").replace('"  ', '"') + text[end:])
     return gone
 
 
-def checks(full: bool) -> Iterator[tuple[str, list[str]]]:
+def checks(package: str, full: bool) -> Iterator[tuple[str, list[str]]]:
     """What has to pass: a name, and the command."""
     python = str(ROOT / ".venv/bin/python")
     yield "lint", [python, "-m", "ruff", "check", "--quiet", "."]
+    if package.startswith(WORKBENCH.name):
+        yield "rooms", [str(ROOT / ".venv/bin/lint-imports"), "--no-cache", "--no-logo"]
+        yield "types", [python, "-m", "mypy", "workbench", "tests", "testing", "benchmarks"]
+        yield "all other commands", [python, "-c", OTHERS]
+        return
     yield "types", [python, "-m", "mypy", "extension", *(["workbench", "tests"] if full else [])]
     spine = ["-n", "2", "-m", "not nightly", "--hypothesis-profile=quick", *SPINE]
     yield "the spine's tests", [python, "-m", "pytest", *spine]
     yield "ten scenarios", [python, "-m", "pytest", *SMOKE]
 
 
-def passes(wing: str, full: bool) -> bool:
-    """Tries one wing, and says how it went."""
+def passes(package: str, full: bool) -> bool:
+    """Tries one wing or command, and says how it went."""
     with tempfile.TemporaryDirectory(prefix="deletable-") as name:
         copy = Path(name)
         copy.chmod(0o755)  # the function runs as an ordinary user
-        gone = copied(wing, copy)
-        click.echo(f"without {wing}: {len(gone)} files beside its package are left out")
+        gone = copied(package, copy)
+        click.echo(f"without {package}: {len(gone)} files beside its package are left out")
         path = os.pathsep.join(str(copy / each) for each in ("extension", "workbench", "."))
-        for what, command in checks(full):
+        for what, command in checks(package, full):
             began = time.monotonic()
             done = subprocess.run(
                 command, cwd=copy, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
@@ -110,18 +147,19 @@ def changed(known: list[str], revision: str) -> list[str]:
 
 
 @click.command(help=__doc__)
-@click.argument("chosen", nargs=-1, metavar="[WING]...")
+@click.argument("chosen", nargs=-1, metavar="[WING|COMMAND]...")
 @click.option("--changed", "revision", metavar="REVISION", help="Only wings that have changed since.")
 @click.option("--most", type=int, help="Of the changed ones, so many at most: each takes a minute.")
 @click.option("--full", is_flag=True, help="Types of workbench and tests as well.")
 def main(chosen: tuple[str, ...], revision: str | None, most: int | None, full: bool) -> None:
     """See the module."""
-    known = wings.names(ROOT / SIDECAR)
-    wanted = changed(known, revision)[:most] if revision else list(chosen or known)
-    for wing in wanted:
-        if wing not in known:
-            raise click.BadParameter(f"no wing {wing}; there are {', '.join(known)}")
-    failed = [wing for wing in wanted if not passes(wing, full)]
+    of_sidecar = wings.names(ROOT / SIDECAR)
+    known = {name: f"{WORKBENCH.name}.{name}" for name in ROOMS} | {name: f"truemem.{name}" for name in of_sidecar}
+    wanted = changed(of_sidecar, revision)[:most] if revision else list(chosen or known)
+    for name in wanted:
+        if name not in known:
+            raise click.BadParameter(f"no wing or command {name}; there are {', '.join(known)}")
+    failed = [name for name in wanted if not passes(known[name], full)]
     sys.exit(1 if failed else 0)
 
 
