@@ -25,7 +25,7 @@ from truemem_workbench.attach.change import (
 )
 from truemem_workbench.attach.records_file import RecordsFile
 from truemem_workbench.aws.layer_zips import layer_zip
-from truemem_workbench.publish.rollout import layer_description
+from truemem_workbench.aws.rollout import layer_description
 
 from tests.account.conftest import Account, denied
 from tests.report.conftest import Command, Ran

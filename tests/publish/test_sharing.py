@@ -5,7 +5,7 @@ from typing import Any
 
 import boto3
 import pytest
-from truemem_workbench.publish.rollout import Share, covers
+from truemem_workbench.aws.rollout import Share, covers
 
 from tests.publish.conftest import Build
 from tests.publish.gate import Gate, refusal

@@ -10,7 +10,7 @@ from typing import Any
 from ..analysis.platform_diagnosis import log_class_text
 from ..aws.clients import CALLS_PER_S, Pace, client, log_group_named, paced, refused
 from ..aws.layer_zips import LayerZip
-from ..publish.rollout import publish_layer, published_arn
+from ..aws.rollout import publish_layer, published_arn
 from ..support.bad_input import BadInput
 from .change import Change, FunctionState, as_note, state_of, variables_after
 

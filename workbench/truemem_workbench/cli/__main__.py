@@ -24,9 +24,9 @@ COMMANDS = {
         f"{PACKAGE}.report.lines_command:lines", "The lines of code that keep memory, as profiled in Lambda."
     ),
     "page": Lazy(f"{PACKAGE}.page.command:page", "Memory of each invocation as an HTML page, or as a PNG."),
-    "metrics": Lazy(f"{PACKAGE}.aws.metrics:metrics", "The function's memory metrics in CloudWatch over time."),
+    "metrics": Lazy(f"{PACKAGE}.metrics.command:metrics", "The function's memory metrics in CloudWatch over time."),
     "dashboard": Lazy(f"{PACKAGE}.dashboard.command:dashboard", "Dashboard and alarms for your functions."),
-    "doctor": Lazy(f"{PACKAGE}.cli.doctor:doctor", "Does the sidecar work there, and if not, what to do."),
+    "doctor": Lazy(f"{PACKAGE}.doctor.command:doctor", "Does the sidecar work there, and if not, what to do."),
     "attach": Lazy(f"{PACKAGE}.attach.command:attach", "Put the layer on functions of an AWS account."),
     "detach": Lazy(f"{PACKAGE}.attach.command:detach", "Take it off, and restore what was there."),
     "publish": Lazy(f"{PACKAGE}.publish.command:publish", "The layer in your regions, where its content is not there."),

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..aws.layer_zips import ARCHITECTURES, layer_zip
+from ..aws.rollout import ALL, Share, Version, bring, look, regions, share
 from ..support.bad_input import BadInput
 from ..support.options import chosen, format_options
 from ..support.terminal import notify, progress, table
-from .rollout import ALL, Share, Version, bring, look, regions, share
 
 if TYPE_CHECKING:
     from rich.table import Table

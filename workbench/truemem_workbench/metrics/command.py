@@ -71,8 +71,8 @@ def metrics(name: str, since: str, namespace: str, form: str | None, as_json: bo
     """PeakRSS, CurrentRSS, MaxMemoryUsed and OutOfMemory of a function over time, in MiB. JSON has an object for each
     period. Needs cloudwatch:GetMetricData.
     """
+    from ..aws.clients import name_of
     from ..support.options import since_ms
-    from .clients import name_of
 
     function = name_of(name)
     form = chosen(form, as_json)
@@ -94,7 +94,7 @@ def metrics(name: str, since: str, namespace: str, form: str | None, as_json: bo
 
 def fetch(function: str, namespace: str, begin_s: float, end_s: float) -> list[Moment]:
     """The periods with any value, oldest first. Times are epoch seconds. Raises BadInput."""
-    from .clients import client, refused
+    from ..aws.clients import client, refused
 
     period = period_s(begin_s, end_s)
     queries = [_query(column, function, namespace, period) for column in SERIES]

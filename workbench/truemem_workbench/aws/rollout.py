@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from truemem import VERSION
 
-from ..aws.clients import client, refused
-from ..aws.layer_zips import LayerZip
 from ..support.bad_input import BadInput
 from ..support.terminal import Count
+from .clients import client, refused
+from .layer_zips import LayerZip
 
 KEPT = "sha256 "
 """What stands before the hash in a layer version's description."""

@@ -1,0 +1,1 @@
+"""`truemem doctor`: does the sidecar work there, and if not, what to do."""

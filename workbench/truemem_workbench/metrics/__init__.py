@@ -1,0 +1,1 @@
+"""`truemem metrics`: the memory metrics of a function over time."""
