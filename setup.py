@@ -13,7 +13,7 @@ from runpy import run_path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-linked = run_path("workbench/truemem_workbench/docs/pages.py")["linked"]
+linked = run_path("workbench/truemem_workbench/support/pages.py")["linked"]
 PAGES = [path.relative_to(Path().resolve()) for path in sorted(linked(Path().resolve())) if path.suffix == ".md"]
 """Without their pictures, which a terminal does not show."""
 PLACES = (
@@ -27,7 +27,7 @@ PLACES = (
         )
         for path in sorted(Path().glob(files))
     }
-    | {path: Path("truemem_workbench", "docs", "pages", path) for path in (*PAGES, Path("mkdocs.yml"))}
+    | {path: Path("truemem_workbench", "support", "pages", path) for path in (*PAGES, Path("mkdocs.yml"))}
     | {
         path: Path("truemem_workbench", "layers", path.name)
         for path in sorted(Path("dist").glob("truemem-layer-*.zip"))

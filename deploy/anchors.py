@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from truemem_workbench.docs.pages import pages
+from truemem_workbench.support.pages import pages
 
 PUBLISHED = "docs/anchors.txt"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
-from truemem_workbench.docs.pages import BLOCK_NAME, linked
+from truemem_workbench.support.pages import BLOCK_NAME, linked
 
 STYLE = "docs/site.css"
 

@@ -12,10 +12,10 @@ from markdown import Markdown
 from truemem import VERSION
 from truemem_workbench.analysis.causes import TABLE
 from truemem_workbench.cli.__main__ import cli
-from truemem_workbench.docs import command, pages
-from truemem_workbench.docs.pages import LINK, Page, Section, linked, readable, topic_of
+from truemem_workbench.docs import command
 from truemem_workbench.docs.search import search
-from truemem_workbench.support import docs_link
+from truemem_workbench.support import docs_link, pages
+from truemem_workbench.support.pages import LINK, Page, Section, linked, readable, topic_of
 
 from deploy.anchors import current, published
 from tests.install.conftest import in_a_terminal

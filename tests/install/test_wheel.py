@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_it_has_what_a_user_runs_and_nothing_for_our_own_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    pages = {f"truemem_workbench/docs/pages/{page.path}" for page in PAGES.values()}
+    pages = {f"truemem_workbench/support/pages/{page.path}" for page in PAGES.values()}
     assert pages == {name for name in names if name.endswith(".md") and "dist-info" not in name}
     assert {"truemem/run", "truemem/exact", "truemem_workbench/page/assets/page.html"} <= {*names}
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"truemem", "truemem_workbench"}

@@ -11,7 +11,7 @@ import click
 
 from ..support import docs_link
 from ..support.bad_input import BadInput
-from .pages import Page, Section, contents, pages, readable
+from ..support.pages import Page, Section, contents, pages, readable
 from .search import search
 
 WIDEST = 100

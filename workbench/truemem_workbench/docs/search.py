@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterable
 
-from .pages import Section
+from ..support.pages import Section
 
 MOST = 8
 """Sections of an answer."""

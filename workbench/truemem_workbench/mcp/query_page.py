@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..docs.pages import pages
+from ..support.pages import pages
 
 _PART = re.compile(r"^## (?P<title>[^\n]+)$|^```cwli (?P<name>[\w-]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
