@@ -640,7 +640,7 @@ TABLE: tuple[Row, ...] = (
         look=leak_in_use,
         needs="malloc's memory in use grows, or Python's objects do",
         repair=_OBJECTS,
-        next=("profile", "explain", "again"),
+        next=("profile", "explain", "longer", "again"),
         pattern="a-cache-without-bound",
     ),
     Row(
@@ -648,7 +648,7 @@ TABLE: tuple[Row, ...] = (
         look=leak_on_heap,
         needs="what is live after major collections grows; classes or code; buffers; `native`: RSS beside the heap",
         repair=_OBJECTS,
-        next=("profile", "explain", "again"),
+        next=("profile", "explain", "longer", "again"),
         pattern="a-cache-without-bound",
     ),
     Row(
@@ -672,7 +672,7 @@ TABLE: tuple[Row, ...] = (
         cause="native",
         look=native_in_jvm,
         needs="a JVM: what malloc has given out grows, by 4 MiB or more",
-        next=("again",),
+        next=("longer", "again"),
         pattern="buffers-outside-of-the-heap",
     ),
     Row(
@@ -680,14 +680,14 @@ TABLE: tuple[Row, ...] = (
         look=native_beside,
         needs="RSS grows, and malloc's memory and Python's objects explain less than half",
         repair="Close what is mapped, or take a newer version of the library that maps it.",
-        next=("profile", "explain", "again"),
+        next=("profile", "explain", "longer", "again"),
         pattern="fragmentation",
     ),
     Row(
         cause="leak",
         look=leak_by_rss,
         needs="RSS grows, and nothing else is known",
-        next=("profile", "heap", "explain", "again"),
+        next=("profile", "heap", "explain", "longer", "again"),
         pattern="a-cache-without-bound",
     ),
     Row(

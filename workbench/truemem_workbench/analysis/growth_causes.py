@@ -266,7 +266,7 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
             pattern="a-cache-that-fills",
             settled=False,
         )
-    return _grown(
+    made = _grown(
         witnesses,
         "leak",
         known,
@@ -278,6 +278,8 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
         setting=cache.setting if cache else {},
         settled=not _may_be_cache(witnesses, known),
     )
+    is_live = holder == _PARTS[HEAP]
+    return _until_full(made, curves.heap, witnesses.span(HEAP)[1] / 1024) if is_live else made
 
 
 def _may_be_cache(witnesses: Witnesses, verdict: Verdict) -> bool:
@@ -315,12 +317,8 @@ def leak_on_heap(witnesses: Witnesses) -> Finding | None:
     )
     if heap.kind == "native" and 0 < _rate_of(rss) < _rate_of(verdict):  # RSS has all of it
         verdict = rss
-    rate = _rate_of(verdict)
     if (verdict.low_kib or 0.0) <= 0:
         return None  # an interval that holds zero is no leak
-    left = None
-    if heap.kind == "leak" and heap.last.limit is not None and rate > 0:
-        left = int(max(0.0, heap.last.limit - heap.live.after) * 1024 / rate)
     made = _grown(
         witnesses,
         "native" if heap.kind == "native" else "leak",
@@ -334,9 +332,18 @@ def leak_on_heap(witnesses: Witnesses) -> Finding | None:
             "classes": "classes-that-are-never-unloaded",
         }.get(heap.kind, "buffers-outside-of-the-heap"),
     )
-    if left is not None and (made.invocations_left is None or left < made.invocations_left):
-        made = replace(made, invocations_left=left, then="the runtime's own heap is full and its process ends")
-    return made
+    return _until_full(made, heap, heap.live.after) if heap.kind == "leak" else made
+
+
+def _until_full(made: Finding, heap: CollectedHeap | None, live_mib: float) -> Finding:
+    """The same finding on live objects, if the runtime's own heap is full before the memory size is reached."""
+    rate = made.per_invocation_kib or 0.0
+    if heap is None or heap.last.limit is None or rate <= 0:
+        return made
+    left = int(max(0.0, heap.last.limit - live_mib) * 1024 / rate)
+    if made.invocations_left is not None and made.invocations_left <= left:
+        return made
+    return replace(made, invocations_left=left, then="the runtime's own heap is full and its process ends")
 
 
 def _is_native(heap: CollectedHeap, witnesses: Witnesses) -> bool:

@@ -322,7 +322,8 @@ def _tried(
     if signal:
         return replace(result, measurement=replace(before, signal=signal))
     commands = replace(before.commands, repair=str(with_it) if tried.helps else "")
-    measurement = replace(before, commands=commands, is_librarys=is_librarys)
+    told = after if is_librarys is False and tried.keeps_less else before  # without that cache: the rest is its own
+    measurement = replace(told, commands=commands, is_librarys=is_librarys)
     if is_librarys is None:
         return replace(result, measurement=measurement, tried=tried)
     checked = find(measurement, limits, result.was)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,12 @@ class Tried:
         """True if nothing grows for certain, and no more invocations failed than without."""
         failed = [len(each.failures) / max(1, each.invocations) for each in (self.before, self.after)]
         return self.after.finding.cause in ("none", "cache", "collector") and failed[1] <= failed[0]
+
+    @property
+    def keeps_less(self) -> bool:
+        """True if it still grows, and for certain by less."""
+        was, now = self.before.finding, self.after.finding
+        return now.grows and (now.high_kib or math.inf) < (was.low_kib or 0.0)
 
     def sentence(self) -> str:
         words = " ".join(f"{name}={value}" for name, value in self.setting.items())
