@@ -18,8 +18,8 @@ from truemem_workbench.analysis.finding import GROWS
 from truemem_workbench.check.invocations import Plan
 from truemem_workbench.check.limits import Limits
 from truemem_workbench.check.local_run import measure
-from truemem_workbench.check.target import Target
 from truemem_workbench.support.terminal import counted
+from truemem_workbench.target.target import Target
 
 from benchmarks.kit.bench import Bench
 from testing.cases import COUNTED, Case, cases, ready

@@ -15,8 +15,8 @@ from pathlib import Path
 from truemem_workbench.check.invocations import Plan
 from truemem_workbench.check.limits import Limits
 from truemem_workbench.check.local_run import explanation, measure
-from truemem_workbench.check.target import resolve
 from truemem_workbench.explain.explanation import Explanation
+from truemem_workbench.target.target import resolve
 
 from benchmarks.kit.bench import Bench
 from benchmarks.kit.plants import told_of

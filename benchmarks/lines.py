@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from truemem_workbench.check.local_run import Run
-from truemem_workbench.check.target import resolve
+from truemem_workbench.target.target import resolve
 
 from benchmarks.kit.bench import Bench
 from benchmarks.kit.plants import told_of

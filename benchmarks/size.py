@@ -21,9 +21,9 @@ from truemem.config import VCPU_MIB
 from truemem_workbench.analysis.prices import GB_SECOND
 from truemem_workbench.analysis.size_prediction import ENOUGH, SLOWER, Invocations, percentile, predict
 from truemem_workbench.analysis.sizing import Fit, fit_of
-from truemem_workbench.check.target import resolve
 from truemem_workbench.local import LocalLambda, Settings
 from truemem_workbench.local.processes.cgroups import Cgroup, NotPermitted, create
+from truemem_workbench.target.target import resolve
 
 from benchmarks.kit.bench import Bench, in_turn
 from testing.pages import ROOT, Result, Table

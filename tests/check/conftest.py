@@ -12,10 +12,7 @@ from truemem_workbench.check.measurement import Measurement, Recorded
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.lines.line import parse_event
 
-from tests.report.conftest import aws, aws_endpoint, truemem
 from tests.report.written import line
-
-__all__ = ["aws", "aws_endpoint", "truemem"]  # fixtures for the tests of `truemem events`
 
 FUNCTIONS = Path(__file__).with_name("functions")
 LEAKY = f"{FUNCTIONS / 'leaky.py'}:handler"

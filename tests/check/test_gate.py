@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from truemem_workbench.check.local_run import Run
-from truemem_workbench.check.target import resolve
+from truemem_workbench.target.target import resolve
 
 from testing.environment import EXTENSIONS
 from tests.attach.pages import DOCS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from truemem_workbench.analysis.settled import Reading, keepers, kinds_of
-from truemem_workbench.check.events import IN_A_KIND, KINDS, kinds, text_of
+from truemem_workbench.target.events import IN_A_KIND, KINDS, kinds, text_of
 
 from tests.check.conftest import FUNCTIONS, Check
 

@@ -18,8 +18,8 @@ from truemem_workbench.check.local_run import Run
 from truemem_workbench.check.measurement import FailedInvocation, Measurement
 from truemem_workbench.check.outputs import github_annotations, github_summary, junit_document, plain_text
 from truemem_workbench.check.result import Result
-from truemem_workbench.check.target import resolve
 from truemem_workbench.local import BadInput
+from truemem_workbench.target.target import resolve
 
 from tests.check.conftest import FUNCTIONS, LEVEL, STEADY, Check, Refused, recorded, run_of
 

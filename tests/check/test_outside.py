@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from truemem_workbench.check.target import from_template
-from truemem_workbench.check.template_yaml import MOST_DEPTH
 from truemem_workbench.support import untrusted_text
+from truemem_workbench.target.target import from_template
+from truemem_workbench.target.template_yaml import MOST_DEPTH
 
 from tests.check.conftest import STEADY, Refused
 

@@ -20,8 +20,6 @@ from truemem_workbench import page
 from truemem_workbench.analysis.drift import points
 from truemem_workbench.analysis.log_diagnosis import diagnose_log, read_log
 from truemem_workbench.check import baseline
-from truemem_workbench.check.events import read_event, read_events
-from truemem_workbench.check.target import MOST_TEXT, from_template
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.lines.line import Line, parse_event, read
 from truemem_workbench.lines.log_files import events, kind_of
@@ -31,6 +29,8 @@ from truemem_workbench.local import BadInput
 from truemem_workbench.page.html import page as html_page
 from truemem_workbench.support.terminal import console
 from truemem_workbench.support.untrusted_text import MOST_DEPTH, cell, loads, markdown, script_json, visible
+from truemem_workbench.target.events import read_event, read_events
+from truemem_workbench.target.target import MOST_TEXT, from_template
 
 from tests.fuzz.test_parsers import mutated
 from tests.report.written import line

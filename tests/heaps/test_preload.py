@@ -14,11 +14,11 @@ import awslambdaric
 import pytest
 from click.testing import CliRunner
 from truemem_workbench.check.local_run import Run
-from truemem_workbench.check.target import Target
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.local import Function, LocalLambda, Settings
 from truemem_workbench.local.configuration import layer as layer_files
 from truemem_workbench.local.configuration.layer import CHECKOUT, with_probe
+from truemem_workbench.target.target import Target
 
 from testing.environment import Environment
 from tests.heaps.test_node import REQUIRED

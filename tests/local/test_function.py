@@ -10,12 +10,12 @@ import venv
 from pathlib import Path
 
 import pytest
-from truemem_workbench.check.target import line_of
 from truemem_workbench.local import BadInput, Function, Settings
 from truemem_workbench.local.configuration.function import OUR_VERSION, with_project_python
 from truemem_workbench.local.configuration.settings import Place, extension_variables, function_variables
 from truemem_workbench.local.processes.process import ordinary
 from truemem_workbench.support import runtime_client
+from truemem_workbench.target.target import line_of
 
 from tests.local.conftest import APP, BOOTSTRAP, FUNCTIONS, HANDLER, HERE, RECORDER, RUN, Local, LocalRun, run
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import pytest
 from truemem_workbench.analysis.finding import Commands
 from truemem_workbench.check.measurement import Measurement
-from truemem_workbench.check.target import Target, resolve
 from truemem_workbench.local import Invocation, LocalLambda, Report
 from truemem_workbench.size import local_sweep
 from truemem_workbench.size.local_sweep import LocalSweep, Plan, Sweep
 from truemem_workbench.size.tally import Tally
 from truemem_workbench.support.bad_input import BadInput
+from truemem_workbench.target.target import Target, resolve
 
 from tests.check.conftest import run_of
 from tests.size.conftest import HASHING, Size

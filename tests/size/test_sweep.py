@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.analysis.finding import Commands
-from truemem_workbench.check.target import resolve
 from truemem_workbench.size import local_sweep
 from truemem_workbench.size.local_sweep import LocalSweep, Plan, Sweep
 from truemem_workbench.support.exit_codes import Ended
 from truemem_workbench.support.terminal import Progress
+from truemem_workbench.target.target import resolve
 
 from tests.size.conftest import HASHING, Size
 

@@ -20,16 +20,16 @@ from ..support.options import Finite, check_outputs, chosen, format_options, opt
 from ..support.platform_facts import MOST_TIMEOUT_S
 from ..support.terminal import notify, steps
 from ..support.typed_command import Command
+from ..target.events import FILE, read_event, read_events
 from .baseline import AllowedGrowth
-from .events import FILE, read_event, read_events
 from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan
 
 if TYPE_CHECKING:
     from ..explain.explanation import Explanation
+    from ..target.target import Target
     from .limits import Limits
     from .measurement import Measurement
     from .result import Result
-    from .target import Target
 
 
 class _Growth(click.ParamType[AllowedGrowth]):
@@ -432,7 +432,7 @@ def measured_here(
 def resolved_here(spec: str, *, python: str | None, timeout_s: float | None, env: tuple[str, ...]) -> Target:
     """The function that the options describe. Raises BadInput."""
     from ..local.configuration.function import with_project_python
-    from .target import resolve
+    from ..target.target import resolve
 
     resolved = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"))
     return replace(

@@ -24,11 +24,11 @@ from ..support.exit_codes import Ended
 from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
-from .events import IN_A_KIND, NEW_PASSES, held_back, kinds, text_of
+from ..target.events import IN_A_KIND, NEW_PASSES, held_back, kinds, text_of
+from ..target.target import Target
 from .invocations import BLOCK, WARM_UP, Plan, full_by, invoke_until_decided
 from .limits import Decision, Limits
 from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled, settling
-from .target import Target
 
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
 KINDS_S = 60.0  # what it may take to ask which events are kept

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from ..analysis.finding import GROWS
 from ..support.bad_input import BadInput
 from ..support.platform_facts import LEAST_MIB, MOST_MIB, MOST_TIMEOUT_S
+from ..target.events import read_events
 from . import baseline as baselines
 from .baseline import AllowedGrowth, Baseline
-from .events import read_events
 from .invocations import INVOCATIONS, WARM_UP, Plan
 from .limits import Limits
 
 if TYPE_CHECKING:
-    from .target import Target
+    from ..target.target import Target
 
 
 class MemoryMarker:
@@ -117,7 +117,7 @@ class MemoryMarker:
 
     def target(self, folders: Sequence[Path]) -> Target:
         """The function. Its path is relative to the first of these folders that has it. Raises BadInput."""
-        from .target import resolve
+        from ..target.target import resolve
 
         path, separator, name = self.handler.rpartition(":")
         path = path or name

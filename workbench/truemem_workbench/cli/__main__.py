@@ -18,7 +18,7 @@ COMMANDS = {
     "explain": Lazy(f"{PACKAGE}.check.explain_command:explain", "Which lines of a function hold what grows."),
     "size": Lazy(f"{PACKAGE}.size.command:size", "Which memory size: duration, cost and peak of each."),
     "soak": Lazy(f"{PACKAGE}.soak.command:soak", "Traffic for minutes or hours: memory, latency, errors."),
-    "events": Lazy(f"{PACKAGE}.check.events:events", "The events that a function has logged, for check."),
+    "events": Lazy(f"{PACKAGE}.target.events:events", "The events that a function has logged, for check."),
     "report": Lazy(f"{PACKAGE}.report.command:report", "What to act on: memory by function and environment."),
     "lines": Lazy(
         f"{PACKAGE}.report.lines_command:lines", "The lines of code that keep memory, as profiled in Lambda."

@@ -11,8 +11,6 @@ import click
 from .. import page
 from ..analysis.finding import commands_local
 from ..check.command import variables
-from ..check.events import read_event
-from ..check.target import name_from
 from ..local.configuration.function import PYTHON_RUNTIMES, USUAL_PYTHON, Function, with_project_python
 from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
 from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler, is_node
@@ -24,6 +22,8 @@ from ..support.options import check_outputs, output_option, typed
 from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MANAGED_TIMEOUT_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import notify
 from ..support.typed_command import Command
+from ..target.events import read_event
+from ..target.target import name_from
 from .lazy_group import Lazy, LazyGroup
 
 if TYPE_CHECKING:  # aiohttp is for the run itself, not for every `truemem local run --help`

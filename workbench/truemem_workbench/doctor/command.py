@@ -139,7 +139,7 @@ def _followed(
 
 def _of_first(name: str, event: str | None, wait_s: float) -> Iterator[Diagnosis]:
     """The first record; or, if none came, all that can be found out about the function."""
-    from ..check.events import read_event
+    from ..target.events import read_event
 
     first = follow(name, None if event is None else read_event(event), wait_s)
     if first is not None:

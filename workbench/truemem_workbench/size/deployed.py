@@ -16,10 +16,10 @@ from ..attach.plan import Plan as ChangePlan
 from ..attach.records_file import RecordsFile
 from ..attach.session import agreed, answered_yes, carry_out, not_carried_out
 from ..aws.selection import Selection, selected
-from ..check.events import events_of
 from ..support.bad_input import BadInput
 from ..support.terminal import counted, notify, steps
 from ..support.untrusted_text import visible
+from ..target.events import events_of
 from .local_sweep import LOOKS_FOR_PEAK, Plan, Sweep
 from .remote_sweep import TEMPORARY, USUAL, Budget, RemoteSweep, put_back
 

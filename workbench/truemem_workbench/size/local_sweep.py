@@ -23,13 +23,13 @@ from ..analysis.sizing import HEADROOM, rounded_size
 from ..check.invocations import in_a_pass
 from ..check.local_run import Run
 from ..check.measurement import Measurement, printable
-from ..check.target import TEMPLATES, Target
 from ..local import Invocation, LocalLambda, Settings
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.failed_answer import error_of
 from ..support.platform_facts import LEAST_MIB, LONGEST_ANSWER_S, MOST_MIB, NEW_ACCOUNT_MIB
 from ..support.terminal import Progress, counted
+from ..target.target import TEMPLATES, Target
 from .choice import Trial
 from .tally import Tally
 

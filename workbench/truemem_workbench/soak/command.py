@@ -21,14 +21,14 @@ from .. import page
 from ..analysis.finding import GROWS, commands_local
 from ..check.baseline import read_baseline
 from ..check.command import AMOUNT, GROWTH, environment_options, event_options, read_payloads, resolved_here
-from ..check.events import FILE
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
 from ..support.terminal import counted, steps
+from ..target.events import FILE
 
 if TYPE_CHECKING:
-    from ..check.target import Target
+    from ..target.target import Target
     from .judging import Judged
     from .load import LoadScript
     from .result import Result

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..check.events import is_timed
 from ..lines.line import parse_event
 from ..lines.log_files import events
 from ..lines.wrapped import Event
 from ..support.bad_input import BadInput
 from ..support.untrusted_text import loads
+from ..target.events import is_timed
 
 TIMES = ("timestamp", "time", "@timestamp")
 """Members that have the time of an event: CloudWatch's, Lambda's and Docker's, and others'."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 from ..check.limits import LimitCheck
 from ..check.measurement import printable
-from ..check.target import Target
 from ..lines.line import parse_event
 from ..local import LocalLambda
 from ..local.configuration.layer import SIDECAR, beside
@@ -25,6 +24,7 @@ from ..settle.settler import Settler, collect, has_jvm
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.terminal import counted
+from ..target.target import Target
 from .driver import drive
 from .load import END_S, LoadProcess, LoadScript, arrived
 from .saved import Changes, Saved

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from truemem_workbench.check.command import is_explicable
 from truemem_workbench.check.local_run import Run
-from truemem_workbench.check.target import Target, resolve
 from truemem_workbench.local import BadInput
+from truemem_workbench.target.target import Target, resolve
 
 from tests.check.conftest import FUNCTIONS
 from tests.local.conftest import executable
