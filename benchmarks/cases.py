@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import median
 
 from truemem_workbench.analysis.finding import GROWS
-from truemem_workbench.check.invocations import Plan
 from truemem_workbench.check.limits import Limits
 from truemem_workbench.check.local_run import measure
+from truemem_workbench.runs.passes import Plan
 from truemem_workbench.support.terminal import counted
 from truemem_workbench.target.target import Target
 

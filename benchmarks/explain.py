@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from truemem_workbench.check.invocations import Plan
 from truemem_workbench.check.limits import Limits
 from truemem_workbench.check.local_run import explanation, measure
 from truemem_workbench.explain.explanation import Explanation
+from truemem_workbench.runs.passes import Plan
 from truemem_workbench.target.target import resolve
 
 from benchmarks.kit.bench import Bench

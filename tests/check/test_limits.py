@@ -11,10 +11,10 @@ import pytest
 from truemem_workbench.analysis.finding import Finding, commands_local
 from truemem_workbench.analysis.settled import Reading
 from truemem_workbench.check.baseline import AllowedGrowth, Baseline
-from truemem_workbench.check.invocations import Plan, full_by
 from truemem_workbench.check.limits import Decision, LimitCheck, Limits, find, undecided
-from truemem_workbench.check.measurement import FailedInvocation, Measurement
 from truemem_workbench.check.result import BROKEN, KEPT, Result, Tried
+from truemem_workbench.runs.measurement import FailedInvocation, Measurement
+from truemem_workbench.runs.passes import Plan, full_by
 from truemem_workbench.support.typed_command import Command
 
 from tests.check.conftest import FILLING, LEAK, LEVEL, NOISY, Check, ending_with, recorded, run_of

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from truemem_workbench.check.baseline import AllowedGrowth, Baseline
 from truemem_workbench.check.limits import Limits, find
-from truemem_workbench.check.measurement import Peak, against_limit, undecided_peak, worst_peak
 from truemem_workbench.check.result import Result
+from truemem_workbench.runs.measurement import Peak, against_limit, undecided_peak, worst_peak
 
 from tests.check.conftest import LEVEL, ending_with, recorded, run_of
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from rich.table import Table
+from truemem_workbench.analysis.latency import Figure
 from truemem_workbench.check.baseline import Baseline, read_baseline
-from truemem_workbench.check.latency import Figure
 from truemem_workbench.check.limits import LimitCheck, Limits, find
-from truemem_workbench.check.measurement import FailedInvocation, Measurement, curve
 from truemem_workbench.check.outputs import (
     Outputs,
     add_summary,
@@ -25,6 +24,7 @@ from truemem_workbench.check.outputs import (
 )
 from truemem_workbench.check.picture import draw_curve
 from truemem_workbench.check.result import Result
+from truemem_workbench.runs.measurement import FailedInvocation, Measurement, curve
 from truemem_workbench.support.terminal import console
 
 from tests.check.conftest import LEAK, LEVEL, recorded, run_of

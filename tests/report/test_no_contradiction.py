@@ -12,7 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from truemem_workbench.analysis.finding import TOO_FEW, Commands
 from truemem_workbench.check import limits
-from truemem_workbench.check.measurement import Measurement, Recorded
 from truemem_workbench.check.outputs import github_annotations, github_summary, junit_document, plain_text
 from truemem_workbench.check.result import Result
 from truemem_workbench.cli.__main__ import cli
@@ -20,6 +19,7 @@ from truemem_workbench.cli.local_summary import summarise
 from truemem_workbench.lines.line import Line, parse_event
 from truemem_workbench.local import Report
 from truemem_workbench.page.environments import gather
+from truemem_workbench.runs.measurement import Measurement, Recorded
 
 from tests.report.profiled import growth_line, with_profile
 from tests.report.written import line, log

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import pytest
 from truemem_workbench.analysis.finding import Commands
-from truemem_workbench.check.measurement import Measurement
 from truemem_workbench.local import Invocation, LocalLambda, Report
+from truemem_workbench.runs.measurement import Measurement
 from truemem_workbench.size import local_sweep
 from truemem_workbench.size.local_sweep import LocalSweep, Plan, Sweep
 from truemem_workbench.size.tally import Tally

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.latency import PERCENTS, Latency, Percentile
 from ..support.bad_input import BadInput
 from ..support.untrusted_text import loads, read_text
-from .latency import PERCENTS, Latency, Percentile
 
 if TYPE_CHECKING:
-    from .measurement import Measurement
+    from ..runs.measurement import Measurement
 
 SCHEMA = 1
 SENT = "sent"

@@ -13,6 +13,7 @@ import click
 
 from ..analysis.finding import COUNTED, GROWS, Commands, commands_deployed, commands_local, longer
 from ..aws.cloudwatch import target_or_function
+from ..runs.passes import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan
 from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended, exit_with
@@ -22,13 +23,12 @@ from ..support.terminal import notify, steps
 from ..support.typed_command import Command
 from ..target.events import FILE, read_event, read_events
 from .baseline import AllowedGrowth
-from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan
 
 if TYPE_CHECKING:
     from ..explain.explanation import Explanation
+    from ..runs.measurement import Measurement
     from ..target.target import Target
     from .limits import Limits
-    from .measurement import Measurement
     from .result import Result
 
 

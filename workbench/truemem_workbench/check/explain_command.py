@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from ..analysis.finding import commands_local
+from ..runs.passes import INVOCATIONS, Plan
 from ..support.exit_codes import exit_with
 from ..support.options import check_outputs, output_option, typed
 from ..support.terminal import output, say
 from ..support.typed_command import Command
 from .command import event_options, explanation, function_options, measured_here, read_payloads
-from .invocations import INVOCATIONS, Plan
 
 ENDINGS = (".html", ".json")
 EPILOG = """

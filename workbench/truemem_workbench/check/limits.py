@@ -13,9 +13,9 @@ from truemem.verdict import COUNTED_KIB, GROWING_FROM
 
 from ..analysis.drift import Point, judge, lives, trusted_of
 from ..analysis.finding import COUNTED, Cause, Finding
+from ..analysis.latency import Latency, failed_share, ms, rank
+from ..runs.measurement import Measurement, Outcome, printable, undecided_peak, worst_peak
 from .baseline import AllowedGrowth, Baseline
-from .latency import Latency, failed_share, ms, rank
-from .measurement import Measurement, Outcome, printable, undecided_peak, worst_peak
 
 HOPELESS = 100  # number of invocations without any record after which the run does not wait for records any more
 ENOUGH = 0.9

@@ -19,6 +19,8 @@ from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Report, Settings
 from ..local.configuration.function import missing_module
 from ..local.configuration.layer import SIDECAR, beside
+from ..runs.measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled, settling
+from ..runs.passes import BLOCK, WARM_UP, Plan, full_by, invoke_until_decided
 from ..settle.settler import Settler
 from ..support.exit_codes import Ended
 from ..support.failed_answer import error_of
@@ -26,9 +28,7 @@ from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
 from ..target.events import IN_A_KIND, NEW_PASSES, held_back, kinds, text_of
 from ..target.target import Target
-from .invocations import BLOCK, WARM_UP, Plan, full_by, invoke_until_decided
 from .limits import Decision, Limits
-from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled, settling
 
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
 KINDS_S = 60.0  # what it may take to ask which events are kept

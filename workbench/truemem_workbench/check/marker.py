@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.finding import GROWS
+from ..runs.passes import INVOCATIONS, WARM_UP, Plan
 from ..support.bad_input import BadInput
 from ..support.platform_facts import LEAST_MIB, MOST_MIB, MOST_TIMEOUT_S
 from ..target.events import read_events
 from . import baseline as baselines
 from .baseline import AllowedGrowth, Baseline
-from .invocations import INVOCATIONS, WARM_UP, Plan
 from .limits import Limits
 
 if TYPE_CHECKING:

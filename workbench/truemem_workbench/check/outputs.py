@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..analysis.latency import Figure
 from ..explain.explanation import Explanation
 from ..support.bad_input import BadInput
 from ..support.terminal import console, fitted, notify, say
 from ..support.untrusted_text import markdown, visible
 from . import baseline as baselines
 from .baseline import Baseline
-from .latency import Figure
 from .limits import LimitCheck
 from .result import BROKEN, KEPT, UNKNOWN
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
 
+    from ..runs.measurement import Measurement
     from .baseline import Baseline
     from .local_run import Run
     from .marker import MemoryMarker
-    from .measurement import Measurement
     from .result import Result
 
 MARKER = (

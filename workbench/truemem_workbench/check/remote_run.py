@@ -14,14 +14,14 @@ import botocore.exceptions
 from ..aws.clients import client, list_functions, log_group_of
 from ..lines.line import Line, parse_event
 from ..local.lifecycle.events import Report, parse_report
+from ..runs.measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled
+from ..runs.passes import Plan, invoke_until_decided
 from ..support.bad_input import BadInput
 from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S
 from ..support.terminal import Progress
 from ..support.untrusted_text import parsed
-from .invocations import Plan, invoke_until_decided
 from .limits import Decision, Limits
-from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient

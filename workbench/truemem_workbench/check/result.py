@@ -9,12 +9,12 @@ from pathlib import Path
 
 from rich.table import Table
 
+from ..analysis.latency import Figure, errors_figure
 from ..explain.explanation import Explanation
+from ..runs.measurement import Measurement, curve
 from ..support.document import known_members
 from .baseline import Baseline
-from .latency import Figure, errors_figure
 from .limits import ERRORS, P99, RECORDS, LimitCheck
-from .measurement import Measurement, curve
 
 KEPT, BROKEN, UNKNOWN = 0, 1, 2  # exit codes
 

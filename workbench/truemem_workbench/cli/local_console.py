@@ -14,7 +14,6 @@ from pathlib import Path
 
 import click
 
-from ..check.invocations import in_a_pass
 from ..lines.line import parse_event
 from ..local.configuration.function import Function, missing_module
 from ..local.configuration.layer import SIDECAR
@@ -24,6 +23,7 @@ from ..local.scaling import EnvironmentChange, Scaling
 from ..local.scenario_context import NotAsDescribed, ScenarioContext
 from ..local.scenarios import SCENARIOS
 from ..local.session import Invocation, LocalLambda
+from ..runs.passes import in_a_pass
 from ..settle.settler import Settler
 from ..support.exit_codes import Ended, raise_on_signals
 from ..support.untrusted_text import loads, visible

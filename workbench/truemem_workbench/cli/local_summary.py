@@ -14,9 +14,9 @@ from ..analysis.causes import find
 from ..analysis.curves import Curves, Failed, curves_of
 from ..analysis.finding import Commands, Finding, unmeasured
 from ..analysis.settled import Reading, last_life
-from ..check.measurement import printable
 from ..lines.line import Line, parse_event
 from ..local import Invocation, Report
+from ..runs.measurement import printable
 from ..support.failed_answer import error_of
 from ..support.terminal import counted, mib, whole
 

@@ -20,10 +20,10 @@ from truemem.verdict import GROWING_FROM
 
 from ..analysis.finding import TOO_FEW, Commands, Finding
 from ..analysis.sizing import HEADROOM, rounded_size
-from ..check.invocations import in_a_pass
 from ..check.local_run import Run
-from ..check.measurement import Measurement, printable
 from ..local import Invocation, LocalLambda, Settings
+from ..runs.measurement import Measurement, printable
+from ..runs.passes import in_a_pass
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.failed_answer import error_of

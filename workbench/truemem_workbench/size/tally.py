@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ..check.invocations import HOPELESS
-from ..check.measurement import Measurement
 from ..local.lifecycle.events import Report
+from ..runs.measurement import Measurement
+from ..runs.passes import HOPELESS
 from .choice import Trial
 
 LEAST_MARKS = 8

@@ -18,7 +18,7 @@ from ..analysis.runtime_heap import kept_at_most
 from ..analysis.thresholds import MATTERS_KIB
 from ..analysis.witnesses import Witnesses
 from ..check.limits import Rate
-from ..check.measurement import printable
+from ..runs.measurement import printable
 from ..support.terminal import counted
 from .clocks import LONGER, Clock, Step, clock_of
 from .tally import Tally

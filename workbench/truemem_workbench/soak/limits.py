@@ -7,10 +7,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..analysis.finding import COUNTED
+from ..analysis.latency import Latency, percentage
 from ..check.baseline import AllowedGrowth, Baseline
-from ..check.latency import Latency, percentage
 from ..check.limits import LimitCheck, check_errors, check_growth, check_p99
-from ..check.measurement import Outcome
+from ..runs.measurement import Outcome
 from ..support.terminal import counted, some
 from .judging import Judged, Unit, failed_in
 from .tally import Tally

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from rich.table import Table
 from truemem.verdict import COUNTED_KIB
 
+from ..analysis.latency import PERCENTS, Figure, failed_share
 from ..check.baseline import Baseline
-from ..check.latency import PERCENTS, Figure, failed_share
 from ..check.limits import LimitCheck
-from ..check.measurement import curve, end_of_log
 from ..check.result import exit_code
 from ..explain.explanation import Explanation
+from ..runs.measurement import curve, end_of_log
 from ..support.document import known_members, rounded
 from ..support.terminal import counted, mib, table
 from .judging import Judged

@@ -13,13 +13,13 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 
 from ..check.limits import LimitCheck
-from ..check.measurement import printable
 from ..lines.line import parse_event
 from ..local import LocalLambda
 from ..local.configuration.layer import SIDECAR, beside
 from ..local.lifecycle.journal import EnvironmentChange, LogLine
 from ..local.scaling import Answer, Scaling
 from ..local.session import Stopped
+from ..runs.measurement import printable
 from ..settle.settler import Settler, collect, has_jvm
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended

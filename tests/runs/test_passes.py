@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 import pytest
-from truemem_workbench.check.invocations import HOPELESS, Plan, invoke_until_decided
 from truemem_workbench.local import BadInput
+from truemem_workbench.runs.passes import HOPELESS, Plan, invoke_until_decided
 
 
 @dataclass

@@ -28,14 +28,14 @@ from ..analysis.curves import (
 )
 from ..analysis.drift import Point, Verdict, judge, lives, per_minute, points, trusted_of
 from ..analysis.finding import Commands, Finding, unmeasured
+from ..analysis.latency import Latency
 from ..analysis.resources import Resource
 from ..analysis.settled import Reading, kinds_of, last_life
 from ..analysis.witnesses import Witnesses
 from ..lines.line import Line
 from ..support.platform_facts import TMP_MIB
 from ..support.untrusted_text import visible
-from .invocations import BLOCK, full_by
-from .latency import Latency
+from .passes import BLOCK, full_by
 
 Outcome = Literal["kept", "broken", "unknown"]  # result of a limit
 
