@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import median
 
 from truemem_workbench.analysis.finding import GROWS
-from truemem_workbench.check.limits import Limits
-from truemem_workbench.check.local_run import measure
+from truemem_workbench.check.limits import Limits, LimitsDecision
+from truemem_workbench.runs.here import measure
 from truemem_workbench.runs.passes import Plan
 from truemem_workbench.support.terminal import counted
 from truemem_workbench.target.target import Target
@@ -88,7 +88,7 @@ def told_of_recorded(name: str) -> Told:
     function = recorded.function_of(name)
     target = Target(spec=name, name="recorded", function=function, environment={"BEHAVIOUR": name})
     events: list[object] = [{"n": number} for number in range(recorded.REAL_INVOCATIONS)]
-    made = measure(target, events, Plan(), Limits(), exact=True, progress=lambda *_: None)
+    made = measure(target, events, Plan(), LimitsDecision(Limits()))
     leaks, cause = recorded.REAL[name], made.finding.cause
     right = (cause in GROWS and made.finding.grows) is leaks and cause != "undecided"
     known = "grows" if leaks else "does not"

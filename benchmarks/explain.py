@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from truemem_workbench.check.limits import Limits
-from truemem_workbench.check.local_run import explanation, measure
+from truemem_workbench.check.limits import Limits, LimitsDecision
 from truemem_workbench.explain.explanation import Explanation
+from truemem_workbench.explain.run import explained
+from truemem_workbench.runs.here import measure
 from truemem_workbench.runs.passes import Plan
 from truemem_workbench.target.target import resolve
 
@@ -58,8 +59,8 @@ class Found:
 def checked(each: Planted, folder: Path, bench: Bench) -> Found:
     target = resolve(f"{put(each, folder)}:handler", notify=bench.echo)
     target = replace(target, memory_mib=MEMORY_MIB, timeout_s=TIMEOUT_S)
-    plain = measure(target, [{}], PLAN, LIMITS, exact=True, progress=lambda _, __, ___: None)
-    found = Found(each, explanation(target, [{}], plain, lambda _, __, ___: None), plain.seconds)
+    plain = measure(target, [{}], PLAN, LimitsDecision(LIMITS))
+    found = Found(each, explained(target, [{}], plain, lambda *_: None), plain.seconds)
     bench.echo(f"{each.kind.name} in {each.handler}, line {each.line}: place {found.place}, error {found.error}")
     if found.place != 1 or found.explanation.missing:
         bench.echo("\n".join(found.explanation.lines()))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from truemem_workbench.check.local_run import Run
+from truemem_workbench.runs.here import Run
 from truemem_workbench.target.target import resolve
 
 from benchmarks.kit.bench import Bench

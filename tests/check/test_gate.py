@@ -8,11 +8,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
-from truemem_workbench.check.local_run import Run
+from truemem_workbench.local.configuration.layer import extensions_in
+from truemem_workbench.runs.here import Run
 from truemem_workbench.target.target import resolve
 
 from testing.environment import EXTENSIONS
@@ -50,7 +52,7 @@ def folder() -> Iterator[Path]:
 def test_extensions_run_beside_the_sidecar(folder: Path) -> None:
     """One that keeps 500 KiB of each invocation."""
     shutil.copy(EXTENSIONS / "vendor.py", folder)
-    with Run(resolve(STEADY), extensions=folder) as run:
+    with Run(replace(resolve(STEADY), extensions=extensions_in(folder))) as run:
         for _ in range(20):
             assert run.invoke({"mib": 1}).function_error is None
         held = [seen.line.members["holders"]["extensions"]["vendor.py"] for seen in run.measurement(0).seen]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from truemem_workbench.analysis.settled import Reading, keepers, kinds_of
-from truemem_workbench.target.events import IN_A_KIND, KINDS, kinds, text_of
+from truemem_workbench.runs.passes import IN_A_KIND, KINDS, kinds
+from truemem_workbench.target.events import text_of
 
 from tests.check.conftest import FUNCTIONS, Check
 

@@ -11,7 +11,7 @@ import pytest
 from truemem_workbench.analysis.finding import Finding, commands_local
 from truemem_workbench.analysis.settled import Reading
 from truemem_workbench.check.baseline import AllowedGrowth, Baseline
-from truemem_workbench.check.limits import Decision, LimitCheck, Limits, find, undecided
+from truemem_workbench.check.limits import LimitCheck, Limits, LimitsDecision, find, undecided
 from truemem_workbench.check.result import BROKEN, KEPT, Result, Tried
 from truemem_workbench.runs.measurement import FailedInvocation, Measurement
 from truemem_workbench.runs.passes import Plan, full_by
@@ -100,13 +100,14 @@ def test_a_limit_is_held_against_the_interval(cause: str, interval: Any, expecte
 
 def test_a_run_goes_on_until_two_looks_agree() -> None:
     assert only(found("none", settled=False)) == ("kept", "the interval is wide")
-    decision, once = Decision(Limits()), "looking once more"
+    decision, once = LimitsDecision(Limits()), "looking once more"
     leak, level = with_heap(RISING), run_of(LEVEL)
     assert [decision.why(each) for each in (leak, level, leak, leak)] == [once, once, once, ""]
 
 
 def test_what_grows_may_end_within_a_few_hundred() -> None:
-    decision, leak = Decision(Limits(), full_by(200)), with_heap(RISING)
+    decision, leak = LimitsDecision(Limits()), with_heap(RISING)
+    decision.full_by = full_by(200)
     later = replace(leak, invocations=380)
     assert [decision.why(each) for each in (leak, leak, later)] == ["it may end", "it may end", ""]
 

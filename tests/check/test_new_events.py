@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.target.events import held_back
+from truemem_workbench.runs.passes import held_back
 
 from tests.check.conftest import FUNCTIONS, Check
 

@@ -11,9 +11,9 @@ import boto3
 import pytest
 from click.testing import Result
 from moto import mock_aws
-from truemem_workbench.check.remote_run import Remote, from_logs
 from truemem_workbench.local import Function, LocalLambda, Settings
 from truemem_workbench.local.configuration.layer import sidecar
+from truemem_workbench.runs.deployed import Remote, from_logs
 
 from tests.check.conftest import STEADY, Check, emf
 

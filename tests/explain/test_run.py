@@ -16,8 +16,9 @@ from truemem_workbench.explain import native, run
 from truemem_workbench.explain.attribution import Holder
 from truemem_workbench.explain.explanation import Explanation
 from truemem_workbench.explain.run import explain
-from truemem_workbench.local import Function, Settings
+from truemem_workbench.local import Function
 from truemem_workbench.support.terminal import Progress
+from truemem_workbench.target.target import Target
 
 FUNCTIONS = Path(__file__).with_name("functions")
 FEW = (*run.JITTER[:4], 0.0)
@@ -35,8 +36,7 @@ def explained(
     function = Function.from_spec(f"{FUNCTIONS / module}:{handler}") if isinstance(handler, str) else handler
     with patch.multiple(run, LOOKS=len(jitter), JITTER=jitter):
         return explain(
-            function,
-            Settings(name="planted", memory_mib=1024, timeout_s=timeout_s),
+            Target(spec="planted", name="planted", function=function, memory_mib=1024, timeout_s=timeout_s),
             [{}],
             invocations=151,
             plain_seconds=plain_seconds,

@@ -7,17 +7,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import awslambdaric
 import pytest
 from click.testing import CliRunner
-from truemem_workbench.check.local_run import Run
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.local import Function, LocalLambda, Settings
 from truemem_workbench.local.configuration import layer as layer_files
 from truemem_workbench.local.configuration.layer import CHECKOUT, with_probe
+from truemem_workbench.runs.here import Run
 from truemem_workbench.target.target import Target
 
 from testing.environment import Environment
@@ -173,9 +174,9 @@ def heaps(run: Run, events: list[Any]) -> list[dict[str, object] | None]:
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_run_of_check_has_the_heap_of_python(exact: bool) -> None:
     target = Target(spec="sees", name="sees", function=Function.from_handler(f"{SEES}:handler"))
-    found = heaps(Run(target, exact=exact), [{}] * 3)
+    found = heaps(Run(replace(target, exact=exact)), [{}] * 3)
     assert all(heap and heap["inUse"] for heap in found)
-    assert heaps(Run(target, exact=exact, probe=False), [{}] * 2) == [None]
+    assert heaps(Run(replace(target, exact=exact, probe=False)), [{}] * 2) == [None]
 
 
 @needs_node
@@ -183,7 +184,7 @@ def test_a_run_of_check_has_the_heap_of_nodejs() -> None:
     target = Target(spec="node", name="node", function=node(), environment={"CLIENT": "fetch"})
     found = heaps(Run(target), [{"do": "nothing"}] * 3)
     assert [heap and heap["runtime"] for heap in found] == ["nodejs"] * 2
-    assert heaps(Run(target, probe=False), [{"do": "nothing"}] * 2) == [None]
+    assert heaps(Run(replace(target, probe=False)), [{"do": "nothing"}] * 2) == [None]
 
 
 def told(*options: str) -> list[dict[str, Any]]:

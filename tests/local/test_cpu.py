@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from truemem_workbench.cli import local_run
-from truemem_workbench.local import BadInput, Function, Settings
+from truemem_workbench.local import BadInput, Settings
 from truemem_workbench.local.processes.cgroups import Cgroup
 from truemem_workbench.local.processes.cpu import PERIOD_US, CgroupCpu, choose_cpu
 from truemem_workbench.local.processes.freezer import CgroupFreezer, choose_freezer
+from truemem_workbench.runs.here import Run
 
 from tests.local.conftest import HANDLER, IDLE_RUNTIME, Local, Start, can_make_cgroups, cgroups_of, until
 
@@ -113,11 +114,11 @@ def test_another_share_is_refused(cpu: str | float) -> None:
 def test_the_command_limits_cpu_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Settings] = []
 
-    def run(_: Function, settings: Settings, **__: object) -> int:
-        started.append(settings)
+    def serve(run: Run, _: object) -> int:
+        started.append(run.settings)
         return 0
 
-    monkeypatch.setattr("truemem_workbench.cli.local_console.run", run)
+    monkeypatch.setattr("truemem_workbench.cli.local_console.serve", serve)
     for arguments in ([], ["--cpu", "off"], ["--cpu", "0.5"]):
         local_run.run.main([HANDLER, "--no-sidecar", *arguments], standalone_mode=False)
     assert [settings.vcpus for settings in started] == [512 / 1769, None, 0.5]

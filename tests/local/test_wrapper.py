@@ -9,6 +9,7 @@ from truemem_workbench.cli import local_run
 from truemem_workbench.local import Function, Settings
 from truemem_workbench.local.configuration import layer
 from truemem_workbench.local.configuration.function import WRAPPER
+from truemem_workbench.runs.here import Run
 
 from tests.local.conftest import APP, BOOTSTRAP, HANDLER, HERE, TOGETHER, Start
 
@@ -115,15 +116,15 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
     """What `truemem local run ARGUMENTS` would start its function with."""
     started: list[Settings] = []
 
-    def run(_: Function, settings: Settings, **__: object) -> int:
-        started.append(settings)
+    def serve(run: Run, _: object) -> int:
+        started.append(run.settings)
         return 0
 
     def variables_of(*arguments: str) -> dict[str, str]:
         local_run.run.main(list(arguments), standalone_mode=False)
         return dict(started[-1].environment)
 
-    monkeypatch.setattr("truemem_workbench.cli.local_console.run", run)
+    monkeypatch.setattr("truemem_workbench.cli.local_console.serve", serve)
     return variables_of
 
 

@@ -1,10 +1,11 @@
 """How long it warms up, and when it gives up."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from truemem_workbench.local import BadInput
-from truemem_workbench.runs.passes import HOPELESS, Plan, invoke_until_decided
+from truemem_workbench.runs.passes import HOPELESS, Decision, Plan, invoke_until_decided
 
 
 @dataclass
@@ -23,6 +24,9 @@ class Pretended:
     def begin_passes(self, invocations: int) -> None:
         self.passes = invocations
 
+    def so_far(self, warm_up: int) -> Any:
+        return len(self.events) - warm_up
+
     def settled(self) -> bool:
         return len(self.events) >= self.settles_after
 
@@ -39,8 +43,9 @@ def drive_it(
     shown: list[str] | None = None,
     seconds_each: float = 0,
 ) -> int:
-    def undecided(taken: int) -> str:
-        return "" if len(run.events) - taken >= run.decided_after else "still warming"
+    class AfterSome(Decision):
+        def why(self, measurement: Any) -> str:
+            return "" if measurement >= run.decided_after else "still warming"
 
     def progress(doing: str, done: int, of: int) -> None:
         if shown is not None:
@@ -48,7 +53,7 @@ def drive_it(
 
     plan = Plan(invocations=50, most=most, warm_up=warm_up)
     clock = lambda: len(run.events) * seconds_each  # noqa: E731
-    return invoke_until_decided(run, ["a", "b", "c"], plan, undecided, progress, clock)
+    return invoke_until_decided(run, ["a", "b", "c"], plan, AfterSome(), progress, clock)
 
 
 @pytest.mark.parametrize(

@@ -72,24 +72,21 @@ class Environment:
     limits_cpu = True
 
     def __init__(self, size: int, kind: str) -> None:
-        self.size, self.kind = size, kind
+        self.size, self.kind, self.local = size, kind, self
 
     def __enter__(self) -> "Environment":
         return self
 
     def __exit__(self, *error: object) -> None: ...
 
-    def invoke(self, event: object, timeout: float = 0) -> Invocation:
+    def invoke(self, event: object) -> Invocation:
         self.calls.append((self.kind, self.size, event))
         failed = "Unhandled" if self.size < 200 else None
         return Invocation("id", {"errorType": "Runtime.OutOfMemory"} if failed else 1, b"", failed, 200, "arn")
 
-    def report(self, request: str) -> Report:
-        error = "Runtime.OutOfMemory" if self.size < 200 else None
-        return Report(request, "success", error, 7.0, 7, self.size, 260, None)
-
     def report_of(self, answer: Invocation) -> Report:
-        return self.report(answer.request_id)
+        error = "Runtime.OutOfMemory" if self.size < 200 else None
+        return Report(answer.request_id, "success", error, 7.0, 7, self.size, 260, None)
 
     def begin_passes(self, invocations: int) -> None: ...
 
@@ -104,12 +101,11 @@ Swept = Callable[..., Sweep]
 def swept(monkeypatch: pytest.MonkeyPatch) -> Swept:
     """A sweep of two events, on a machine with two CPUs."""
     monkeypatch.setattr(Environment, "calls", [])
-    monkeypatch.setattr(
-        local_sweep,
-        "Run",
-        lambda target, probe=True: Environment(target.memory_mib, "growth" if probe else "peak"),
-    )
-    monkeypatch.setattr(LocalSweep, "_local", lambda _, size: Environment(size, "time"))
+
+    def run_of_target(target: Target) -> Environment:
+        return Environment(target.memory_mib, "growth" if target.probe else "peak" if target.sidecar else "time")
+
+    monkeypatch.setattr(local_sweep, "Run", run_of_target)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr("os.getloadavg", lambda: (0.9, 9, 9))
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import psutil
 import pytest
-from truemem_workbench.check.command import resolved_here
 from truemem_workbench.local import Answer, Function, LocalLambda, Scaling, Settings
 from truemem_workbench.soak import load
 from truemem_workbench.soak.load import ClientStats, LoadProcess, LoadScript, arrived
 from truemem_workbench.soak.run import Plan, Ran, run
 from truemem_workbench.soak.tally import Tally
 from truemem_workbench.support.bad_input import BadInput
+from truemem_workbench.target.options import resolved
 
 # Both as Locust's documentation has them: "Your first test" and "Writing a locustfile".
 FIRST_TEST = """
@@ -161,7 +161,7 @@ def test_locust_and_the_function_count_the_same(tmp_path: Path) -> None:
 
 
 def soaked(folder: Path, script: Path) -> Ran:
-    target = resolved_here(f"{written(folder, FUNCTION, 'app.py')}:handler", python=None, timeout_s=None, env=())
+    target = resolved(f"{written(folder, FUNCTION, 'app.py')}:handler", python=None, timeout_s=None, env=())
     plan = Plan(for_s=60, scaling=Scaling(environments=8, keep=False))
     return run(target, LoadScript(path=script), [], plan, None, lambda _: None)
 

@@ -11,7 +11,6 @@ from itertools import count, cycle
 from pathlib import Path
 
 import pytest
-from truemem_workbench.check.command import resolved_here
 from truemem_workbench.lines.line import parse_event
 from truemem_workbench.local import Function, LocalLambda, LogLine, Settings
 from truemem_workbench.local.configuration.layer import SIDECAR, sidecar
@@ -21,6 +20,7 @@ from truemem_workbench.soak.driver import drive
 from truemem_workbench.soak.run import Plan, run
 from truemem_workbench.soak.saved import Saved
 from truemem_workbench.soak.tally import Tally
+from truemem_workbench.target.options import resolved
 
 from testing.cases import cases, ready
 from testing.installs import Missing
@@ -114,7 +114,7 @@ def test_an_environment_that_cannot_start_later_loses_no_figures(monkeypatch: py
         if tally.invocations:
             monkeypatch.setattr(tempfile, "tempdir", "/no/such")
 
-    target = resolved_here(HANDLER, python=None, timeout_s=None, env=())
+    target = resolved(HANDLER, python=None, timeout_s=None, env=())
     plan = Plan(for_s=60, scaling=Scaling(environments=1, age_s=0.1, keep=False))
 
     ran = run(target, count(step=0.5), [{}], plan, None, watch)

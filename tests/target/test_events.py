@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.local import BadInput
-from truemem_workbench.target.event_sources import is_event
-from truemem_workbench.target.events import LeftOut, Logged, event_in, read_events, recorded_events
+from truemem_workbench.target.events import LeftOut, Logged, event_in, is_event, read_events, recorded_events
 
 from tests.report.conftest import Command, put_events
 from tests.template import sam

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.check.command import is_explicable
-from truemem_workbench.check.local_run import Run
 from truemem_workbench.local import BadInput
+from truemem_workbench.runs.here import Run
 from truemem_workbench.target.target import Target, resolve
 
 from tests.check.conftest import FUNCTIONS
@@ -157,7 +156,7 @@ def test_a_bootstrap_beside_the_code_starts_any_runtime(tmp_path: Path, runtime:
     properties = f"{{Runtime: {runtime}, MemorySize: 256}}"
     target = resolved(tmp_path, f"Resources: {{It: {{Type: AWS::Serverless::Function, Properties: {properties}}}}}")
     assert (target.function.command, target.memory_mib) == ((str(program.resolve()),), 256)
-    assert is_explicable(target) is False
+    assert target.is_explicable is False
 
 
 @pytest.mark.parametrize(("given", "said"), PROPERTIES)

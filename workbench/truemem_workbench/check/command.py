@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,19 +13,17 @@ import click
 
 from ..analysis.finding import COUNTED, GROWS, Commands, commands_deployed, commands_local, longer
 from ..aws.cloudwatch import target_or_function
-from ..runs.passes import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan
-from ..support import docs_link
+from ..runs.passes import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Decision, Plan
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended, exit_with
-from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
-from ..support.platform_facts import MOST_TIMEOUT_S
+from ..support.options import Finite, check_outputs, chosen, format_options, output_option, typed
 from ..support.terminal import notify, steps
 from ..support.typed_command import Command
-from ..target.events import FILE, read_event, read_events
+from ..target.events import FILE
+from ..target.options import event_options, function_options, need_explicable, read_payloads, resolved
 from .baseline import AllowedGrowth
 
 if TYPE_CHECKING:
-    from ..explain.explanation import Explanation
     from ..runs.measurement import Measurement
     from ..target.target import Target
     from .limits import Limits
@@ -45,16 +43,7 @@ class _Growth(click.ParamType[AllowedGrowth]):
 
 
 AMOUNT = Finite(min=0)
-SECONDS = Finite(min=0, min_open=True, max=MOST_TIMEOUT_S)
 GROWTH = _Growth()
-
-
-def variables(given: Sequence[str]) -> dict[str, str]:
-    """Parse the values of `--env`. Raises BadInput."""
-    for each in given:
-        if "=" not in each:
-            raise BadInput(f"--env {each} has no value. Try --env {each}=VALUE")
-    return dict(each.split("=", 1) for each in given)
 
 
 ONCE = ("--explain", "--try-repair", "--no-try-repair", "--write-baseline", "--format", "--json", "--output")
@@ -77,26 +66,6 @@ Exit codes:
      a limit is within the bounds of a peak, or the result could not be written
   130, 143  Ctrl-C or SIGTERM: what is known so far is printed
 """
-
-
-event_options = option_group(
-    click.option("--event", metavar="JSON|@FILE|-", help="The event of every invocation [default: {}]."),
-    click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over."),
-)
-environment_options = option_group(
-    click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]"),
-    click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable."),
-    click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one]."),
-)
-function_options = option_group(
-    click.option(
-        "--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512]."
-    ),
-    click.option(
-        "--cpu", metavar="size|off|VCPUS", help="CPU limit: what the memory size buys, or so much [default: off]."
-    ),
-    environment_options,
-)
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
@@ -189,7 +158,7 @@ def _check(
     **given: Any,
 ) -> int:
     from . import baseline as baselines
-    from .limits import Limits, find
+    from .limits import Limits, LimitsDecision, find
     from .outputs import Outputs
     from .result import Result
 
@@ -232,11 +201,11 @@ def _check(
     places.try_them()
     if try_repair and given["function_name"] is not None:
         raise BadInput("--try-repair sets a variable of the function. Try it here: truemem check app.py:handler")
-    measurement, target, payloads = _measured(plan, limits, explain=bool(explain), **given)
-    can_explain = target is not None and is_explicable(target)
+    measurement, target, payloads = _measured(plan, LimitsDecision(limits), explain=bool(explain), **given)
+    can_explain = target is not None and target.is_explicable
     if measurement.signal and not measurement.invocations:
         return 128 + measurement.signal
-    commands = _commands(command, spec, target, probe=not given["no_probe"])
+    commands = _commands(command, spec, target)
     if explain is False and can_explain:
         commands = replace(commands, explain=str(command.with_option("--explain")))
     if target is not None and (was is not None or write_baseline is not None):
@@ -250,10 +219,12 @@ def _check(
         if try_repair is None:
             try_repair = measurement.finding.grows or bool(measurement.out_of_memory)
         if not measurement.signal and try_repair and (setting := measurement.finding.setting):
-            result = _tried(result, command, target, payloads, plan, limits, setting, probe=not given["no_probe"])
+            result = _tried(result, command, target, payloads, plan, limits, setting)
             measurement = result.measurement
         if not measurement.signal and (explain or (explain is None and can_explain and result.grows)):
-            made = explanation(target, payloads, measurement)
+            from ..explain.run import explained
+
+            made = explained(target, payloads, measurement)
             # of descriptors and the like, memory that no line holds says nothing
             if explain or made.holders or measurement.finding.cause not in COUNTED:
                 result = replace(result, explanation=made)
@@ -273,11 +244,11 @@ def _explain_in(result: Result, path: Path) -> None:
     path.write_text(page(result.explanation, result.headline), encoding="utf-8")
 
 
-def _commands(command: Command, spec: str, target: Target | None, *, probe: bool) -> Commands:
+def _commands(command: Command, spec: str, target: Target | None) -> Commands:
     """What can be typed next. `target`: the function, if it is here."""
     if target is None:
         return replace(commands_deployed(spec.removeprefix("remote:")), again=str(command), longer=longer(command))
-    return commands_local(command, is_probed=probe, can_explain=False, function=target.function)
+    return commands_local(command, is_probed=target.probe, can_explain=False, function=target.function)
 
 
 def _tried(
@@ -288,12 +259,10 @@ def _tried(
     plan: Plan,
     limits: Limits,
     setting: Mapping[str, str],
-    *,
-    probe: bool,
 ) -> Result:
     """The result with a second run, in which the function has the repair's variables."""
-    from . import local_run
-    from .limits import find
+    from ..runs import here
+    from .limits import LimitsDecision, find
     from .result import Tried
 
     if (own := target.environment.get(JVM_OPTIONS)) and JVM_OPTIONS in setting:
@@ -306,16 +275,13 @@ def _tried(
     try:
         notify("truemem check", f"trying the repair: the function runs again with {words}")
         with steps() as progress:
-            measure = partial(
-                local_run.measure, events=payloads, plan=plan, limits=limits, exact=True, probe=probe, progress=progress
-            )
-            after = measure(repaired)
+            after = here.measure(repaired, payloads, plan, LimitsDecision(limits), progress)
             tried = Tried(setting=setting, before=before, after=after)
             is_librarys, signal = None, after.signal
             if before.curves.library and not signal:
                 is_librarys = False
                 if tried.ends_it:  # once more as it was: a run that finds its work done elsewhere keeps nothing either
-                    again = measure(target)
+                    again = here.measure(target, payloads, plan, LimitsDecision(limits), progress)
                     is_librarys, signal = again.finding.grows, again.signal
     except Ended as ended:
         signal = ended.number
@@ -330,34 +296,15 @@ def _tried(
     return replace(result, measurement=measurement, limits=checked, tried=tried if is_librarys else None)
 
 
-def explanation(target: Target, payloads: list[object], measurement: Measurement) -> Explanation:
-    """Run the function again under a tracer, with progress at the terminal."""
-    from ..explain.run import limit_s
-    from . import local_run
-
-    most = limit_s(measurement.seconds)
-    again = "; then once more, as long, if Python's blocks explain too little" if target.function.python else ""
-    notify("truemem", f"explaining: the function runs again under a tracer, for {most:.0f} s at most{again}")
-    with steps() as progress:
-        return local_run.explanation(target, payloads, measurement, progress)
-
-
 def _spec(target: str | None, function_name: str | None) -> str:
     if (target is None) == (function_name is None):
         raise BadInput("give one function: a local one, or the NAME of one in AWS. Try truemem check app.py:handler")
     return target or f"remote:{function_name}"
 
 
-def read_payloads(event: str | None, events: Path | None) -> list[object]:
-    """The events that --event and --events name. Raises BadInput."""
-    if event is not None and events is not None:
-        raise BadInput("--event with --events: leave one out")
-    return read_events(events) if events else [read_event("{}" if event is None else event)]
-
-
 def _measured(
     plan: Plan,
-    limits: Limits,
+    decision: Decision,
     *,
     target: str | None,
     function_name: str | None,
@@ -369,6 +316,7 @@ def _measured(
     log_group: str | None,
     **given: Any,
 ) -> tuple[Measurement, Target | None, list[object]]:
+    """What was measured, the function if it is here, and its events. Raises BadInput."""
     payloads = read_payloads(event, events)
     if function_name is not None:
         if no_exact or no_probe or any(given.values()):
@@ -376,74 +324,16 @@ def _measured(
                 "--function takes the function as it is: leave out --no-exact, --no-probe, --extensions, --memory,"
                 " --cpu, --timeout, --env and --python"
             )
-        from . import remote_run
+        from ..runs import deployed
 
         with steps() as progress:
-            measurement = remote_run.measure(
-                function_name, payloads, plan, limits, log_group=log_group, progress=progress
-            )
-        return measurement, None, payloads
+            return deployed.measure(function_name, payloads, plan, decision, progress, log_group), None, payloads
     if log_group is not None:
         raise BadInput(f"--log-group {log_group} is for --function NAME alone")
-    resolved, measurement = measured_here(
-        target or "", payloads, plan, limits, explain=explain, exact=not no_exact, probe=not no_probe, **given
-    )
-    return measurement, resolved, payloads
-
-
-def measured_here(
-    spec: str,
-    payloads: list[object],
-    plan: Plan,
-    limits: Limits,
-    *,
-    python: str | None,
-    memory_mib: int | None,
-    cpu: str | None,
-    timeout_s: float | None,
-    env: tuple[str, ...],
-    explain: bool,
-    exact: bool = True,
-    probe: bool = True,
-    extensions: Path | None = None,
-) -> tuple[Target, Measurement]:
-    """The function that the options describe, and what it needed under the local Lambda. Raises BadInput."""
     with steps() as progress:  # on the terminal before the imports, which take a while
-        from . import local_run
+        from ..runs import here
 
-        resolved = resolved_here(spec, python=python, timeout_s=timeout_s, env=env)
-        resolved = replace(
-            resolved,
-            memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,
-            cpu=cpu or resolved.cpu,
-        )
-        if explain and not is_explicable(resolved):
-            page = docs_link.command("patterns#from-an-alarm-to-the-line")
-            raise BadInput(
-                f"{spec} is no handler in Python or Node.js: no other can be traced. Try truemem check"
-                f" {spec} --no-explain; its own tools name what grows: {page}"
-            )
-        measurement = local_run.measure(
-            resolved, payloads, plan, limits, exact=exact, probe=probe, extensions=extensions, progress=progress
-        )
-    return resolved, measurement
-
-
-def resolved_here(spec: str, *, python: str | None, timeout_s: float | None, env: tuple[str, ...]) -> Target:
-    """The function that the options describe. Raises BadInput."""
-    from ..local.configuration.function import with_project_python
-    from ..target.target import resolve
-
-    resolved = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"))
-    return replace(
-        resolved,
-        timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
-        environment={**resolved.environment, **variables(env)},
-    )
-
-
-def is_explicable(target: Target) -> bool:
-    """Can a tracer be put into this function?"""
-    from ..local.configuration.node_function import is_node
-
-    return target.function.python is not None or is_node(target.function)
+        function = resolved(target or "", exact=not no_exact, probe=not no_probe, **given)
+        if explain:
+            need_explicable(function)
+        return here.measure(function, payloads, plan, decision, progress), function, payloads

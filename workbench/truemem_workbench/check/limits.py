@@ -15,6 +15,7 @@ from ..analysis.drift import Point, judge, lives, trusted_of
 from ..analysis.finding import COUNTED, Cause, Finding
 from ..analysis.latency import Latency, failed_share, ms, rank
 from ..runs.measurement import Measurement, Outcome, printable, undecided_peak, worst_peak
+from ..runs.passes import Decision
 from .baseline import AllowedGrowth, Baseline
 
 HOPELESS = 100  # number of invocations without any record after which the run does not wait for records any more
@@ -128,21 +129,20 @@ def undecided(measurement: Measurement, limits: Limits) -> str:
     return next((each.why for each in found if each.why), "")
 
 
-class Decision:
-    """Whether a run has been decided: by two looks, one after the other, that find the same."""
+class LimitsDecision(Decision):
+    """Decided by two looks, one after the other, that find the same."""
 
-    def __init__(self, limits: Limits, full_by: int = 0) -> None:
-        """A leak is told from `full_by` invocations on."""
-        self.until: int | None = None
-        """Number of the last invocation of the look that decided; None if none did."""
-        self._limits, self._full_by = limits, full_by
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.errors_percent, self.allowed = limits.errors_percent or 0.0, limits.allowed
+        self.needs_all = any(each is not None for each in (limits.peak_mib, limits.p99_ms, limits.growth))
         self._before: Cause = "undecided"
 
     def why(self, measurement: Measurement) -> str:
         """Why more invocations are needed, in a few words; empty if they are not."""
         finding = measurement.finding
         found = undecided(measurement, self._limits)
-        if finding.cause in ("leak", "native") and measurement.invocations < self._full_by:
+        if finding.cause in ("leak", "native") and measurement.invocations < self.full_by:
             found = found or "it may end"
         if not found and finding.cause not in ("failing", self._before) and measurement.seen:
             found = "looking once more"

@@ -70,8 +70,7 @@ class MemoryMarker:
             most=None if most is None else _whole("most", most, 1, 2 * INVOCATIONS),
             warm_up=WARM_UP if self.warm_up is None else self.warm_up,
         )
-        self.exact = _flag("exact", exact)
-        self.probe = _flag("probe", probe)
+        self._given: dict[str, Any] = {"exact": _flag("exact", exact), "probe": _flag("probe", probe)}
         self.explain = None if explain is None else _flag("explain", explain)
         self.limits = Limits(
             drift_kib=_amount("max_drift_kib", max_drift_kib, 4),
@@ -91,7 +90,6 @@ class MemoryMarker:
         self._baseline = _path("baseline", baseline, "memory.json")
         self._events = [_json("event", {} if event is None else event)] if events is None else _events(events)
         self._environment = _variables(env)
-        self._given: dict[str, Any] = {}
         if memory_mib is not None:
             self._given["memory_mib"] = _whole("memory_mib", memory_mib, LEAST_MIB, 512, most=MOST_MIB)
         if timeout_s is not None:
@@ -108,23 +106,23 @@ class MemoryMarker:
         """The baseline to compare with, or None. Raises BadInput."""
         return None if self._baseline is None else baselines.read_baseline(root / self._baseline, self.handler)
 
-    def extensions(self, folders: Sequence[Path]) -> Path | None:
-        """The folder of extensions, or None: relative to the first of these folders that has it."""
-        wanted = self._extensions
-        if wanted is None:
-            return None
-        return next((folder / wanted for folder in folders if (folder / wanted).is_dir()), wanted)
-
     def target(self, folders: Sequence[Path]) -> Target:
-        """The function. Its path is relative to the first of these folders that has it. Raises BadInput."""
+        """The function. Paths are relative to the first of these folders that has them. Raises BadInput."""
+        from ..local.configuration.layer import extensions_in
         from ..target.target import resolve
 
+        def found(path: Path | str) -> Path:
+            return next((folder / path for folder in folders if (folder / path).exists()), Path(path))
+
         path, separator, name = self.handler.rpartition(":")
-        path = path or name
-        found = next((folder / path for folder in folders if (folder / path).exists()), path)
-        resolved = resolve(f"{found}:{name}" if separator else str(found))
-        environment = {**resolved.environment, **self._environment}
-        return replace(resolved, spec=self.handler, environment=environment, **self._given)
+        resolved = resolve(f"{found(path or name)}:{name}" if separator else str(found(path or name)))
+        return replace(
+            resolved,
+            spec=self.handler,
+            environment={**resolved.environment, **self._environment},
+            extensions=extensions_in(self._extensions and found(self._extensions)),
+            **self._given,
+        )
 
 
 _NAMES = {

@@ -22,6 +22,7 @@ from rich.text import Text
 from ..analysis.latency import Figure
 from ..explain.explanation import Explanation
 from ..support.bad_input import BadInput
+from ..support.options import try_place
 from ..support.terminal import console, fitted, notify, say
 from ..support.untrusted_text import markdown, visible
 from . import baseline as baselines
@@ -237,9 +238,8 @@ class Outputs:
     """The baseline to write."""
 
     def try_them(self) -> None:
-        """Raise BadInput for a place that cannot be written to."""
+        """Raise BadInput for a baseline or a summary that cannot be written to."""
         for path, fix in (
-            *((path, f"--output FOLDER/{path.name}") for path in self.files),
             (self.baseline, "--write-baseline PATH/memory.json"),
             (self.summary, "another GITHUB_STEP_SUMMARY, or none"),
         ):
@@ -289,20 +289,6 @@ class Outputs:
             notify(self.command, problem)
             return False
         return True
-
-
-def try_place(path: Path, fix: str) -> None:
-    """Raise BadInput if this file cannot be written. `fix` is what to try instead."""
-    was_there = path.exists()
-    if was_there and not path.is_file() and not path.is_dir():
-        return  # a pipe, or a device
-    try:
-        with path.open("ab"):
-            pass
-        if not was_there:
-            path.unlink()
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}. Try {fix}") from None
 
 
 def _write_json(result: Reported, path: Path) -> None:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
 
+    from ..runs.here import Run
     from ..runs.measurement import Measurement
     from .baseline import Baseline
-    from .local_run import Run
     from .marker import MemoryMarker
     from .result import Result
 
@@ -57,15 +57,13 @@ def truemem(request: pytest.FixtureRequest) -> Result:
 def lambda_environment(request: pytest.FixtureRequest) -> Iterator[Run]:
     """The marker's function under a local Lambda: `lambda_environment.invoke(event)`. Limits are checked at the end."""
     marker = _marker(request.node)
-    from .local_run import Run
+    from ..runs.here import Run
+    from .limits import LimitsDecision
 
     _baseline(request.node, marker)  # fails early if there is nothing to compare with
     with ExitStack() as stack:
         with _refusing():
-            folders = _folders(request.node)
-            target, extensions = marker.target(folders), marker.extensions(folders)
-            run = Run(target, exact=marker.exact, probe=marker.probe, extensions=extensions, limits=marker.limits)
-            stack.enter_context(run)
+            run = stack.enter_context(Run(marker.target(_folders(request.node)), LimitsDecision(marker.limits)))
         yield run
 
 
@@ -110,29 +108,20 @@ def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
     """Make the run that the marker asks for."""
     from dataclasses import replace
 
+    from ..explain.run import explained
+    from ..runs.here import measure
     from ..support.bad_input import BadInput
-    from . import local_run
-    from .command import is_explicable
+    from .limits import LimitsDecision
 
     was = _baseline(item, marker)
     with _refusing():
         target, events = marker.target(_folders(item)), marker.events(item.config.rootpath)
-        can_explain = is_explicable(target)
-        if marker.explain and not can_explain:
+        if marker.explain and not target.is_explicable:
             raise BadInput(f"explain=True: {target.spec} is no handler in Python or Node.js. Leave it out")
-        measurement = local_run.measure(
-            target,
-            events,
-            marker.plan,
-            marker.limits,
-            exact=marker.exact,
-            probe=marker.probe,
-            extensions=marker.extensions(_folders(item)),
-            progress=lambda _, __, ___: None,
-        )
+        measurement = measure(target, events, marker.plan, LimitsDecision(marker.limits))
         result = _result(measurement, marker, was, invoked_by_test=False)
-        if marker.explain or (marker.explain is None and can_explain and result.grows):
-            why = local_run.explanation(target, events, measurement, lambda _, __, ___: None)
+        if marker.explain or (marker.explain is None and target.is_explicable and result.grows):
+            why = explained(target, events, measurement, progress=lambda *_: None)
             result = replace(result, explanation=why)
     return result
 

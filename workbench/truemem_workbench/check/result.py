@@ -12,6 +12,7 @@ from rich.table import Table
 from ..analysis.latency import Figure, errors_figure
 from ..explain.explanation import Explanation
 from ..runs.measurement import Measurement, curve
+from ..runs.passes import BLOCK, full_by
 from ..support.document import known_members
 from .baseline import Baseline
 from .limits import ERRORS, P99, RECORDS, LimitCheck
@@ -176,7 +177,7 @@ class Result:
             )
         if self.measurement.finding.cause == "failing" and self.measurement.seen:
             notices.append("--allow-errors measures invocations that are meant to fail")
-        if more := self.measurement.more:
+        if more := self._more():
             notices.append(f"{self.measurement.asked} invocations did not decide it: {more} more were made")
         if uncertain := self.measurement.uncertain_peaks:
             notices.append(
@@ -187,6 +188,16 @@ class Result:
         if (several := self.measurement.environments) > 1:
             notices.append(f"{several} environments served: drift is that of the one that served most")
         return notices
+
+    def _more(self) -> int:
+        """Number of invocations beyond those that were asked for, where that is news."""
+        measured = self.measurement
+        if not measured.asked:
+            return 0
+        made = measured.judged_until or measured.invocations
+        most = max(measured.warm_up + measured.asked, full_by(measured.asked) if measured.finding.grows else 0)
+        is_news = made > most + max(BLOCK, measured.asked // 10)  # one look more is none
+        return made - measured.warm_up - measured.asked if is_news else 0
 
     def baseline(self) -> Baseline | None:
         return Baseline.of(self.measurement)

@@ -15,7 +15,7 @@ PACKAGE = "truemem_workbench"
 COMMANDS = {
     "local": Lazy(f"{PACKAGE}.cli.local_run:local", "A Lambda on this machine: truemem local run."),
     "check": Lazy(f"{PACKAGE}.check.command:check", "A gate for CI: fail if a function's memory grows."),
-    "explain": Lazy(f"{PACKAGE}.check.explain_command:explain", "Which lines of a function hold what grows."),
+    "explain": Lazy(f"{PACKAGE}.explain.command:explain", "Which lines of a function hold what grows."),
     "size": Lazy(f"{PACKAGE}.size.command:size", "Which memory size: duration, cost and peak of each."),
     "soak": Lazy(f"{PACKAGE}.soak.command:soak", "Traffic for minutes or hours: memory, latency, errors."),
     "events": Lazy(f"{PACKAGE}.target.events:events", "The events that a function has logged, for check."),

@@ -9,7 +9,6 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -17,14 +16,13 @@ import click
 from ..lines.line import parse_event
 from ..local.configuration.function import Function, missing_module
 from ..local.configuration.layer import SIDECAR
-from ..local.configuration.settings import REGION, Settings
+from ..local.configuration.settings import REGION
 from ..local.lifecycle.journal import LogLine
-from ..local.scaling import EnvironmentChange, Scaling
 from ..local.scenario_context import NotAsDescribed, ScenarioContext
 from ..local.scenarios import SCENARIOS
 from ..local.session import Invocation, LocalLambda
+from ..runs.here import Run
 from ..runs.passes import in_a_pass
-from ..settle.settler import Settler
 from ..support.exit_codes import Ended, raise_on_signals
 from ..support.untrusted_text import loads, visible
 from .local_summary import Summary, short
@@ -175,150 +173,76 @@ def _indented(text: str) -> str:
     return ("\n" + " " * 12).join(map(visible, re.split("\r\n|[\r\n]", text)))
 
 
-def run(
-    function: Function,
-    settings: Settings,
-    *,
+def invoke(
+    run: Run,
     event: object,
+    invocations: int,
     tenant_id: str | None,
-    invocations: int | None,
+    *,
     console: Console,
-    scaling: Scaling | None = None,
-    settler: Settler | None = None,
-    finished: Callable[[LocalLambda, Sequence[Invocation]], None] = lambda *_: None,
+    finished: Callable[[], None],
 ) -> int:
-    """Invoke with `event` so many times; with None serve until Ctrl-C. Returns the exit code. Raises BadInput.
+    """Invoke with this event so many times, at once where it may be. Returns the exit code. Raises BadInput.
 
-    `settler` is asked in a finite run, after each pass. `finished` gets its answers, when the environment has ended; a
-    signal ends it early.
+    `finished` is called when the environment has ended; a signal ends it early.
     """
-
-    def changed(change: EnvironmentChange) -> None:
-        """With scaling an environment comes later, and with it what this machine does not permit."""
-        if change.kind == "initialised":
-            with contextlib.suppress(OSError):
-                console.notices(local)
-
-    local = LocalLambda(function, settings, console.log, scaling, changed if scaling else None)
-    at_once = (settings.managed_instances or 1) * (scaling.environments if scaling else 1)
-    answers: list[Invocation] = []
     is_finished = False
     raise_on_signals()
     try:
-        local.start()
-        console.notices(local)
-        if invocations is not None:
-            if settings.managed_instances is not None or scaling is not None:
-                _invoke_at_once(local, event, tenant_id, invocations, at_once, console, settler, answers)
+        with run:
+            console.notices(run.local)
+            if run.at_once is not None:
+                for answer in run.invoke_at_once(event, invocations, tenant_id=tenant_id):
+                    console.response(answer)
             else:
-                _invoke(local, event, tenant_id, invocations, console, settler, answers)
+                run.begin_passes(in_a_pass(invocations))
+                for _ in range(invocations):
+                    run.invoke(event, tenant_id=tenant_id, timeout=None, on_answer=console.response)
+                    run.local.settle()
+            run.local.settle()
+            run.local.stop()
             is_finished = True
-            finished(local, answers)
-            return _exit_code(local, answers, managed=settings.managed_instances is not None)
-        console.serving(local, settings.name)
-        console.wait_until_closed()
+            finished()
     except Ended as ended:
-        local.stop(abort=True)
-        if invocations is None:
-            return 0
-        if answers and not is_finished:
-            finished(local, answers)
+        if run.answers and not is_finished:
+            finished()
         return 128 + ended.number
-    finally:
-        local.stop()
-        if settler is not None:
-            settler.close()
+    # an extension may be over the deadline after a good answer
+    late = run.settings.managed_instances is None and any(each.status != "success" for each in run.local.reports)
+    return int(late or any(answer.error for answer in run.answers))
+
+
+def serve(run: Run, console: Console) -> int:
+    """Serve the Invoke API until a signal comes. Returns the exit code. Raises BadInput."""
+    raise_on_signals()
+    with contextlib.suppress(Ended), run:
+        console.notices(run.local)
+        console.serving(run.local, run.settings.name)
+        console.wait_until_closed()
     return 0
 
 
 def play(
-    name: str,
-    function: Function,
-    settings: Settings,
-    *,
-    event: object,
-    tenant_id: str | None,
-    gap_s: float,
-    console: Console,
+    name: str, run: Run, event: object, tenant_id: str | None, *, gap_s: float, grows: bool, console: Console
 ) -> int:
     """Play a scenario. Returns the exit code: 0 if it went as described. Raises BadInput."""
-    scenario = SCENARIOS[name]
-    played = scenario.function(function)
-    local = LocalLambda(played, settings, console.log)
-    grows = scenario.grows and played is not function
-    context = ScenarioContext(local, settings, console, event=event, tenant_id=tenant_id, gap_s=gap_s, grows=grows)
+    scenario, local = SCENARIOS[name], run.local
+    context = ScenarioContext(local, run.settings, console, event=event, tenant_id=tenant_id, gap_s=gap_s, grows=grows)
     if scenario.held_in_init:
         context.hold_next_init()
     raise_on_signals()
     console.step(scenario.description)
     why: str | None = None
     try:
-        local.start()
-        for notice in local.notices:
-            console.notice(notice)
-        if not scenario.held_in_init:
-            local.settle()
-        scenario.play(context)
-    except NotAsDescribed as failure:
-        why = str(failure)
+        with run:
+            console.notices(local)
+            if not scenario.held_in_init:
+                local.settle()
+            try:
+                scenario.play(context)
+            except NotAsDescribed as failure:
+                why = str(failure)
     except Ended as ended:
-        local.stop(abort=True)
         return 128 + ended.number
-    finally:
-        local.stop()
     console.ended(name, why)
     return 1 if why else 0
-
-
-def _invoke(
-    local: LocalLambda,
-    event: object,
-    tenant_id: str | None,
-    invocations: int,
-    console: Console,
-    settler: Settler | None,
-    answers: list[Invocation],
-) -> None:
-    if settler is not None:
-        settler.begin_passes(0, in_a_pass(invocations))
-    for number in range(1, invocations + 1):
-        if settler is not None:
-            settler.before(number)
-        answers.append(local.invoke(event, tenant_id=tenant_id))
-        console.response(answers[-1])
-        local.settle()
-        if settler is not None:
-            settler.after(local, number)
-    local.stop()
-
-
-def _invoke_at_once(
-    local: LocalLambda,
-    event: object,
-    tenant_id: str | None,
-    invocations: int,
-    at_once: int,
-    console: Console,
-    settler: Settler | None,
-    answers: list[Invocation],
-) -> None:
-    def invoke(_: int) -> Invocation:
-        return local.invoke(event, tenant_id=tenant_id, may_wait=True)
-
-    callers = ThreadPoolExecutor(at_once)
-    try:
-        for invocation in callers.map(invoke, range(invocations)):
-            answers.append(invocation)
-            console.response(invocation)
-            if settler is not None and len(answers) % in_a_pass(invocations) == 0:
-                settler.ask()  # each environment says on its next line what it keeps
-    finally:
-        callers.shutdown(wait=False, cancel_futures=True)
-    local.settle()
-    local.stop()
-
-
-def _exit_code(local: LocalLambda, answers: Sequence[Invocation], *, managed: bool) -> int:
-    """1 if an invocation failed, also if an extension was over the deadline after a good answer."""
-    late = not managed and any(report.status != "success" for report in local.reports)
-    return int(late or any(answer.function_error is not None for answer in answers))

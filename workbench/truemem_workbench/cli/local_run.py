@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,26 +12,24 @@ import click
 
 from .. import page
 from ..analysis.finding import commands_local
-from ..check.command import variables
 from ..local.configuration.function import PYTHON_RUNTIMES, USUAL_PYTHON, Function, with_project_python
-from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
-from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler, is_node
-from ..local.configuration.settings import Settings
+from ..local.configuration.layer import SIDECAR, extensions_in
+from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler
 from ..local.scenarios import BYSTANDER, SCENARIOS
-from ..support import docs_link
 from ..support.bad_input import BadInput, need_linux
 from ..support.options import check_outputs, output_option, typed
 from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MANAGED_TIMEOUT_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import notify
 from ..support.typed_command import Command
 from ..target.events import read_event
-from ..target.target import name_from
+from ..target.options import variables
+from ..target.target import Target, name_from
 from .lazy_group import Lazy, LazyGroup
 
 if TYPE_CHECKING:  # aiohttp is for the run itself, not for every `truemem local run --help`
-    from ..local.scaling import Scaling
-    from ..local.session import Invocation, LocalLambda
-    from ..settle.settler import Settler
+    from ..local.scaling import EnvironmentChange, Scaling
+    from ..runs.here import Run
+    from .local_console import Console
 
 COMMANDS = {"run": Lazy("truemem_workbench.cli.local_run:run", "Run a function, as Lambda does.")}
 
@@ -45,7 +45,6 @@ ENDINGS = tuple(DRAWS)
 LONGEST_GAP_S = 86_400
 IDLE_S = 300.0
 """When an idle environment ends, with --environments. Lambda documents no time."""
-LINES = "TRUEMEM_LINES"
 SAME_IN_CHECK = ("--event", "--memory", "--cpu", "--timeout", "--env", "--python", "--no-exact", "--extensions")
 """Options that `truemem check` has as well."""
 
@@ -190,98 +189,101 @@ def run(
     With --event it ends with a summary: the last invocations, whether memory grows, and which memory size is enough.
     Without --event it serves Lambda's Invoke API until Ctrl-C: boto3, the aws command and curl can call it.
     """
+    from ..runs.here import Run
     from . import local_console
-    from .local_summary import summarise
 
-    target, notices = _function(function, python, runtime)
-    launched = beside_sidecar(None if no_sidecar else sidecar(), extensions)
     settings["initialization"] = _initialization(provisioned_concurrency, snap_start)
+    own, notices = _function(function, python, runtime)
+    others, played = extensions_in(extensions), own
     if scenario is not None:
         _check_scenario()
-        played = SCENARIOS[scenario]
-        settings |= {key: value for key, value in played.settings.items() if not _given(key)}
-        launched |= {BYSTANDER.name: BYSTANDER} if played.extensions else {}
-    environment: Mapping[str, str] = variables(env)
-    if SIDECAR in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
-        target, environment = in_exact_mode(target, environment, launched[SIDECAR]) or (target, environment)
-    finite = event is not None and scenario is None
-    settler = _settler() if finite else None
-    has_probe = SIDECAR in launched and not no_probe
-    probed = with_probe(target, environment, settler.path if settler else None) if has_probe else target
+        settings |= {key: value for key, value in SCENARIOS[scenario].settings.items() if not _given(key)}
+        others |= {BYSTANDER.name: BYSTANDER} if SCENARIOS[scenario].extensions else {}
+        played = SCENARIOS[scenario].function(own)
     if lines:
-        _check_lines(is_probed=probed is not target)
-        environment = {LINES: "on", **environment}
-    chosen = Settings(
-        name=name or name_from(target.task_root.name),
-        extensions=launched,
-        environment=environment,
-        **settings,
+        _check_lines()
+    target = Target(
+        spec=function,
+        name=name or name_from(own.task_root.name),
+        function=played,
+        environment=variables(env),
+        sidecar=not no_sidecar,
+        exact=own.runtime is not None and not no_exact,  # what a bootstrap starts is its own choice
+        probe=not no_probe,
+        names_lines=lines,
+        extensions=others,
+        **{each: settings.pop(each) for each in ("memory_mib", "cpu", "timeout_s")},
     )
-    chosen.check_tenant(tenant_id)
     if not 0 <= gap_s <= LONGEST_GAP_S:
         raise BadInput(f"gap of {gap_s:g} s: from 0 to {LONGEST_GAP_S} (a day). Try --gap 5")
     if raw and as_json:
         raise BadInput("--raw with --json: JSON has all lines anyway. Leave one out")
-    commands = commands_local(
-        in_check(click.get_current_context()),
-        is_probed=not no_probe,
-        can_explain=target.python is not None or is_node(target),
-        function=target,
-        shows_log=False,
-    )
-    _check_outputs(outputs, finite=finite, measured=SIDECAR in launched)
+    finite = event is not None and scenario is None
+    _check_outputs(outputs, finite=finite, measured=SIDECAR in others or target.sidecar)
     parsed = read_event(event or "{}") if event is not None or scenario is not None else None
     times = _times(invocations, with_event=event is not None)
     scaling = _scaling(environments, reserved_concurrency, with_event=event is not None)
-    printer = local_console.Console(
-        as_json=as_json, quiet=finite and not raw, function=target, scaled=scaling is not None
+    console = local_console.Console(as_json=as_json, quiet=finite and not raw, function=own, scaled=scaling is not None)
+
+    def changed(change: EnvironmentChange) -> None:
+        """With scaling an environment comes later, and with it what this machine does not permit."""
+        if change.kind == "initialised":
+            with suppress(OSError):
+                console.notices(here.local)
+
+    watched = changed if scaling else None
+    here = Run(
+        target,
+        on_log=console.log,
+        scaling=scaling,
+        on_environment=watched,
+        members={},
+        trims=False,
+        settles=finite,
+        **settings,
     )
+    here.settings.check_tenant(tenant_id)
     for notice in notices:
-        printer.notice(notice)
+        console.notice(notice)
     if scenario is not None:
-        code = local_console.play(
-            scenario, probed, chosen, event=parsed, tenant_id=tenant_id, gap_s=gap_s, console=printer
-        )
+        grows = played is not own
+        code = local_console.play(scenario, here, parsed, tenant_id, gap_s=gap_s, grows=grows, console=console)
+    elif times is None:
+        code = local_console.serve(here, console)
     else:
-
-        def finished(local: LocalLambda, answers: Sequence[Invocation]) -> None:
-            printed = local.extension_stdout(SIDECAR)
-            written: Sequence[Path] = ()
-            try:
-                _write_outputs(outputs, printed)
-                written = outputs
-            finally:  # what was measured is printed also if a file cannot be written
-                if not raw:
-                    summary = summarise(
-                        local.reports,
-                        answers,
-                        printed,
-                        commands,
-                        measured=SIDECAR in launched,
-                        scaled=scaling is not None,
-                        settled=settler.readings if settler else (),
-                    )
-                    printer.summary(summary, written)
-
-        code = local_console.run(
-            probed,
-            chosen,
-            event=parsed,
-            tenant_id=tenant_id,
-            invocations=times,
-            console=printer,
-            scaling=scaling,
-            settler=settler,
-            finished=finished,
-        )
-    printer.check()
+        finished = partial(_finish, here, target, outputs, None if raw else console, scaled=scaling is not None)
+        code = local_console.invoke(here, parsed, times, tenant_id, console=console, finished=finished)
+    console.check()
     return code
 
 
-def _settler() -> Settler:
-    from ..settle.settler import Settler  # psutil is for the run itself, as is aiohttp
+def _finish(here: Run, target: Target, outputs: Sequence[Path], console: Console | None, *, scaled: bool) -> None:
+    """Draw what was measured, and say it at the console, if there is one. Raises BadInput for a file."""
+    from .local_summary import summarise
 
-    return Settler(trims=False)
+    written: Sequence[Path] = ()
+    try:
+        _write_outputs(outputs, here.printed)
+        written = outputs
+    finally:  # what was measured is printed also if a file cannot be written
+        if console is not None:
+            commands = commands_local(
+                in_check(click.get_current_context()),
+                is_probed=target.probe,
+                can_explain=target.is_explicable,
+                function=target.function,
+                shows_log=False,
+            )
+            summary = summarise(
+                here.local.reports,
+                here.answers,
+                here.printed,
+                commands,
+                measured=SIDECAR in here.settings.extensions,
+                scaled=scaled,
+                settled=here.settler.readings,
+            )
+            console.summary(summary, written)
 
 
 def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:
@@ -315,13 +317,10 @@ def _function(spec: str, python: str | None, runtime: str | None) -> tuple[Funct
     return from_node_handler(spec, runtime, lambda text: notify("truemem local run", text)), ()
 
 
-def _check_lines(*, is_probed: bool) -> None:
+def _check_lines() -> None:
     for name in ("no_probe", "no_sidecar", "managed_instances"):
         if _given(name):
             raise BadInput(f"--lines with --{name.replace('_', '-')}: nothing could name them. Leave one out")
-    if not is_probed:
-        why = f"the probe cannot be loaded, it is for Python and Node.js ({docs_link.command('heap')})"
-        raise BadInput(f"--lines: {why}. Leave it out")
 
 
 def _check_scenario() -> None:
@@ -364,15 +363,11 @@ def _check_outputs(paths: Sequence[Path], *, finite: bool, measured: bool) -> No
 
     A run is `finite` with an event, and `measured` with the sidecar. Without these there is nothing to draw.
     """
-    from ..check.outputs import try_place  # numpy is for the run itself, not for every `truemem --help`
-
     if paths and not finite:
         raise BadInput(f"--output {paths[0]} draws the invocations of an event. Try --event '{{}}' without --scenario")
     if paths and not measured:
         raise BadInput(f"--output {paths[0]}: without the sidecar nothing is measured. Leave --no-sidecar out")
     check_outputs(paths, *ENDINGS)
-    for path in paths:
-        try_place(path, f"--output PATH/memory{path.suffix.lower()}")
 
 
 def _write_outputs(paths: Sequence[Path], printed: Sequence[str]) -> None:

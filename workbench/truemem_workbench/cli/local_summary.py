@@ -17,7 +17,6 @@ from ..analysis.settled import Reading, last_life
 from ..lines.line import Line, parse_event
 from ..local import Invocation, Report
 from ..runs.measurement import printable
-from ..support.failed_answer import error_of
 from ..support.terminal import counted, mib, whole
 
 if TYPE_CHECKING:
@@ -185,8 +184,8 @@ def _status(report: Report, answer: Invocation | None) -> str:
 
 def _error(report: Report, answer: Invocation | None) -> str:
     """What a failed invocation said; empty for one that did not fail."""
-    if answer is not None and answer.function_error is not None:
-        return error_of(answer.payload, answer.function_error)
+    if answer is not None and answer.error:
+        return answer.error
     return "" if report.status == "success" else report.error_type or report.status
 
 

@@ -24,13 +24,14 @@ from ..analysis.curves import curves_of
 from ..analysis.finding import Commands, Finding
 from ..lines.line import parse_event
 from ..lines.record import Record, parse_line
-from ..local import Function, Invocation, LocalLambda, Settings
-from ..local.configuration.layer import SIDECAR, in_exact_mode, sidecar
+from ..local import Function, Invocation
 from ..local.processes.tmp import elsewhere
+from ..runs.here import Run
 from ..support import terminal
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from ..support.untrusted_text import visible
+from ..target.target import Target
 from .verdict import TAIL, Row, complete, headline, verdict
 from .workload import MODELS, Call, describe
 
@@ -225,34 +226,30 @@ def run(calls: Sequence[Call], *, memory_mib: int, variables: Mapping[str, str],
         if "MODEL_BUCKET" not in variables:
             _make_models(Path(folder), progress)
         function = Function.from_handler(f"{SAMPLE / 'app.py'}:handler")
-        function = replace(function, needs=(*function.needs, Path(folder)))
-        environment: Mapping[str, str] = {**variables, "MODEL_DIR": folder, "PYTHONPATH": str(PROBE)}
-        function, environment = in_exact_mode(function, environment, sidecar()) or (function, environment)
-        settings = Settings(
+        target = Target(
+            spec="truemem demo",
             name="onnx-incident",
+            function=replace(function, needs=(*function.needs, Path(folder))),
             memory_mib=memory_mib,
             timeout_s=60,
-            environment=environment,
-            extensions={SIDECAR: sidecar()},
+            environment={**variables, "MODEL_DIR": folder, "PYTHONPATH": str(PROBE)},
+            probe=False,  # the sample loads it itself
         )
         progress("starting the environment", 0, len(calls))
-        local = LocalLambda(function, settings)
-        invocations: list[Invocation] = []
-        with local:
+        with Run(target, members={}) as here:
             started = time.monotonic()
             for number, call in enumerate(calls, 1):
-                invocations.append(local.invoke(call.payload()))
+                here.invoke(call.payload())
                 progress("invoking", number, len(calls))
             seconds = time.monotonic() - started
-        marks = {report.request_id: float(report.max_memory_used_mib) for report in local.reports}
-        printed = [(line, parse_line(line)) for line in local.extension_stdout(SIDECAR)]
-        said = [line.text for line in local.logs if line.source == f"extension:{SIDECAR}"]
+        marks = {report.request_id: float(report.max_memory_used_mib) for report in here.local.reports}
+        printed = [(line, parse_line(line)) for line in here.printed]
     records = [record for _, record in printed if record]
     return Outcome(
-        rows=join(calls, invocations, records, marks),
+        rows=join(calls, here.answers, records, marks),
         lines=[line for line, record in printed if record],
-        last_words=said[-1] if said else "nothing",
-        notices=list(local.notices),
+        last_words=here.last_words,
+        notices=here.notices,
         seconds=seconds,
     )
 

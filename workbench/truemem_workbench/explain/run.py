@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from ..lines.line import Line
-from ..local import Function, LocalLambda, Settings, Stopped
+from ..local import Function, Stopped
 from ..local.processes.tmp import elsewhere
+from ..runs.here import Run
+from ..runs.measurement import Measurement
 from ..support.bad_input import BadInput
-from ..support.terminal import Progress
+from ..support.platform_facts import MOST_MIB, MOST_TIMEOUT_S
+from ..support.terminal import Progress, notify, steps
 from ..support.untrusted_text import loads, visible
+from ..target.target import Target
 from . import native, node
 from .attribution import LEAST_LOOKS, Holder, Users, attribute
 from .explanation import REST, UNCOLLECTED, UNKNOWN, Explanation, likely
@@ -87,9 +91,38 @@ def limit_s(plain_seconds: float) -> float:
     return TIMES * plain_seconds + LOOKS_S
 
 
+def explained(
+    target: Target, events: Sequence[object], measured: Measurement, progress: Progress | None = None
+) -> Explanation:
+    """Run a measured function again under a tracer, with progress at the terminal unless another is given. The verdict
+    is the plain run's."""
+    most = limit_s(measured.seconds)
+    if progress is None:
+        again = "; then once more, as long, if Python's blocks explain too little" if target.function.python else ""
+        notify("truemem", f"explaining: the function runs again under a tracer, for {most:.0f} s at most{again}")
+        with steps() as shown:
+            return explained(target, events, measured, shown)
+    finding, rss = measured.finding, measured.verdict
+    rate = finding.per_invocation_kib if finding.cause == "leak" else rss.per_invocation_kib
+    roomy = dataclasses.replace(  # a tracer needs memory and time
+        target,
+        memory_mib=min(MOST_MIB, 2 * target.memory_mib + 512),
+        timeout_s=min(MOST_TIMEOUT_S, 4 * target.timeout_s + 60),
+        cpu="off",
+    )
+    return explain(
+        roomy,
+        events,
+        invocations=measured.invocations,
+        plain_seconds=measured.seconds,
+        measured_kib=max(0.0, rate or 0.0),
+        lines=[each.line for each in measured.judged],
+        progress=progress,
+    )
+
+
 def explain(
-    function: Function,
-    settings: Settings,
+    target: Target,
     events: Sequence[object],
     *,
     invocations: int,
@@ -102,8 +135,8 @@ def explain(
 
     `measured_kib` is the plain run's growth per invocation, `lines` are those of its invocations that were judged.
     """
-    again = partial(trace, invocations=invocations, plain_seconds=plain_seconds, progress=progress)
-    run = partial(again, function, settings, events)
+    function = target.function
+    run = partial(trace, target, events, invocations=invocations, plain_seconds=plain_seconds, progress=progress)
     traced = run(tracer=_tracer(function))
     missing, seconds, done = list(traced.missing), traced.seconds, traced.invocations
     looks: tuple[int, ...] = tuple(traced.found["invocations"]) if traced.found else ()
@@ -150,8 +183,7 @@ def looked_at(invocations: int) -> list[int]:
 
 
 def trace(
-    function: Function,
-    settings: Settings,
+    target: Target,
     events: Sequence[object],
     *,
     tracer: TracerModule,
@@ -165,9 +197,9 @@ def trace(
     """
     folder = Path(tempfile.mkdtemp(prefix="truemem-explain-", dir=elsewhere()))
     folder.chmod(0o1777)  # the function's process may run as another user
-    looks, limit = looked_at(invocations), INVOKING * limit_s(plain_seconds)
+    function, looks, limit = target.function, looked_at(invocations), INVOKING * limit_s(plain_seconds)
     variables = {
-        **settings.environment,
+        **target.environment,
         **tracer.variables,
         "TRUEMEM_EXPLAIN": str(folder),
         "TRUEMEM_EXPLAIN_HANDLER": function.handler,
@@ -182,14 +214,14 @@ def trace(
     started, total = time.monotonic(), looks[-1] + WATCHED
     done, failed, missing, error, left, slowest = 0, 0, [], "", limit, 0.0
     try:
-        with LocalLambda(traced, dataclasses.replace(settings, environment=variables)) as local:
+        with Run(dataclasses.replace(target, function=traced, environment=variables, sidecar=False)) as run:
             for event in itertools.islice(itertools.cycle(events), total):
                 left = limit - (time.monotonic() - started)
                 if left <= 0:
                     missing.append(f"It was ended after {limit:.0f} s: {done} of {total} were traced.")
                     break
                 began = time.monotonic()
-                answer = local.invoke(event, timeout=left)
+                answer = run.invoke(event, timeout=left)
                 slowest = max(slowest, time.monotonic() - began)
                 done += 1
                 tracer.between(folder)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from ..support.failed_answer import error_of
 from ..support.untrusted_text import parsed
 from .apis.http import LOOPBACK
 from .configuration.function import Function
@@ -46,6 +47,11 @@ class Invocation:
     arn: str
     environment: str = ""
     """Id of the environment that answered."""
+
+    @property
+    def error(self) -> str:
+        """What a failed invocation said (`error_of`); empty for one that did not fail."""
+        return error_of(self.payload, self.function_error) if self.function_error else ""
 
 
 class Stopped(Exception):

@@ -35,7 +35,6 @@ from ..analysis.witnesses import Witnesses
 from ..lines.line import Line
 from ..support.platform_facts import TMP_MIB
 from ..support.untrusted_text import visible
-from .passes import BLOCK, full_by
 
 Outcome = Literal["kept", "broken", "unknown"]  # result of a limit
 
@@ -243,16 +242,6 @@ class Measurement:
     def in_a_row(self) -> int:
         """Longest series of invocations of the same processes that the verdict can use."""
         return max(len(trusted_of(life)) for life in lives(self.points))
-
-    @property
-    def more(self) -> int:
-        """Number of invocations beyond those that were asked for."""
-        if not self.asked:
-            return 0
-        made = self.judged_until or self.invocations
-        most = max(self.warm_up + self.asked, full_by(self.asked) if self.finding.grows else 0)
-        is_news = made > most + max(BLOCK, self.asked // 10)  # one look more is none
-        return made - self.warm_up - self.asked if is_news else 0
 
     @cached_property
     def curves(self) -> Curves:

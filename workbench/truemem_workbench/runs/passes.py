@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
+from ..target.events import text_of
+
+if TYPE_CHECKING:  # numpy is for the run itself, not for every `truemem --help`
+    from .measurement import Measurement
+
 
 BLOCK = 10  # invocations between two checks for the end of the warm-up, and at least between two for a decision
 INVOCATIONS = 200
@@ -28,8 +33,12 @@ PATIENCE_S = 120.0
 HOPELESS = 5
 """Invocations that may all fail before the run gives up. An init that fails takes its time with each of them."""
 
-Undecided = Callable[[int], str]
-"""Called with the length of the warm-up. Returns why more invocations are needed; empty if they are not."""
+NEW_PASSES, NEW_IN_A_PASS, LEAST_NEW = 5, 10, 12
+"""Passes of events that the function has not seen, so many events in each at most, and so many in all at least."""
+KINDS, IN_A_KIND = 8, 10
+"""Most events that are asked for one by one, and invocations with each kind of events."""
+APART = 2
+"""Events are small and large if those of the larger half have so many times the characters of the others."""
 
 
 def full_by(invocations: int) -> int:
@@ -73,7 +82,28 @@ class Plan:
         return -(-least // events) * events if events <= MOST_IN_A_PASS * least else least
 
 
+class Decision:
+    """What is asked of a run, and whether it is decided. Here nothing is asked: it ends with the least invocations."""
+
+    errors_percent: float = 0.0
+    """How many of 100 invocations may fail."""
+    allowed: Collection[str] = ()
+    """Causes that may grow."""
+    full_by: int = 0
+    """A leak is told from so many invocations on: before, a cache may be filling."""
+    needs_all: bool = False
+    """True if each record may change the answer."""
+    until: int | None = None
+    """Number of the last invocation of the look that decided; None if none did."""
+
+    def why(self, measurement: Measurement) -> str:
+        """Why more invocations are needed, in a few words; empty if they are not."""
+        return ""
+
+
 class Invoker(Protocol):
+    """A run, here or in AWS."""
+
     def invoke(self, event: object) -> object: ...
 
     def settled(self) -> bool:
@@ -81,6 +111,9 @@ class Invoker(Protocol):
 
     def begin_passes(self, invocations: int) -> None:
         """The warm-up is over: passes of so many invocations begin."""
+
+    def so_far(self, warm_up: int) -> Measurement:
+        """What was measured so far, without the last records."""
 
     @property
     def failing(self) -> int:
@@ -91,7 +124,7 @@ def invoke_until_decided(
     run: Invoker,
     events: Sequence[object],
     plan: Plan,
-    undecided: Undecided,
+    decision: Decision,
     progress: Progress,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
@@ -114,6 +147,37 @@ def invoke_until_decided(
         done += 1
         progress(doing, done, until if doing == "measuring" else plan.bound)
         patient = plan.most is not None or clock() - began < PATIENCE_S
-        if done == until and done < plan.bound and patient and (why := undecided(taken)):
+        if done == until and done < plan.bound and patient and (why := decision.why(run.so_far(taken))):
             until, doing = min(done + plan.step, plan.bound), f"going on: {why}"
     return taken
+
+
+def held_back(events: Sequence[object]) -> tuple[list[object], list[object]]:
+    """The events to go on with, and those that the function is to see last, to learn whether it keeps something of each
+    that is new: of three different ones the third, in whole passes. None where that are too few."""
+    by_text = {text_of(each): each for each in events}
+    thirds = [*by_text][2::3]
+    if len(thirds) < LEAST_NEW:
+        return [*events], []
+    in_a_pass = min(len(thirds) // NEW_PASSES, NEW_IN_A_PASS)
+    new = {text: by_text[text] for text in thirds[: NEW_PASSES * in_a_pass]}
+    return [each for each in events if text_of(each) not in new], [*new.values()]
+
+
+def kinds(events: Sequence[object], failed: Collection[str]) -> dict[str, list[object]]:
+    """The different events, each by itself under its first place; if they are more than KINDS, those that `failed` (by
+    `text_of`) and the others, the small ones and the large. Empty where all are alike."""
+    by_text = {text_of(each): each for each in events}
+    if len(by_text) <= KINDS:
+        places = {text_of(each): place for place, each in reversed([*enumerate(events, 1)])}
+        return {f"event {places[text]}": [event] for text, event in by_text.items()} if len(by_text) > 1 else {}
+    found: dict[str, list[object]] = {}
+    if failing := [event for text, event in by_text.items() if text in failed]:
+        found["events that fail"] = failing
+        found["events that succeed"] = [event for text, event in by_text.items() if text not in failed]
+    by_size = sorted(by_text, key=len)
+    small, large = by_size[: len(by_size) // 2], by_size[len(by_size) // 2 :]
+    if len(large[len(large) // 2]) >= APART * len(small[len(small) // 2]):
+        found[f"events of up to {len(small[-1]):,} characters"] = [by_text[each] for each in small]
+        found["larger events"] = [by_text[each] for each in large]
+    return {name: some for name, some in found.items() if some}

@@ -15,12 +15,12 @@ from click.core import ParameterSource
 from ..analysis.finding import commands_deployed, commands_local
 from ..attach.session import session_options
 from ..aws.cloudwatch import target_or_function
-from ..check.command import environment_options, event_options, read_payloads, resolved_here
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, option_group, output_option, typed
 from ..support.platform_facts import ARCHITECTURES, LEAST_MIB, MOST_MIB
 from ..support.terminal import fitted, notify, output, say, steps, table
+from ..target.options import environment_options, event_options, read_payloads, resolved
 
 if TYPE_CHECKING:
     from .local_sweep import Sweep
@@ -166,7 +166,7 @@ def _size(
     if weight is not None and strategy != "balanced":
         raise BadInput(f"--balanced-weight {weight:g} is for --strategy balanced. Add that, or leave it out")
     sizes = None if memory is None else sizes_of(memory)
-    _check_places(outputs)
+    check_outputs(outputs, *ENDINGS)
     in_aws = {name: given.pop(name) for name in IN_AWS}
     plan: dict[str, Any] = {"invocations": invocations, "warm_up": warm_up}
     if function_name is not None:
@@ -215,7 +215,7 @@ def _here(
     plan: Mapping[str, Any],
     given: Mapping[str, Any],
 ) -> Sweep:
-    """The sweep under the local Lambda. `given`: what `resolved_here` takes. Raises BadInput."""
+    """The sweep under the local Lambda. `given`: what `resolved` takes. Raises BadInput."""
     for parameter in context.command.params:
         name = parameter.name or ""
         if name in IN_AWS and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -223,7 +223,7 @@ def _here(
     with steps() as progress:  # on the terminal before the imports, which take a while
         from .local_sweep import LocalSweep, Plan
 
-        function = resolved_here(target, **given)
+        function = resolved(target, **given)
         commands = commands_local(typed(context, "check", only=ALIKE), function=function.function)
         return LocalSweep(function, payloads, Plan(**plan), commands, progress).run(sizes)
 
@@ -232,14 +232,6 @@ WEAKER = (
     "durations are without the sidecar. This machine's CPU is not Lambda's: how sizes compare holds, the milliseconds"
     " need not; and there is no network of AWS here"
 )
-
-
-def _check_places(outputs: Sequence[Path]) -> None:
-    from ..check.outputs import try_place
-
-    check_outputs(outputs, *ENDINGS)
-    for path in outputs:
-        try_place(path, f"--output FOLDER/{path.name}")
 
 
 def _next(context: click.Context, result: Result) -> str:

@@ -20,14 +20,12 @@ from truemem.verdict import GROWING_FROM
 
 from ..analysis.finding import TOO_FEW, Commands, Finding
 from ..analysis.sizing import HEADROOM, rounded_size
-from ..check.local_run import Run
-from ..local import Invocation, LocalLambda, Settings
+from ..runs.here import Run
 from ..runs.measurement import Measurement, printable
 from ..runs.passes import in_a_pass
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
-from ..support.failed_answer import error_of
-from ..support.platform_facts import LEAST_MIB, LONGEST_ANSWER_S, MOST_MIB, NEW_ACCOUNT_MIB
+from ..support.platform_facts import LEAST_MIB, MOST_MIB, NEW_ACCOUNT_MIB
 from ..support.terminal import Progress, counted
 from ..target.target import TEMPLATES, Target
 from .choice import Trial
@@ -142,7 +140,7 @@ class LocalSweep:
         with Run(replace(self._target, memory_mib=self.most)) as run:
             run.begin_passes(in_a_pass(JUDGED))
             for done, event in enumerate(itertools.islice(itertools.cycle(self._events), JUDGED), 1):
-                tally.add(run.report_of(answer := run.invoke(event)), _error(answer))
+                tally.add(run.report_of(answer := run.invoke(event)), printable(answer.error))
                 self._progress("does it grow?", done, JUDGED)
                 if tally.is_out or time.monotonic() - began > JUDGE_S:
                     break
@@ -194,14 +192,14 @@ class LocalSweep:
             return self._looked[size][0]
         count = self._plan.looks(len(self._events))
         tally = Tally(memory=size, warm_up=count + self._plan.warm_up, looks=count)
-        with Run(replace(self._target, memory_mib=size, cpu="size"), probe=False) as run:
-            if not run.limits_cpu:
+        with Run(replace(self._target, memory_mib=size, cpu="size", probe=False)) as run:
+            if not run.local.limits_cpu:
                 raise BadInput(
                     "this machine permits no limit of CPU, so all sizes would be as fast: try it as root, in a"
                     " container with --privileged, or in CI"
                 )
             for done, event in enumerate(itertools.islice(itertools.cycle(self._events), count), 1):
-                tally.add(run.report_of(answer := run.invoke(event)), _error(answer))
+                tally.add(run.report_of(answer := run.invoke(event)), printable(answer.error))
                 self._progress(f"peak at {size:,} MB", done, count)
                 if tally.is_out:
                     break
@@ -236,14 +234,14 @@ class LocalSweep:
         plan, began = self._plan, time.monotonic()
         done, total = 0, len(tallies) * (plan.warm_up + plan.rounds)
 
-        def invoke(local: LocalLambda, tally: Tally, event: object) -> None:
+        def invoke(run: Run, tally: Tally, event: object) -> None:
             nonlocal done
             done += 1
             if not tally.is_out:
-                answer = local.invoke(event, timeout=LONGEST_ANSWER_S)
+                answer = run.invoke(event)
                 # The report comes when all is frozen: it takes no CPU while another size is tried.
-                report = local.report(answer.request_id)
-                tally.add(report, _error(answer))
+                report = run.report_of(answer)
+                tally.add(report, printable(answer.error))
                 tally.init = report.init_duration_ms or tally.init
             self._progress(f"{tally.memory:,} MB", done, total)
 
@@ -251,33 +249,16 @@ class LocalSweep:
             environments = []
             for tally in tallies:  # init and warm-up of one after the other: they do not share the CPUs
                 if not tally.is_out:
-                    environments.append((stack.enter_context(self._local(tally.memory)), tally))
+                    alone = replace(self._target, memory_mib=tally.memory, cpu="size", sidecar=False, probe=False)
+                    environments.append((stack.enter_context(Run(alone)), tally))
                     for event in itertools.islice(itertools.cycle(self._events), plan.warm_up):
                         invoke(*environments[-1], event)
             for number, event in enumerate(itertools.islice(itertools.cycle(self._events), plan.rounds)):
                 if plan.is_over(number, time.monotonic() - began):
                     self._notices[plan.cut(number)] = None
                     return
-                for local, tally in environments:
-                    invoke(local, tally, event)
-
-    def _local(self, size: int) -> LocalLambda:
-        target = self._target
-        return LocalLambda(
-            target.function,
-            Settings(
-                name=target.name,
-                memory_mib=size,
-                cpu="size",
-                timeout_s=target.timeout_s,
-                environment=target.environment,
-            ),
-        )
-
-
-def _error(answer: Invocation) -> str:
-    """The error of an answer. Empty if it has none."""
-    return printable(error_of(answer.payload, answer.function_error)) if answer.function_error else ""
+                for run, tally in environments:
+                    invoke(run, tally, event)
 
 
 def _groups(tallies: Sequence[Tally], most: int) -> Iterator[Sequence[Tally]]:

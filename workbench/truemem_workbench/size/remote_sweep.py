@@ -22,7 +22,7 @@ from ..attach.change import FunctionState, change_of_memory
 from ..attach.lambda_calls import LambdaCalls
 from ..attach.records_file import RecordsFile
 from ..aws.clients import client, refused
-from ..check.remote_run import Remote
+from ..runs.deployed import Remote
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, NEW_ACCOUNT_MIB

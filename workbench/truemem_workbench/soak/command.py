@@ -20,12 +20,13 @@ from click.core import ParameterSource
 from .. import page
 from ..analysis.finding import GROWS, commands_local
 from ..check.baseline import read_baseline
-from ..check.command import AMOUNT, GROWTH, environment_options, event_options, read_payloads, resolved_here
+from ..check.command import AMOUNT, GROWTH
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
 from ..support.terminal import counted, steps
 from ..target.events import FILE
+from ..target.options import environment_options, event_options, read_payloads, resolved
 
 if TYPE_CHECKING:
     from ..target.target import Target
@@ -225,14 +226,20 @@ def _soak(
             baseline=write_baseline,
         )
         places.try_them()
-        resolved = _resolved(target, given)
-        plan, notices = _plan(given, resolved)
-    commands = commands_local(typed(context, "check", only=ALIKE), function=resolved.function)
+        function = resolved(
+            target,
+            **{name: given.pop(name) for name in ("python", "timeout_s", "env", "memory_mib")},
+            cpu=given.pop("cpu") or "size",
+            probe=not given.pop("no_probe"),
+            names_lines=given.pop("lines"),
+        )
+        plan, notices = _plan(given, function)
+    commands = commands_local(typed(context, "check", only=ALIKE), function=function.function)
     again = typed(context, "soak", but=ONCE)
     commands = replace(
         commands,
         again=str(again),
-        profile=str(again if plan.names_lines else again.with_option("--lines")),
+        profile=str(again if function.names_lines else again.with_option("--lines")),
         with_variable=f"{again} --env",
         with_event="" if again.has("--event") or again.has("--events") else f"{again} --event @event.json",
         size=commands.sweep,
@@ -246,12 +253,12 @@ def _soak(
         commands_now = replace(commands, longer=str(longer), mixed=str(mixed))
         return judge(tally, commands_now, wanted.allowed, wanted.errors_percent)
 
-    saved = Saved(given["state"], {"command": str(again), **_code(resolved)}) if given["state"] else None
+    saved = Saved(given["state"], {"command": str(again), **_code(function)}) if given["state"] else None
     with closing(saved) if saved else nullcontext(), live(target, plan.for_s) as show:
         watch: Watch = ignore
         if show is not None:
             watch = _Watch(show, lambda tally: judged_so_far(tally).finding.title)
-        ran = run(resolved, traffic, payloads, plan, saved, watch)
+        ran = run(function, traffic, payloads, plan, saved, watch)
     judged = judged_so_far(ran.tally)
     kept = [f"{given['state']} has the figures: the same command goes on from there"] if saved and ran.is_cut else []
     result = Result(
@@ -263,8 +270,8 @@ def _soak(
         told=[*notices, *ran.notices, *kept],
         function_log=ran.log,
         is_cut=ran.is_cut,
-        source=resolved.source,
-        line=resolved.line,
+        source=function.source,
+        line=function.line,
         most=plan.most,
     )
     code = places.write(result, {".png": partial(_draw, result), ".html": partial(_write_page, result)})
@@ -324,13 +331,6 @@ def _arrivals(given: dict[str, Any]) -> Iterable[float]:
     return takewhile(lambda moment: moment < for_s, like(times, speed))
 
 
-def _resolved(target: str, given: dict[str, Any]) -> Target:
-    """The function that the options describe. Raises BadInput."""
-    resolved = resolved_here(target, **{name: given.pop(name) for name in ("python", "timeout_s", "env")})
-    memory, cpu = given.pop("memory_mib"), given.pop("cpu")
-    return replace(resolved, memory_mib=memory or resolved.memory_mib, cpu=cpu or "size")
-
-
 def _code(target: Target) -> dict[str, str]:
     """What tells that the handler is another one: its figures are not to be added to those of the one before."""
     if target.source is None:
@@ -364,8 +364,6 @@ def _plan(given: dict[str, Any], target: Target) -> tuple[Plan, list[str]]:
         for_s=given["for_s"],
         scaling=scaling,
         managed_instances=given.pop("managed_instances"),
-        is_probed=not given.pop("no_probe"),
-        names_lines=given.pop("lines"),
     )
     return plan, notices
 

@@ -9,16 +9,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ..check.limits import LimitCheck
 from ..lines.line import parse_event
 from ..local import LocalLambda
-from ..local.configuration.layer import SIDECAR, beside
-from ..local.lifecycle.journal import EnvironmentChange, LogLine
+from ..local.configuration.layer import SIDECAR
+from ..local.lifecycle.journal import LogLine
 from ..local.scaling import Answer, Scaling
 from ..local.session import Stopped
+from ..runs.here import Run
 from ..runs.measurement import printable
 from ..settle.settler import Settler, collect, has_jvm
 from ..support.bad_input import BadInput
@@ -30,7 +31,6 @@ from .load import END_S, LoadProcess, LoadScript, arrived
 from .saved import Changes, Saved
 from .tally import Tally
 
-LINES = "TRUEMEM_LINES"
 LAST_LINES = 20
 """Lines of the function's log that are kept, for a function that fails."""
 LOOK_S = 1.0
@@ -52,9 +52,6 @@ class Plan:
     for_s: float
     scaling: Scaling
     managed_instances: int | None = None
-    is_probed: bool = True
-    names_lines: bool = False
-    """True if the function is asked which lines of code keep what grows."""
 
     @property
     def most(self) -> str:
@@ -104,9 +101,18 @@ def run(
         tally.add(arrived(answer, tally.zero_s))
 
     ran = Ran(tally)
-    settler = Settler(trims=False)
-    with closing(settler), _local(target, plan, settler, on_log, tally.change, on_answer) as local:
-        look = _Look(local, tally, saved, watch, settler, max(LEAST_APART_S, plan.for_s / SETTLED))
+    with Run(
+        target,
+        on_log=on_log,
+        scaling=plan.scaling,
+        on_environment=tally.change,
+        on_answer=on_answer,
+        trims=False,
+        release="aws",
+        managed_instances=plan.managed_instances,
+    ) as here:
+        local = here.local
+        look = _Look(local, tally, saved, watch, here.settler, max(LEAST_APART_S, plan.for_s / SETTLED))
         try:
             if isinstance(traffic, LoadScript):
                 local.run(_begin(tally))
@@ -127,7 +133,7 @@ def run(
             local.stop(abort=ran.is_cut)
         if saved is not None:
             look.save(saved, saved.changes(tally))
-        ran.notices = [*target.notices, *local.notices, *ran.notices, *look.unsaved]
+        ran.notices = [*here.notices, *ran.notices, *look.unsaved]
     ran.log = [*logged] if tally.errors else []
     return ran
 
@@ -234,21 +240,3 @@ class _Look:
 
     async def _changes(self, saved: Saved) -> Changes:
         return saved.changes(self._tally)
-
-
-def _local(
-    target: Target,
-    plan: Plan,
-    settler: Settler,
-    on_log: Callable[[LogLine], None],
-    on_environment: Callable[[EnvironmentChange], None],
-    on_answer: Callable[[Answer], None],
-) -> LocalLambda:
-    environment = {LINES: "on", **target.environment} if plan.names_lines else target.environment
-    settings = target.settings(environment=environment, managed_instances=plan.managed_instances)
-    made = beside(target.function, settings, probe=plan.is_probed, settle=settler.path)
-    if plan.names_lines and not made.is_probed:
-        raise BadInput("--lines: the probe cannot be loaded, it is for Python and Node.js. Leave it out")
-    return LocalLambda(
-        made.function, made.settings, on_log, scaling=plan.scaling, on_environment=on_environment, on_answer=on_answer
-    )

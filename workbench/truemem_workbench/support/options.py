@@ -67,13 +67,29 @@ def output_option(*endings: str, default: str | None = None) -> Callable[[F], F]
 
 
 def check_outputs(outputs: Sequence[Path], *endings: str) -> None:
-    """Raise BadInput for a file with another ending, or a picture that nothing can draw, before any work is done."""
+    """Raise BadInput for a file with another ending, that cannot be written, or a picture that nothing can draw, before
+    any work is done."""
     for path in outputs:
         if path.suffix.lower() not in endings:
             named = " or ".join(endings)
             raise BadInput(f"--output {path}: its ending is not {named}. Try --output {path.stem or 'out'}{endings[0]}")
         if path.suffix.lower() == ".png":
             need("pictures")
+        try_place(path, f"--output FOLDER/{path.name}")
+
+
+def try_place(path: Path, fix: str) -> None:
+    """Raise BadInput if this file cannot be written. `fix` is what to try instead."""
+    was_there = path.exists()
+    if was_there and not path.is_file() and not path.is_dir():
+        return  # a pipe, or a device
+    try:
+        with path.open("ab"):
+            pass
+        if not was_there:
+            path.unlink()
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}. Try {fix}") from None
 
 
 def typed(context: click.Context, name: str, only: Collection[str] = (), but: Collection[str] = ()) -> Command:

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -19,19 +19,12 @@ import click
 from ..support.bad_input import BadInput
 from ..support.terminal import counted, notify
 from ..support.untrusted_text import loads, read_text, visible
-from .event_sources import is_event
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 RECORD = ("level", "timestamp", "time", "requestId", "function_request_id")
 """A JSON object with `message` and one of these is a record of a logger: the event is its message."""
 SHOWN = 120
 """Characters of an object that are shown."""
-NEW_PASSES, NEW_IN_A_PASS, LEAST_NEW = 5, 10, 12
-"""Passes of events that the function has not seen, so many events in each at most, and so many in all at least."""
-KINDS, IN_A_KIND = 8, 10
-"""Most events that are asked for one by one, and invocations with each kind of events."""
-APART = 2
-"""Events are small and large if those of the larger half have so many times the characters of the others."""
 _START = re.compile(r"START RequestId: |\{.*\"platform\.start\"")
 
 
@@ -68,37 +61,6 @@ def read_events(path: Path) -> list[object]:
     if not events:
         raise BadInput(f"no event in {path}: {empty}. Try --event '{{}}'")
     return [each["event"] if is_timed(each) else each for each in events]
-
-
-def held_back(events: Sequence[object]) -> tuple[list[object], list[object]]:
-    """The events to go on with, and those that the function is to see last, to learn whether it keeps something of each
-    that is new: of three different ones the third, in whole passes. None where that are too few."""
-    by_text = {text_of(each): each for each in events}
-    thirds = [*by_text][2::3]
-    if len(thirds) < LEAST_NEW:
-        return [*events], []
-    in_a_pass = min(len(thirds) // NEW_PASSES, NEW_IN_A_PASS)
-    new = {text: by_text[text] for text in thirds[: NEW_PASSES * in_a_pass]}
-    return [each for each in events if text_of(each) not in new], [*new.values()]
-
-
-def kinds(events: Sequence[object], failed: Collection[str]) -> dict[str, list[object]]:
-    """The different events, each by itself under its first place; if they are more than KINDS, those that `failed` (by
-    `text_of`) and the others, the small ones and the large. Empty where all are alike."""
-    by_text = {text_of(each): each for each in events}
-    if len(by_text) <= KINDS:
-        places = {text_of(each): place for place, each in reversed([*enumerate(events, 1)])}
-        return {f"event {places[text]}": [event] for text, event in by_text.items()} if len(by_text) > 1 else {}
-    found: dict[str, list[object]] = {}
-    if failing := [event for text, event in by_text.items() if text in failed]:
-        found["events that fail"] = failing
-        found["events that succeed"] = [event for text, event in by_text.items() if text not in failed]
-    by_size = sorted(by_text, key=len)
-    small, large = by_size[: len(by_size) // 2], by_size[len(by_size) // 2 :]
-    if len(large[len(large) // 2]) >= APART * len(small[len(small) // 2]):
-        found[f"events of up to {len(small[-1]):,} characters"] = [by_text[each] for each in small]
-        found["larger events"] = [by_text[each] for each in large]
-    return {name: some for name, some in found.items() if some}
 
 
 def is_timed(document: object) -> TypeGuard[Mapping[str, Any]]:
@@ -197,6 +159,63 @@ def _is_telemetry(found: dict[str, Any]) -> bool:
     """Is it a line of the sidecar, with metadata or without (TRUEMEM_OUTPUT=json), or the platform's?"""
     ours = "_aws" in found or found.keys() >= {"environmentId", "FunctionName", "schema"}
     return ours or str(found.get("type", "")).startswith("platform.")
+
+
+# From AWS's page of each source, as `sam local generate-event` has them too
+# (https://docs.aws.amazon.com/lambda/latest/dg/lambda-services.html).
+SHAPES: dict[str, frozenset[str]] = {
+    name: frozenset(members.split())
+    for name, members in {
+        "API Gateway, or a load balancer": "httpMethod path requestContext",
+        "HTTP API, or a function URL": "version rawPath headers requestContext",
+        "WebSocket API": "requestContext isBase64Encoded",
+        "Authorizer of an API": "type methodArn",
+        "Authorizer of an HTTP API": "type routeArn",
+        "VPC Lattice": "method path headers requestContext",
+        "VPC Lattice, first version": "method raw_path headers",
+        "EventBridge, or a schedule": "source detail-type detail",
+        "CloudWatch Logs": "awslogs",
+        "CloudWatch alarm": "source alarmArn alarmData",
+        "Kafka": "eventSource records",
+        "Amazon MQ": "eventSource eventSourceArn messages",
+        "RabbitMQ": "eventSource rmqMessagesByQueue",
+        "DocumentDB": "eventSourceArn events",
+        "Firehose, or Kinesis analytics": "invocationId records",
+        "S3 Batch Operations": "invocationSchemaVersion tasks job",
+        "S3 Object Lambda": "getObjectContext userRequest",
+        "Cognito": "triggerSource userPoolId request",
+        "Cognito Sync": "eventType identityPoolId",
+        "CloudFormation": "RequestType ResponseURL StackId",
+        "CodePipeline": "CodePipeline.job",
+        "Config": "invokingEvent configRuleName",
+        "Connect": "Name Details",
+        "Lex": "sessionState bot",
+        "Lex, first version": "currentIntent bot",
+        "Bedrock": "messageVersion agent",
+        "AppSync": "info arguments identity",
+        "AppSync, by an authorizer": "authorizationToken requestContext",
+        "Amplify": "typeName fieldName arguments",
+        "CodeDeploy": "DeploymentId LifecycleEventHookExecutionId",
+        "CloudWatch dashboard": "widgetContext",
+        "IoT button": "serialNumber clickType",
+        "Alexa": "version session request",
+        "Secrets Manager": "Step SecretId ClientRequestToken",
+        "Transfer Family": "token workflowId executionDetails",
+        "SageMaker": "version labelingJobArn",
+        "WorkMail": "summaryVersion envelope",
+        "A destination": "version requestContext requestPayload",
+    }.items()
+}
+"""Names of sources, with members of the event. SQS, SNS, S3, Kinesis, DynamoDB, SES, CodeCommit and CloudFront have
+`Records`, each of its source."""
+
+
+def is_event(found: Mapping[str, object]) -> bool:
+    """Does it have the shape of a known source's event?"""
+    match found.get("Records"):
+        case [{"eventSource": str()} | {"EventSource": str()} | {"cf": {}}, *_]:
+            return True
+    return any(members <= found.keys() for members in SHAPES.values())
 
 
 EPILOG = """

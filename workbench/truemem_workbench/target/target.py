@@ -15,7 +15,7 @@ from typing import Any
 
 from ..local import Function, Settings
 from ..local.configuration.function import STARTED, WRAPPER, bootstrap_line
-from ..local.configuration.node_function import SUFFIXES, from_node_handler
+from ..local.configuration.node_function import SUFFIXES, from_node_handler, is_node
 from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.platform_facts import (
@@ -54,6 +54,22 @@ class Target:
     """Line of the handler in that file, from 1."""
     notices: tuple[str, ...] = ()
     """The parts of its configuration that could not be used, as sentences."""
+    sidecar: bool = True
+    """It runs beside the sidecar."""
+    exact: bool = True
+    """It is measured in exact mode, where that is possible."""
+    probe: bool = True
+    """It loads the heap probe, where that is possible."""
+    names_lines: bool = False
+    """The probe is asked which lines of code keep what grows."""
+    extensions: Mapping[str, Path] = field(default_factory=dict)
+    """Executables that are started beside it, by name. One that is named as the sidecar is replaces it, as that of a
+    layer whose folder it is."""
+
+    @property
+    def is_explicable(self) -> bool:
+        """Can a tracer be put into it?"""
+        return self.function.python is not None or is_node(self.function)
 
     def settings(self, **more: Any) -> Settings:
         """Its settings under the local Lambda, and more of them. Raises BadInput."""

@@ -7,13 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import truemem
 
 from .function import WRAPPER, Function
 from .node_function import is_node
-from .settings import Settings, extensions_of
+from .settings import extensions_of
 
 SIDECAR = "truemem"  # name under which the sidecar registers
 ALL_MEMBERS = {"TRUEMEM_RESOURCES": "always", "TRUEMEM_DETAIL": "always"}
@@ -25,11 +24,9 @@ def sidecar() -> Path:
     return Path(truemem.__file__).with_name("run")
 
 
-def beside_sidecar(attached: Path | None, folder: Path | None) -> dict[str, Path]:
-    """The extensions to start, by name: the sidecar first, then all of the folder. One of the same name replaces the
-    sidecar, as in the layer whose folder it is. Raises BadInput."""
-    others = {} if folder is None else {path.name: path for path in extensions_of(folder)}
-    return {**({} if attached is None else {SIDECAR: attached}), **others}
+def extensions_in(folder: Path | None) -> dict[str, Path]:
+    """The extensions of a folder by name; none without a folder. Raises BadInput."""
+    return {} if folder is None else {path.name: path for path in extensions_of(folder)}
 
 
 def exact_program(attached: Path) -> Path | None:
@@ -52,36 +49,6 @@ def in_exact_mode(
     if function.runtime is None:
         return function.behind(program), environment
     return function, {**environment, WRAPPER: str(program)}
-
-
-class Measured(NamedTuple):
-    """A function beside the sidecar."""
-
-    function: Function
-    settings: Settings
-    is_exact: bool
-    is_probed: bool
-
-
-def beside(
-    function: Function,
-    settings: Settings,
-    *,
-    exact: bool = True,
-    probe: bool = True,
-    settle: Path | None = None,
-    folder: Path | None = None,
-) -> Measured:
-    """Put the sidecar, and all executables of the folder, beside the function; exact mode and the probe where they are
-    possible. `settle`: see `with_probe`. Raises BadInput."""
-    launched = beside_sidecar(sidecar(), folder)
-    environment = settings.environment
-    started = in_exact_mode(function, environment, launched[SIDECAR]) if exact else None
-    function, environment = started or (function, environment)
-    probed = with_probe(function, environment, settle) if probe else function
-    environment = {**ALL_MEMBERS, **environment}
-    settings = replace(settings, environment=environment, extensions=launched)
-    return Measured(probed, settings, started is not None, probed is not function)
 
 
 WHEEL = Path(__file__).parents[2] / "demo" / "layer"

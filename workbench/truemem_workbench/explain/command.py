@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from ..analysis.finding import commands_local
-from ..runs.passes import INVOCATIONS, Plan
+from ..runs.passes import INVOCATIONS, Decision, Plan
 from ..support.exit_codes import exit_with
 from ..support.options import check_outputs, output_option, typed
-from ..support.terminal import output, say
+from ..support.terminal import output, say, steps
 from ..support.typed_command import Command
-from .command import event_options, explanation, function_options, measured_here, read_payloads
+from ..target.options import event_options, function_options, need_explicable, read_payloads, resolved
 
 ENDINGS = (".html", ".json")
 EPILOG = """
@@ -61,23 +61,23 @@ def _explain(
     outputs: tuple[Path, ...],
     **given: Any,
 ) -> int:
-    from ..explain.growth_page import page
-    from .limits import Limits
-    from .outputs import try_place
-
     check_outputs(outputs, *ENDINGS)
-    for path in outputs:
-        try_place(path, f"--output FOLDER/{path.name}")
     payloads = read_payloads(event, events)
-    plan = Plan(invocations=invocations, most=invocations)
-    function, measurement = measured_here(target, payloads, plan, Limits(), explain=True, **given)
+    with steps() as progress:  # on the terminal before the imports, which take a while
+        from ..runs.here import measure
+        from .run import explained
+
+        function = need_explicable(resolved(target, **given))
+        measurement = measure(function, payloads, Plan(invocations=invocations, most=invocations), Decision(), progress)
     commands = commands_local(again, can_explain=False, function=function.function)
     finding = replace(measurement, commands=commands).finding
     # a function that fails does so under a tracer too, and what it holds then tells nothing
-    found = None if finding.cause == "failing" else explanation(function, payloads, measurement)
+    found = None if finding.cause == "failing" else explained(function, payloads, measurement)
     document = {"checked": target, "finding": finding.document()}
     if found is not None:
         document["explanation"] = found.document()
+    from .growth_page import page
+
     for path in outputs:
         text = (
             page(found, f"{target}: {finding.title}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,14 +14,13 @@ import botocore.exceptions
 from ..aws.clients import client, list_functions, log_group_of
 from ..lines.line import Line, parse_event
 from ..local.lifecycle.events import Report, parse_report
-from ..runs.measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled
-from ..runs.passes import Plan, invoke_until_decided
 from ..support.bad_input import BadInput
 from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S
 from ..support.terminal import Progress
 from ..support.untrusted_text import parsed
-from .limits import Decision, Limits
+from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled
+from .passes import Decision, Plan, invoke_until_decided
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -68,10 +67,8 @@ class Remote:
     """Durations by number of the request, as far as log tails have them."""
     lines: dict[str, Line] = field(default_factory=dict)
     """Lines by request id."""
-    errors_percent: float = 0.0
-    allowed: Collection[str] = ()
-    needed: float = ENOUGH
-    """Share of the records to wait for."""
+    decision: Decision = field(default_factory=Decision)
+    """What is asked of the run."""
 
     def invoke(self, event: object) -> Answer:
         """Invoke once, and take the lines in the log tail."""
@@ -121,8 +118,8 @@ class Remote:
             warm_up=warm_up,
             memory_mib=next((int(seen.line.memory_limit) for seen in lines if seen.line.memory_limit), None),
             seconds=time.time() - self.started,
-            errors_percent=self.errors_percent,
-            allowed=self.allowed,
+            errors_percent=self.decision.errors_percent,
+            allowed=self.decision.allowed,
             failures=[failure for failure in self.failures if failure.number <= counted],
             last_words=f"nothing that could be read. Does {self.function} have truemem's layer?",
         )
@@ -139,21 +136,21 @@ class Remote:
 
     def enough(self, of: int) -> bool:
         """True if enough records of the first `of` invocations have come."""
-        return sum(each.number <= of for each in self.seen()) >= self.needed * of
+        needed = 1.0 if self.decision.needs_all else ENOUGH
+        return sum(each.number <= of for each in self.seen()) >= needed * of
 
 
 def measure(
     function: str,
     events: Sequence[object],
     plan: Plan,
-    limits: Limits,
-    *,
-    log_group: str | None,
+    decision: Decision,
     progress: Progress,
+    log_group: str | None = None,
 ) -> Measurement:
     """Make a whole run. A few more invocations are made so that the last line is printed. Raises BadInput."""
     try:
-        return _measure(function, events, plan, limits, log_group, progress)
+        return _measure(function, events, plan, decision, progress, log_group)
     except botocore.exceptions.ClientError as error:
         code, message = error.response["Error"]["Code"], error.response["Error"]["Message"]
         raise BadInput(f"{error.operation_name} of {function}: {code} ({message}). {_fix(code, function)}") from None
@@ -164,18 +161,10 @@ def measure(
 
 
 def _measure(
-    function: str, events: Sequence[object], plan: Plan, limits: Limits, log_group: str | None, progress: Progress
+    function: str, events: Sequence[object], plan: Plan, decision: Decision, progress: Progress, log_group: str | None
 ) -> Measurement:
-    run = Remote(
-        function,
-        client("lambda", read_timeout=LONGEST_ANSWER_S),
-        errors_percent=limits.errors_percent or 0.0,
-        allowed=limits.allowed,
-    )
-    if limits.peak_mib is not None or limits.p99_ms is not None or limits.growth is not None:
-        run.needed = 1.0
-    decision = Decision(limits)
-    taken = invoke_until_decided(run, events, plan, lambda taken: decision.why(run.so_far(taken)), progress)
+    run = Remote(function, client("lambda", read_timeout=LONGEST_ANSWER_S), decision=decision)
+    taken = invoke_until_decided(run, events, plan, decision, progress)
     counted = len(run.requests)
     for _ in range(FLUSHING):
         if run.requests[counted - 1] not in run.lines:

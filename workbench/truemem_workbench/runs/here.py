@@ -1,0 +1,352 @@
+"""Runs a function under the local Lambda, with what its target has beside it: the one set-up on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from itertools import cycle, islice
+from typing import Any
+
+import psutil
+
+from ..lines.line import Line, parse_event
+from ..local import Answer, EnvironmentChange, Invocation, LocalLambda, LogLine, Report, Scaling
+from ..local.configuration.function import missing_module
+from ..local.configuration.layer import ALL_MEMBERS, SIDECAR, in_exact_mode, sidecar, with_probe
+from ..settle.settler import Settler
+from ..support import docs_link
+from ..support.bad_input import BadInput
+from ..support.exit_codes import Ended
+from ..support.platform_facts import LONGEST_ANSWER_S
+from ..support.terminal import Progress
+from ..target.events import text_of
+from ..target.target import Target
+from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, settled, settling
+from .passes import (
+    BLOCK,
+    IN_A_KIND,
+    NEW_PASSES,
+    WARM_UP,
+    Decision,
+    Plan,
+    full_by,
+    held_back,
+    in_a_pass,
+    invoke_until_decided,
+    kinds,
+)
+
+LINES = "TRUEMEM_LINES"
+LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
+KINDS_S = 60.0  # what it may take to ask which events are kept
+MANY = 16  # processes of one name: so many are children that stay, and not the function and its extensions
+
+
+class Run:
+    """A function on this machine: `invoke` it, then ask for its `measurement`. The end of its `with` block stops it."""
+
+    def __init__(
+        self,
+        target: Target,
+        decision: Decision | None = None,
+        *,
+        on_log: Callable[[LogLine], None] | None = None,
+        scaling: Scaling | None = None,
+        on_environment: Callable[[EnvironmentChange], None] | None = None,
+        on_answer: Callable[[Answer], None] | None = None,
+        members: Mapping[str, str] = ALL_MEMBERS,
+        trims: bool = True,
+        settles: bool = True,
+        **settings: Any,
+    ) -> None:
+        """`decision`: what is asked of it. `on_log` to `on_answer`: see LocalLambda. `members`: variables that say
+        which members the lines have. `trims`: see Settler. `settles`: False if it is never asked for passes.
+        `settings`: those of the local Lambda that no target has. Raises BadInput for what cannot be run so."""
+        self._target, self._decision = target, decision or Decision()
+        self.settler = Settler(trims=trims)
+        if not settles:
+            self.settler.close()
+        extensions = {**({SIDECAR: sidecar()} if target.sidecar else {}), **target.extensions}
+        function, environment = target.function, target.environment
+        self.is_probed = False
+        if SIDECAR in extensions:
+            exact = in_exact_mode(function, environment, extensions[SIDECAR]) if target.exact else None
+            # in exact mode what is measured does not depend on the order, and nothing waits
+            settings = {"release": "together" if exact else f"extension:{LEAD_US}", **settings}
+            function, environment = exact or (function, environment)
+            probed = (
+                with_probe(function, environment, self.settler.path if settles else None) if target.probe else function
+            )
+            self.is_probed = probed is not function
+            lines = {LINES: "on"} if target.names_lines else {}
+            function, environment = probed, {**members, **lines, **environment}
+        if target.names_lines and not self.is_probed:
+            page = docs_link.command("heap")
+            raise BadInput(f"--lines: the probe cannot be loaded, it is for Python and Node.js ({page}). Leave it out")
+        self.settings = target.settings(environment=environment, extensions=extensions, **settings)
+        self.local = LocalLambda(function, self.settings, on_log, scaling, on_environment, on_answer)
+        self.at_once: int | None = None
+        """Most requests at once; None: the only environment takes one after the other."""
+        if scaling is not None or self.settings.managed_instances is not None:
+            self.at_once = (self.settings.managed_instances or 1) * (scaling.environments if scaling else 1)
+        self.answers: list[Invocation] = []
+        """To all invocations, but for those that are not counted."""
+        self._begins: list[int] = []
+        """Number of log lines at the beginning of each invocation."""
+        self._in_tmp: dict[int, float] = {}
+        self._events: list[str] = []
+        self.given = ""
+        """Digest of all events that may be sent: a run ends when it is decided. Empty: of those that were sent."""
+        self._new_from: int | None = None
+        """From this invocation on it is asked whether something is kept of events that are new."""
+        self._counted: int | None = None
+        """So many invocations count; later ones ask which kind of events it keeps something of. None: all do."""
+        self._kinds: dict[int, str] = {}
+        """Each kind of events, by the number of the last invocation of its pass."""
+        self._children = ""
+        self._started = time.monotonic()
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Run:
+        """Begin the init phase. Raises BadInput if this machine does not permit something."""
+        self.local.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop(abort=error[0] is not None)
+
+    def stop(self, *, abort: bool = False) -> None:
+        """End the environments. A running invocation is waited for, unless `abort` is true."""
+        self.local.stop(abort=abort)
+        self.settler.close()
+
+    # --- invocations --------------------------------------------------------------------------------------------------
+
+    def begin_passes(self, invocations: int) -> None:
+        """From now on the process is settled and read after each pass of so many."""
+        self.settler.begin_passes(len(self.answers), invocations)
+
+    def invoke(
+        self,
+        event: object = None,
+        *,
+        tenant_id: str | None = None,
+        timeout: float | None = LONGEST_ANSWER_S,
+        on_answer: Callable[[Invocation], None] = lambda _: None,
+    ) -> Invocation:
+        """Invoke the only environment once. Returns the answer, also if it is an error; `on_answer` gets it before the
+        process is settled. Raises as LocalLambda does."""
+        self._events.append(text_of(event))
+        self._begins.append(len(self.local.logs))
+        number = len(self._events)
+        self.settler.before(number)
+        answer = self.local.invoke(event, tenant_id=tenant_id, timeout=timeout)
+        self.answers.append(answer)
+        on_answer(answer)
+        self._in_tmp[number] = self.local.tmp_kib() / 1024
+        self.settler.after(self.local, number)
+        return answer
+
+    def invoke_at_once(self, event: object, invocations: int, *, tenant_id: str | None = None) -> Iterator[Invocation]:
+        """Invoke all environments, with as many requests at once as they take. After a pass, each says on its next line
+        what it keeps."""
+        callers = ThreadPoolExecutor(self.at_once)
+        try:
+            for answer in callers.map(
+                lambda _: self.local.invoke(event, tenant_id=tenant_id, may_wait=True), range(invocations)
+            ):
+                self.answers.append(answer)
+                yield answer
+                if len(self.answers) % in_a_pass(invocations) == 0:
+                    self.settler.ask()
+        finally:
+            callers.shutdown(wait=False, cancel_futures=True)
+
+    def ask_new(self, seen: Sequence[object], new: Sequence[object], progress: Progress) -> None:
+        """Make passes of events that are new, as `held_back` has them, after one of events that it has seen."""
+        size = len(new) // NEW_PASSES
+        self.begin_passes(size)
+        self._new_from = len(self.answers) + 1
+        upcoming = [*seen[:size], *new]
+        for done, event in enumerate(upcoming, 1):
+            self.invoke(event)
+            progress("events that are new", done, len(upcoming))
+
+    def ask_kinds(self, seen: Sequence[object], progress: Progress) -> None:
+        """Make two passes of each kind of these events, as `kinds` has them, there and back, after one of all. They
+        count for nothing else. Not where that would take longer than KINDS_S."""
+        failed = {self._events[number] for number, each in enumerate(self.answers) if each.error}
+        of_kinds = [*kinds(seen, failed).items()]
+        passes = [("", seen), *of_kinds, *reversed(of_kinds)]
+        took_s = (time.monotonic() - self._started) / max(1, len(self.answers))
+        if not of_kinds or took_s * IN_A_KIND * len(passes) > KINDS_S:
+            return
+        self.begin_passes(IN_A_KIND)
+        self._counted = len(self.answers)
+        asked = {}
+        for done, (name, events) in enumerate(passes, 1):
+            for event in islice(cycle(events), IN_A_KIND):
+                self.invoke(event)
+            asked[len(self.answers)] = name
+            progress("which events are kept", done, len(passes))
+        self._kinds = asked
+
+    def follow(self, event: object) -> None:
+        """Without exact mode, invoke once more, uncounted. Its begin closes the window of the last invocation."""
+        if not self.failing and not any(seen.line.mode == "exact" for seen in self._seen()):
+            self.local.invoke(event, timeout=LONGEST_ANSWER_S)
+
+    # --- what came of it ----------------------------------------------------------------------------------------------
+
+    @property
+    def notices(self) -> list[str]:
+        """What differs from Lambda here, in sentences for the user."""
+        return [*self._target.notices, *self.local.notices]
+
+    @property
+    def printed(self) -> list[str]:
+        """What the sidecar has printed on standard output so far."""
+        return self.local.extension_stdout(SIDECAR)
+
+    @property
+    def last_words(self) -> str:
+        """The sidecar's last line of any kind."""
+        said = [line.text for line in self.local.logs if line.source == f"extension:{SIDECAR}"]
+        return said[-1] if said else "nothing"
+
+    def report_of(self, invocation: Invocation) -> Report:
+        """Its REPORT, once all that belongs to it has ended and is frozen."""
+        return self.local.report(invocation.request_id)
+
+    def settled(self) -> bool:
+        return settled([seen.line for seen in self._seen()])
+
+    @property
+    def failing(self) -> int:
+        return len(self.answers) if all(each.error for each in self.answers) else 0
+
+    def measurement(self, warm_up: int | None = None, asked: int | None = None, *, is_cut: bool = False) -> Measurement:
+        """End the environment and return what was measured. The first `warm_up` invocations do not count for drift.
+
+        With None, the warm-up is as long as the curve took to settle. `is_cut`: an invocation is under way, and nothing
+        waits for it.
+        """
+        self._look_at_children()
+        self.local.stop(abort=is_cut)
+        if warm_up is None:
+            warm_up = settling([seen.line for seen in self._seen()], step=BLOCK, bound=WARM_UP)
+        return self.so_far(warm_up, asked)
+
+    def so_far(self, warm_up: int, asked: int | None = None) -> Measurement:
+        """The measurement so far, without the last records."""
+        self._look_at_children()
+        count = len(self._counted_ones)
+        return Measurement(
+            spec=self._target.spec,
+            seen=self._seen(),
+            left_in_tmp={number: mib for number, mib in self._in_tmp.items() if number <= count},
+            tmp_mib=self._target.tmp_mib,
+            reported_ms=self._durations(),
+            asked=asked,
+            invocations=count,
+            warm_up=warm_up,
+            settled=[
+                each for each in self.settler.readings if each.invocation <= count or each.invocation in self._kinds
+            ],
+            new_from=self._new_from,
+            kinds=self._kinds,
+            judged_until=self._new_from - 1 if self._new_from else self._counted,
+            slowed=self.settler.slowed,
+            children=self._children,
+            errors_percent=self._decision.errors_percent,
+            allowed=self._decision.allowed,
+            memory_mib=self._target.memory_mib,
+            seconds=time.monotonic() - self._started,
+            failures=self._failures(),
+            notices=(*self.notices, *self._missing_modules()),
+            last_words=self.last_words,
+            variables=self._target.environment,
+            about={
+                "runtime": self._target.function.runs_on or "bootstrap",
+                "memorySize": self._target.memory_mib,
+                "events": self.given or digest(self._events),
+                "sent": len({*self._events}),
+            },
+        )
+
+    def _look_at_children(self) -> None:
+        """Keep the name that most of the environment's processes have, if there are many of it."""
+        names: Counter[str] = Counter()
+        for each in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                names[each.name()] += 1
+        for name, count in names.most_common(1):
+            self._children = name if count >= MANY else self._children
+
+    @property
+    def _counted_ones(self) -> list[Invocation]:
+        return self.answers[: self._counted]
+
+    def _durations(self) -> dict[int, float]:
+        reported = {report.request_id: report.duration_ms for report in self.local.reports}
+        numbered = enumerate(self._counted_ones, 1)
+        return {number: reported[each.request_id] for number, each in numbered if each.request_id in reported}
+
+    def _failures(self) -> list[FailedInvocation]:
+        failed = [(number, each.error) for number, each in enumerate(self._counted_ones, 1) if each.error]
+        last = failed[-1][0] if failed else 0
+        return [
+            FailedInvocation(number, error, self._log(number) if number == last else []) for number, error in failed
+        ]
+
+    def _missing_modules(self) -> list[str]:
+        """What to install, a sentence for each missing module. None if all failed: then the finding says it."""
+        if self.failing:
+            return []
+        said = (missing_module(each.error, self._target.function) for each in self.answers if each.error)
+        return list(dict.fromkeys(filter(None, said)))
+
+    def _log(self, number: int) -> list[str]:
+        """The end of what the function logged in an invocation."""
+        first, last = [*self._begins, None][number - 1 : number + 1]
+        return end_of_log(line.text for line in self.local.logs[first:last] if line.source == "function")
+
+    def _seen(self) -> list[Recorded]:
+        by_request: dict[str | None, Line] = {}
+        for text in self.printed:
+            for line in parse_event(text):
+                by_request.setdefault(line.request_id, line)
+        numbered = enumerate(self._counted_ones, 1)
+        return [Recorded(n, by_request[each.request_id]) for n, each in numbered if each.request_id in by_request]
+
+
+def digest(events: Iterable[str]) -> str:
+    """Hash of a set of events, each as JSON: without their order and repetition."""
+    return hashlib.sha256("\n".join(sorted({*events})).encode()).hexdigest()[:16]
+
+
+def measure(
+    target: Target, events: Sequence[object], plan: Plan, decision: Decision, progress: Progress = lambda *_: None
+) -> Measurement:
+    """Make a whole run: warm up, passes of the same events, then of new ones, then of each kind. Raises BadInput."""
+    decision.full_by = full_by(plan.invocations)
+    with Run(target, decision) as run:
+        run.given = digest(map(text_of, events))
+        same, new = held_back(events)
+        try:
+            taken = invoke_until_decided(run, same, plan, decision, progress)
+            if new and not run.failing:
+                run.ask_new(same, new, progress)
+            if not run.failing and run.so_far(taken).finding.grows:
+                run.ask_kinds(same, progress)
+        except Ended as ended:
+            return replace(run.measurement(is_cut=True), signal=ended.number)
+        run.follow(events[0])
+        measured = run.measurement(taken, plan.invocations)
+        return replace(measured, judged_until=decision.until or measured.judged_until)

@@ -1,0 +1,90 @@
+"""The options that say what is run, and with which events: the same in each command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..support import docs_link
+from ..support.bad_input import BadInput
+from ..support.options import Finite, option_group
+from ..support.platform_facts import MOST_TIMEOUT_S
+from ..support.terminal import notify
+from .events import FILE, read_event, read_events
+
+if TYPE_CHECKING:
+    from .target import Target
+
+SECONDS = Finite(min=0, min_open=True, max=MOST_TIMEOUT_S)
+event_options = option_group(
+    click.option("--event", metavar="JSON|@FILE|-", help="The event of every invocation [default: {}]."),
+    click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over."),
+)
+environment_options = option_group(
+    click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]"),
+    click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable."),
+    click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one]."),
+)
+function_options = option_group(
+    click.option(
+        "--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512]."
+    ),
+    click.option(
+        "--cpu", metavar="size|off|VCPUS", help="CPU limit: what the memory size buys, or so much [default: off]."
+    ),
+    environment_options,
+)
+
+
+def variables(given: Sequence[str]) -> dict[str, str]:
+    """Parse the values of `--env`. Raises BadInput."""
+    for each in given:
+        if "=" not in each:
+            raise BadInput(f"--env {each} has no value. Try --env {each}=VALUE")
+    return dict(each.split("=", 1) for each in given)
+
+
+def read_payloads(event: str | None, events: Path | None) -> list[object]:
+    """The events that --event and --events name. Raises BadInput."""
+    if event is not None and events is not None:
+        raise BadInput("--event with --events: leave one out")
+    return read_events(events) if events else [read_event("{}" if event is None else event)]
+
+
+def resolved(
+    spec: str,
+    *,
+    python: str | None,
+    timeout_s: float | None,
+    env: tuple[str, ...],
+    memory_mib: int | None = None,
+    cpu: str | None = None,
+    extensions: Path | None = None,
+    **beside: bool,
+) -> Target:
+    """The function that the options describe. `extensions`: a folder of them. `beside`: what of the sidecar, the probe
+    and exact mode is left out. Raises BadInput."""
+    from ..local.configuration.function import with_project_python
+    from ..local.configuration.layer import extensions_in
+    from .target import resolve
+
+    found = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"))
+    given = {"timeout_s": timeout_s, "memory_mib": memory_mib, "cpu": cpu, **beside}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    environment = {**found.environment, **variables(env)}
+    return replace(found, environment=environment, extensions=extensions_in(extensions), **changes)
+
+
+def need_explicable(target: Target) -> Target:
+    """The function, if a tracer can be put into it. Raises BadInput."""
+    if target.is_explicable:
+        return target
+    raise BadInput(
+        f"{target.spec} is no handler in Python or Node.js: no other can be traced. Try truemem check {target.spec}"
+        f" --no-explain; its own tools name what grows: {docs_link.command('patterns#from-an-alarm-to-the-line')}"
+    )
