@@ -96,7 +96,7 @@ faults: layer ## Break things, see what is lost, and write the results: 20 minut
 fuzz: $(READY) ## Fuzz parsers, listener, API client and processes for as long as you let it
 	@$(BIN)/pytest tests/fuzz tests/truth --hypothesis-profile=long --timeout=0 $(ARGS)
 
-CLOCKED := $(addprefix tests/report/test_,cloudwatch.py doctor.py metrics.py report.py) tests/check/test_remote.py \
+CLOCKED := $(addprefix tests/report/test_,cloudwatch.py doctor.py metrics.py report.py) tests/runs/test_deployed.py \
 	tests/managed tests/unit/test_telemetry.py
 MOMENTS := minute hour midnight month year leap-day after-leap-day leap-second kiritimati st-johns summer-time-ends
 clocks: $(READY) ## Run the tests that read the clock at a minute's turn, a year's, ...: 12 minutes

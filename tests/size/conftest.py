@@ -18,7 +18,7 @@ Size = Callable[..., Result]
 def tried(memory: int, *durations: float, **members: Any) -> Trial:
     """A size at which these invocations went well, ms, and 60 MiB were needed."""
     seen: dict[str, Any] = {"invocations": len(durations), "peak": 50.0, "others": 10.0, "current": 40.0, "init": 300.0}
-    return Trial(memory=memory, durations=durations, **seen | members)
+    return Trial(memory=memory, durations=[*durations], **seen | members)
 
 
 HASHED = [tried(128, 3540), tried(256, 1720), tried(512, 920), tried(1024, 421), tried(1769, 360)]

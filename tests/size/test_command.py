@@ -10,8 +10,8 @@ from truemem_workbench.analysis.finding import Commands
 from truemem_workbench.local import Invocation, LocalLambda, Report
 from truemem_workbench.runs.measurement import Measurement
 from truemem_workbench.size import local_sweep
+from truemem_workbench.size.choice import Trial
 from truemem_workbench.size.local_sweep import LocalSweep, Plan, Sweep
-from truemem_workbench.size.tally import Tally
 from truemem_workbench.support.bad_input import BadInput
 from truemem_workbench.target.target import Target, resolve
 
@@ -161,10 +161,10 @@ def test_sizes_are_those_that_make_sense(swept: Swept) -> None:
     ],
 )
 def test_a_rise_is_of_the_timed_invocations(looked: list[int], timed: list[int], rise: int, is_rising: bool) -> None:
-    tally = Tally(memory=128, warm_up=len(looked) + 2, looks=len(looked))
+    tally = Trial(memory=128, warm_up=len(looked) + 2, looks=len(looked))
     for mark in (*looked, *timed):
         tally.add(Report("id", "success", None, 7.0, 7, 128, mark, None), "")
-    trial = tally.trial(run_of([50.0]))
+    trial = tally.judged(run_of([50.0]))
     assert (trial.rise, trial.is_rising) == (rise, is_rising)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import botocore.exceptions
 
-from ..aws.clients import client, list_functions, log_group_of
+from ..aws.clients import client, log_group_of, name_of, refused
 from ..lines.line import Line, parse_event
 from ..local.lifecycle.events import Report, parse_report
 from ..support.bad_input import BadInput
@@ -77,10 +77,17 @@ class Remote:
         return answer
 
     def ask(self, event: object) -> Answer:
-        """Invoke once, and keep nothing of it: several threads may do so at a time."""
+        """Invoke once, and keep nothing of it: several threads may do so at a time. Raises BadInput."""
         with_tail: dict[str, Any] = {"LogType": "Tail"}
-        answer = self.client.invoke(FunctionName=self.function, Payload=json.dumps(event).encode(), **with_tail)
-        body = answer["Payload"].read()
+        name = name_of(self.function)
+        with refused(f"function {name}", "lambda:InvokeFunction"):
+            try:
+                answer = self.client.invoke(FunctionName=self.function, Payload=json.dumps(event).encode(), **with_tail)
+            except self.client.exceptions.InvalidParameterValueException as problem:
+                # it takes a tenant's id, or is durable and needs a version
+                fix = f"Invoke it as its callers do, and try truemem report {name}"
+                raise BadInput(f"function {name}: {problem}. {fix}") from problem
+            body = answer["Payload"].read()
         tail = base64.b64decode(answer.get("LogResult", "")).decode(errors="replace").split("\n")
         error = error_of(parsed(body), answer["FunctionError"]) if "FunctionError" in answer else ""
         return Answer(answer["ResponseMetadata"]["RequestId"], error, tail)
@@ -149,20 +156,6 @@ def measure(
     log_group: str | None = None,
 ) -> Measurement:
     """Make a whole run. A few more invocations are made so that the last line is printed. Raises BadInput."""
-    try:
-        return _measure(function, events, plan, decision, progress, log_group)
-    except botocore.exceptions.ClientError as error:
-        code, message = error.response["Error"]["Code"], error.response["Error"]["Message"]
-        raise BadInput(f"{error.operation_name} of {function}: {code} ({message}). {_fix(code, function)}") from None
-    except botocore.exceptions.BotoCoreError as error:
-        raise BadInput(
-            f"{function}: {str(error).rstrip('.')}. Try aws sts get-caller-identity, and AWS_REGION"
-        ) from None
-
-
-def _measure(
-    function: str, events: Sequence[object], plan: Plan, decision: Decision, progress: Progress, log_group: str | None
-) -> Measurement:
     run = Remote(function, client("lambda", read_timeout=LONGEST_ANSWER_S), decision=decision)
     taken = invoke_until_decided(run, events, plan, decision, progress)
     counted = len(run.requests)
@@ -203,15 +196,3 @@ def _pages(client: CloudWatchLogsClient, log_group: str, since: float) -> Iterat
     paginator = client.get_paginator("filter_log_events")
     for page in paginator.paginate(logGroupName=log_group, filterPattern=PATTERN, startTime=int(since * 1000) - 1000):
         yield [event.get("message", "") for event in page["events"]]
-
-
-def _fix(code: str, function: str) -> str:
-    if "AccessDenied" in code:
-        return "The caller needs lambda:InvokeFunction and logs:FilterLogEvents"
-    if "NotFound" in code:
-        return f"Try {list_functions()}"
-    if "Token" in code or "Credential" in code:
-        return "Sign in again: aws sso login"
-    if "InvalidParameter" in code:  # it takes a tenant's id, or is durable and needs a version
-        return f"Invoke it as its callers do, and try truemem report {function}"
-    return "Try again later"

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal
 
 from ..analysis.finding import TOO_FEW, Finding
 from ..analysis.prices import GB_SECOND, MILLION, computing
 from ..analysis.sizing import HEADROOM
+from ..local.lifecycle.events import Report
+from ..runs.measurement import Measurement
+from ..runs.passes import HOPELESS
 from ..support.terminal import mib
 
 Strategy = Literal["cost", "speed", "balanced"]
@@ -20,6 +24,8 @@ STRATEGIES: tuple[Strategy, ...] = ("cost", "speed", "balanced")
 SAME = 0.05
 """A size that costs, or takes, no more than this share above the least is as good: then the other figure decides."""
 BALANCED_WEIGHT = 0.5
+LEAST_MARKS = 8
+"""Invocations from which on a rise from quarter to quarter is more than chance."""
 RISEN = 0.1
 """Rise of Max Memory Used, as a share of what was needed before it, from which on growth is not excluded."""
 
@@ -29,13 +35,17 @@ FAILED = 0.05
 Reason = Literal["killed", "timeout", "failed", "slow", "headroom", "unmeasured", "untried"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Trial:
-    """What was seen at one memory size. Sizes in MiB, durations in ms. None: not known. Without `invocations`: the
-    sweep has ended before this size."""
+    """What was seen at one memory size, so far. Sizes in MiB, durations in ms. None: not known. Without `invocations`:
+    the sweep has ended before this size."""
 
     memory: int
-    durations: Sequence[float] = ()
+    warm_up: int = 0
+    """Invocations whose durations do not count."""
+    looks: int = 0
+    """Those of them that looked for the peak, in an environment of their own."""
+    durations: list[float] = field(default_factory=list)
     """Of the invocations after the warm-up that did not fail."""
     init: float | None = None
     invocations: int = 0
@@ -46,6 +56,8 @@ class Trial:
     timeouts: int = 0
     error: str = ""
     """The last failure."""
+    marks: list[int] = field(default_factory=list)
+    """Max Memory Used of each invocation that has a report."""
     peak: float | None = None
     """Most that an invocation or the init phase can have needed: of the function alone."""
     current: float | None = None
@@ -57,6 +69,56 @@ class Trial:
     is_rising: bool = False
     """True if Max Memory Used rose from each quarter of the invocations to the next."""
     finding: Finding | None = None
+
+    @property
+    def is_out(self) -> bool:
+        """True if more invocations would say no more: it was killed, timed out, or has only failed."""
+        hopeless = self.failures == self.invocations >= HOPELESS
+        return bool(self.killed or self.timeouts) or hopeless
+
+    def add(self, report: Report | None, error: str) -> None:
+        """Count an invocation. `error` is empty if it did not fail. A later cold start warms up another environment."""
+        self.invocations += 1
+        if report is not None:
+            self.marks.append(report.max_memory_used_mib)
+            if self.invocations == 1:
+                self.init = report.init_duration_ms
+        if error:
+            self.failures += 1
+            self.killed += report is not None and report.error_type == "Runtime.OutOfMemory"
+            self.timeouts += report is not None and report.status == "timeout"
+            self.error = error
+            return
+        if report is None or self.invocations <= self.warm_up:
+            return
+        if report.init_duration_ms is None or not self.warm_up:
+            self.durations.append(report.duration_ms)
+
+    @property
+    def is_broken(self) -> bool:
+        """True if all invocations failed, and none for memory or time, of which another size may have more."""
+        return self.failures == self.invocations and not self.killed and not self.timeouts
+
+    def judged(self, measurement: Measurement) -> Trial:
+        """The same with what the sidecar's lines say."""
+        lines = [each.line for each in measurement.seen]
+        needs = [line.peak_rss if line.peak_upper is None else line.peak_upper for line in lines]
+        needs += [line.init_peak_rss for line in lines]
+        return replace(
+            self,
+            killed=max(self.killed, len(measurement.out_of_memory)),
+            peak=max((need for need in needs if need is not None), default=None),
+            current=measurement.usual_current,
+            rise=self._rise(),
+            is_rising=_is_rising(self.marks[self.warm_up :]),
+            others=max(((line.sidecar_holds or 0.0) + sum(line.extensions_hold.values()) for line in lines), default=0),
+            finding=measurement.finding if lines or (self.is_broken and measurement.failures) else None,
+        )
+
+    def _rise(self) -> float:
+        """How much Max Memory Used rose after as many timed invocations as have looked for the peak, MiB."""
+        timed = self.marks[self.looks :]
+        return float(max(timed) - max(timed[: self.looks])) if self.looks and timed else 0.0
 
     @property
     def held(self) -> float | None:
@@ -101,6 +163,15 @@ class Trial:
         slowest = self.percentile(95)  # one pause of the machine would decide it otherwise
         billed = sum(math.ceil(min(each, slowest)) for each in self.durations) / len(self.durations)
         return MILLION * computing(self.memory, billed, GB_SECOND[architecture])
+
+
+def _is_rising(marks: Sequence[int]) -> bool:
+    """True if each quarter of them has a higher one than the quarter before."""
+    ends = [len(marks) * quarter // 4 for quarter in range(5)]
+    if len(marks) < LEAST_MARKS:
+        return False
+    highest = [max(marks[begin:end]) for begin, end in pairwise(ends)]
+    return all(before < after for before, after in pairwise(highest))
 
 
 @dataclass(frozen=True, kw_only=True)

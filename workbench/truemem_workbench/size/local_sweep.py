@@ -7,6 +7,7 @@ function's own. The second time all sizes take turns, round after round: what el
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,6 @@ from ..support.platform_facts import LEAST_MIB, MOST_MIB, NEW_ACCOUNT_MIB
 from ..support.terminal import Progress, counted
 from ..target.target import TEMPLATES, Target
 from .choice import Trial
-from .tally import Tally
 
 LADDER = (LEAST_MIB, 256, 512, 1024, VCPU_MIB, NEW_ACCOUNT_MIB, 3 * VCPU_MIB, 4 * VCPU_MIB, MOST_MIB)
 INVOCATIONS = 50
@@ -103,7 +103,7 @@ class LocalSweep:
         self._cpus = len(os.sched_getaffinity(0))
         self._notices: dict[str, None] = {}
         self._log: Sequence[str] = ()
-        self._looked: dict[int, tuple[Tally, Measurement]] = {}
+        self._looked: dict[int, tuple[Trial, Measurement]] = {}
         self._finding: Finding | None = None
         """The answer of the run that asked whether memory grows."""
 
@@ -124,8 +124,7 @@ class LocalSweep:
                 return Sweep(trials=[grows], notices=[])
             sizes = sizes or self._sensible()
             self._looked = {size: seen for size, seen in self._looked.items() if size in sizes}
-            tallies = [self._look(size) for size in sizes]
-            for group in _groups(tallies, self._together(len(sizes))):
+            for group in _groups([self._look(size) for size in sizes], self._together(len(sizes))):
                 self._time(group)
         except Ended as ended:
             signal = ended.number
@@ -135,20 +134,24 @@ class LocalSweep:
 
     def _judge(self) -> Trial | None:
         """What was seen if memory grows: then no size is safe for long. None otherwise."""
-        tally = Tally(memory=self.most, warm_up=JUDGED)
-        began = time.monotonic()
+        trial = Trial(memory=self.most, warm_up=JUDGED)
         with Run(replace(self._target, memory_mib=self.most)) as run:
             run.begin_passes(in_a_pass(JUDGED))
-            for done, event in enumerate(itertools.islice(itertools.cycle(self._events), JUDGED), 1):
-                tally.add(run.report_of(answer := run.invoke(event)), printable(answer.error))
-                self._progress("does it grow?", done, JUDGED)
-                if tally.is_out or time.monotonic() - began > JUDGE_S:
-                    break
-            trial = tally.trial(replace(run.measurement(UNJUDGED), commands=self._commands))
+            self._invoke(run, trial, "does it grow?", JUDGED, JUDGE_S)
+            trial = trial.judged(replace(run.measurement(UNJUDGED), commands=self._commands))
         self._finding = trial.finding
         if self._finding is None or not self._finding.grows:
             return None
         return replace(trial, finding=replace(self._finding, invocations_left=None))  # that depends on the size
+
+    def _invoke(self, run: Run, trial: Trial, doing: str, most: int, most_s: float = math.inf) -> None:
+        """Invoke so often, or for so many seconds, unless more would say no more."""
+        began = time.monotonic()
+        for done, event in enumerate(itertools.islice(itertools.cycle(self._events), most), 1):
+            trial.add(run.report_of(answer := run.invoke(event)), printable(answer.error))
+            self._progress(doing, done, most)
+            if trial.is_out or time.monotonic() - began > most_s:
+                break
 
     def _asked(self, asked: Sequence[int]) -> list[int]:
         """Those of the sizes asked for that can be tried here."""
@@ -163,9 +166,9 @@ class LocalSweep:
         """The smallest size with enough headroom over the true peak, the usual ones above, and that of a template.
         Only the largest, if nothing works there."""
         usual = [size for size in LADDER if size <= self.most]
-        tally = self._look(usual[-1])
+        trial = self._look(usual[-1])
         held = self._trial(usual[-1]).held
-        if held is None or tally.is_out:
+        if held is None or trial.is_out:
             return usual[-1:]
         least = rounded_size(held * (1 + HEADROOM))
         if least > self.most:
@@ -186,33 +189,29 @@ class LocalSweep:
         cpus = f"{self._cpus} CPU{'s' if self._cpus > 1 else ''}"
         return f"this machine has {cpus}, which are those of {self.most:,} MB: {named} MB cannot be tried here"
 
-    def _look(self, size: int) -> Tally:
+    def _look(self, size: int) -> Trial:
         """Look for the peak at this size, with the sidecar. Raises BadInput if this machine cannot limit CPU."""
         if size in self._looked:
             return self._looked[size][0]
         count = self._plan.looks(len(self._events))
-        tally = Tally(memory=size, warm_up=count + self._plan.warm_up, looks=count)
+        trial = Trial(memory=size, warm_up=count + self._plan.warm_up, looks=count)
         with Run(replace(self._target, memory_mib=size, cpu="size", probe=False)) as run:
             if not run.local.limits_cpu:
                 raise BadInput(
                     "this machine permits no limit of CPU, so all sizes would be as fast: try it as root, in a"
                     " container with --privileged, or in CI"
                 )
-            for done, event in enumerate(itertools.islice(itertools.cycle(self._events), count), 1):
-                tally.add(run.report_of(answer := run.invoke(event)), printable(answer.error))
-                self._progress(f"peak at {size:,} MB", done, count)
-                if tally.is_out:
-                    break
+            self._invoke(run, trial, f"peak at {size:,} MB", count)
             measurement = replace(run.measurement(self._plan.warm_up), commands=self._commands)
-        self._looked[size] = tally, measurement
+        self._looked[size] = trial, measurement
         self._notices.update(dict.fromkeys(measurement.notices))
-        if tally.failures == tally.invocations and measurement.failures:
+        if trial.failures == trial.invocations and measurement.failures:
             self._log = measurement.failures[-1].log
-        return tally
+        return trial
 
     def _trial(self, size: int) -> Trial:
-        tally, measurement = self._looked[size]
-        trial = tally.trial(measurement)
+        seen, measurement = self._looked[size]
+        trial = seen.judged(measurement)
         is_known = trial.finding is not None and trial.finding.pattern != TOO_FEW
         return trial if is_known else replace(trial, finding=self._finding)
 
@@ -229,38 +228,38 @@ class LocalSweep:
             ] = None
         return together
 
-    def _time(self, tallies: Sequence[Tally]) -> None:
+    def _time(self, trials: Sequence[Trial]) -> None:
         """Invoke the function at these sizes in turn, without the sidecar."""
         plan, began = self._plan, time.monotonic()
-        done, total = 0, len(tallies) * (plan.warm_up + plan.rounds)
+        done, total = 0, len(trials) * (plan.warm_up + plan.rounds)
 
-        def invoke(run: Run, tally: Tally, event: object) -> None:
+        def invoke(run: Run, trial: Trial, event: object) -> None:
             nonlocal done
             done += 1
-            if not tally.is_out:
+            if not trial.is_out:
                 answer = run.invoke(event)
                 # The report comes when all is frozen: it takes no CPU while another size is tried.
                 report = run.report_of(answer)
-                tally.add(report, printable(answer.error))
-                tally.init = report.init_duration_ms or tally.init
-            self._progress(f"{tally.memory:,} MB", done, total)
+                trial.add(report, printable(answer.error))
+                trial.init = report.init_duration_ms or trial.init
+            self._progress(f"{trial.memory:,} MB", done, total)
 
         with ExitStack() as stack:
             environments = []
-            for tally in tallies:  # init and warm-up of one after the other: they do not share the CPUs
-                if not tally.is_out:
-                    alone = replace(self._target, memory_mib=tally.memory, cpu="size", sidecar=False, probe=False)
-                    environments.append((stack.enter_context(Run(alone)), tally))
+            for trial in trials:  # init and warm-up of one after the other: they do not share the CPUs
+                if not trial.is_out:
+                    alone = replace(self._target, memory_mib=trial.memory, cpu="size", sidecar=False, probe=False)
+                    environments.append((stack.enter_context(Run(alone)), trial))
                     for event in itertools.islice(itertools.cycle(self._events), plan.warm_up):
                         invoke(*environments[-1], event)
             for number, event in enumerate(itertools.islice(itertools.cycle(self._events), plan.rounds)):
                 if plan.is_over(number, time.monotonic() - began):
                     self._notices[plan.cut(number)] = None
                     return
-                for run, tally in environments:
-                    invoke(run, tally, event)
+                for run, trial in environments:
+                    invoke(run, trial, event)
 
 
-def _groups(tallies: Sequence[Tally], most: int) -> Iterator[Sequence[Tally]]:
-    for begin in range(0, len(tallies), most):
-        yield tallies[begin : begin + most]
+def _groups(trials: Sequence[Trial], most: int) -> Iterator[Sequence[Trial]]:
+    for begin in range(0, len(trials), most):
+        yield trials[begin : begin + most]

@@ -21,7 +21,7 @@ from ..analysis.sizing import HEADROOM, rounded_size
 from ..attach.change import FunctionState, change_of_memory
 from ..attach.lambda_calls import LambdaCalls
 from ..attach.records_file import RecordsFile
-from ..aws.clients import client, refused
+from ..aws.clients import client
 from ..runs.deployed import Remote
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
@@ -29,7 +29,6 @@ from ..support.platform_facts import LONGEST_ANSWER_S, MOST_MIB, NEW_ACCOUNT_MIB
 from ..support.terminal import Progress
 from .choice import Trial
 from .local_sweep import LADDER, LOOKS_FOR_PEAK, Plan, Sweep
-from .tally import Tally
 
 TEMPORARY = "temporary, made by truemem size"
 """Description of the versions that are published. A version with another one is never deleted."""
@@ -70,13 +69,12 @@ class Deployed:
 
     def __init__(self, memory: int, remote: Remote, warm_up: int) -> None:
         self.remote = remote
-        self.tally = Tally(memory=memory, warm_up=warm_up)
+        self.seen = Trial(memory=memory, warm_up=warm_up)
 
     def trial(self, commands: Commands) -> Trial:
         """What was seen. Without a line of the sidecar its peak is Lambda's mark, which is of the whole environment."""
-        tally = self.tally
-        trial = tally.trial(replace(self.remote.so_far(tally.warm_up), commands=commands))
-        return replace(trial, peak=float(max(tally.marks))) if trial.peak is None and tally.marks else trial
+        trial = self.seen.judged(replace(self.remote.so_far(self.seen.warm_up), commands=commands))
+        return replace(trial, peak=float(max(trial.marks))) if trial.peak is None and trial.marks else trial
 
 
 @dataclass(kw_only=True)
@@ -118,19 +116,19 @@ class RemoteSweep:
         except NotPutBack:
             raise
         except BadInput as error:
-            if not any(each.tally.durations for each in self.tried):
+            if not any(each.seen.durations for each in self.tried):
                 raise
             self.notices[f"it ended early: {error}"] = None
             failed = True
         with self.lock:
-            tried = [each for each in self.tried if each.tally.invocations]
+            tried = [each for each in self.tried if each.seen.invocations]
             trials = [each.trial(self.commands) for each in tried]
         if not any(each.remote.lines for each in tried):
             self.notices[
                 "no line of the sidecar was seen: peaks are Lambda's Max Memory Used, with all that the environment"
                 f" holds. For true peaks: truemem attach {self.state.name}"
             ] = None
-        if tried and not any(each.tally.marks for each in tried):  # a system log level of WARN may drop it
+        if tried and not any(each.seen.marks for each in tried):  # a system log level of WARN may drop it
             self.notices[
                 f"no log tail had REPORT, so durations are not known. Try truemem doctor {self.state.name}"
             ] = None
@@ -144,7 +142,7 @@ class RemoteSweep:
         own = self._deployed(self.state.memory, self.state.arn)
         count = max(2, min(LOOKS_FOR_PEAK, len(self.events)))
         for done, event in enumerate(itertools.islice(itertools.cycle(self.events), count), 1):
-            if own.tally.is_out or not self.budget.permits(self.state.memory):
+            if own.seen.is_out or not self.budget.permits(self.state.memory):
                 break
             self._invoke(own, event)
             self.progress("its peak", done, count)
@@ -253,7 +251,7 @@ class RemoteSweep:
             return next(turns, None)
 
     def _turns(self, group: Sequence[Deployed]) -> Iterator[tuple[Deployed, object]]:
-        plan, began, largest = self.plan, time.monotonic(), max(each.tally.memory for each in group)
+        plan, began, largest = self.plan, time.monotonic(), max(each.seen.memory for each in group)
         rounds = plan.warm_up + plan.rounds
         for number, event in enumerate(itertools.islice(itertools.cycle(self.events), rounds)):
             if plan.is_over(number - plan.warm_up, time.monotonic() - began):
@@ -265,18 +263,17 @@ class RemoteSweep:
                     return
                 if self.is_over:
                     return
-                if not each.tally.is_out:
+                if not each.seen.is_out:
                     yield each, event
-                self.progress(f"{each.tally.memory:,} MB", number * len(group) + place + 1, rounds * len(group))
+                self.progress(f"{each.seen.memory:,} MB", number * len(group) + place + 1, rounds * len(group))
 
     def _invoke(self, deployed: Deployed, event: object) -> None:
-        with refused(f"function {self.state.name}", "lambda:InvokeFunction"):
-            answer = deployed.remote.ask(event)
+        answer = deployed.remote.ask(event)
         report = answer.report
         with self.lock:
             deployed.remote.keep(answer)
-            deployed.tally.add(report, answer.error)
-            self.budget.charge(deployed.tally.memory, report.billed_duration_ms if report else None)
+            deployed.seen.add(report, answer.error)
+            self.budget.charge(deployed.seen.memory, report.billed_duration_ms if report else None)
 
 
 LIMIT = ("InvalidParameterValueException", "ValidationException")

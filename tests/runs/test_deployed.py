@@ -74,7 +74,7 @@ def test_one_that_fails_shows_the_end_of_its_log_tail(check_deployed: Check) -> 
     [
         (
             "other",
-            "Invoke of other: ResourceNotFoundException (Function not found: arn:aws:lambda:",
+            "there is no function other in this region and account (",
             "Try aws lambda list-functions --region ",
         ),
         ("mine", f"{GROUP} could not be read", "Does mine have truemem's layer?"),
