@@ -250,9 +250,10 @@ class Fleet:
         """Call `work` with the pid of each runtime that it `wants`, one after the other, in another thread: between two
         invocations, while its processes run. An environment that is busy for longer than VISIT_S is left out."""
         for member in list(self._members):
+            if not member.ready.done() or member.ready.exception():  # there is none before it has started
+                continue
             environment = member.sandbox.environment
-            is_up = member.ready.done() and not member.ready.exception() and environment.is_initialised
-            pid = environment.roots().get("runtime") if is_up else None
+            pid = environment.roots().get("runtime") if environment.is_initialised else None
             if pid is None or not isinstance(environment, OnDemandEnvironment) or not wants(pid):
                 continue
             member.requests += self._places  # no other comes to it
