@@ -106,7 +106,7 @@ def datadog() -> Json:
     for name, (_, kind) in dogstatsd.METRICS.items():
         if name != first:
             widgets.append(_widget(name, [_query("sum" if kind == WHOLE else "max", name)]))
-    widgets.append(_widget("Heap", [_query("max", name) for name in dogstatsd.HEAP]))
+    widgets.append(_widget("Heap", [_query("max", name) for name in dogstatsd.HEAP_METRICS]))
     variable = {"name": "functionname", "prefix": "functionname", "available_values": [], "defaults": ["*"]}
     return {
         "title": TITLE,

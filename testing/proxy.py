@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from truemem.platform.exact_mode import ExactMode
-from truemem.platform.proxy import NAME, ProxyListener, RuntimeProxy
+from truemem.platform.proxy import HANDSHAKE_NAME, ProxyListener, RuntimeProxy
 
 PATIENCE_S = 30
 """Longest wait for anything, on a machine that does other things as well."""
@@ -151,7 +151,7 @@ def close(proxy: RuntimeProxy, listener: ProxyListener) -> None:
 def handshake_with(api: str, port: int) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wrapper:
         wrapper.settimeout(PATIENCE_S)
-        wrapper.connect(f"{NAME}{api}/{port}".encode())
+        wrapper.connect(f"{HANDSHAKE_NAME}{api}/{port}".encode())
         yield wrapper
 
 

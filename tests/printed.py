@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from truemem.config import Config
 from truemem.lifecycle.publisher import Publisher
-from truemem.line_schema import ANY, FLAG, TEXT
+from truemem.line_schema import ANY_NAME, FLAG, TEXT
 from truemem.linux.cgroup import MemoryUsage
 from truemem.linux.process_table import ProcessTable
 from truemem.linux.procfs import Procfs, Status
 from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.window import Boundary, MemoryCurve, Sample, Window
-from truemem.platform.telemetry import REPORT, Event
+from truemem.platform.telemetry import REPORT, PlatformEvent
 from truemem.records.pending_record import EnvironmentState, Measured, PendingRecord
 from truemem.records.record import finished, line
 from truemem.startup import WINGS
@@ -68,17 +68,17 @@ def event(
     mark_mib: float | None = None,
     more: Mapping[str, float] | None = None,
     **said: Any,
-) -> Event:
+) -> PlatformEvent:
     """What the platform says of an invocation, besides `status`, `errorType` or `tenantId`; `more` of its metrics."""
     metrics = {"durationMs": duration_ms, "maxMemoryUsedMB": mark_mib, **(more or {})}
     time_ns = None if time_ms is None else round(time_ms * MS)
-    return Event(kind, {"requestId": request_id, "metrics": metrics, **said}, time_ns)
+    return PlatformEvent(kind, {"requestId": request_id, "metrics": metrics, **said}, time_ns)
 
 
 OUT_OF_MEMORY = event(REPORT, status="error", errorType="Runtime.OutOfMemory", mark_mib=100)
 
 
-def succeeded(duration_ms: float = 12.5, **said: Any) -> Event:
+def succeeded(duration_ms: float = 12.5, **said: Any) -> PlatformEvent:
     """The report of an ordinary invocation."""
     return event(REPORT, status="success", duration_ms=duration_ms, mark_mib=100, **said)
 
@@ -92,7 +92,7 @@ def record(
     peak_mib: float = 0.0,
     *,
     raced: bool = False,
-    report: Event | None = SUCCEEDED,
+    report: PlatformEvent | None = SUCCEEDED,
     **measured: Any,
 ) -> PendingRecord:
     """Of an ordinary invocation, the environment's `number`, 100 ms after the one before; it has its report. For what
@@ -149,7 +149,7 @@ PRODUCTION = {
 FAILED = event(REPORT, duration_ms=123456.789, mark_mib=9876, status="error", errorType="Runtime.ExitError")
 
 
-def full(report: Event | None = FAILED, **known: Any) -> PendingRecord:
+def full(report: PlatformEvent | None = FAILED, **known: Any) -> PendingRecord:
     """A record with long values, of which the kernel and the platform have said all. For what else is `known` of its
     window see Window."""
     made = PendingRecord("8476a536-e9f4-11e8-9739-2dfe598c3fcd", 123456, BEGUN_MS + 123)
@@ -178,7 +178,7 @@ def fits(kind: Any, value: Any) -> bool:
     """Is the value of that kind (line_schema)? Of an object any member may be absent."""
     match kind:
         case dict():
-            return all(fits(kind[name] if name in kind else kind[ANY], inner) for name, inner in value.items())
+            return all(fits(kind[name] if name in kind else kind[ANY_NAME], inner) for name, inner in value.items())
         case [[*pair]]:
             return all(fits(one, inner) for each in value for one, inner in zip(pair, each, strict=True))
         case [one]:

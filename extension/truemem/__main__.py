@@ -13,7 +13,7 @@ import time
 
 from .config import parse_switch
 from .platform.exact_mode import ExactMode
-from .platform.extensions_api import FOREVER, ApiError, ExtensionsApi
+from .platform.extensions_api import FOREVER, ApiError, ExtensionsClient
 from .platform.proxy import RuntimeProxy, open_listener
 from .startup import start
 from .support import files
@@ -43,7 +43,7 @@ def _serve(path: str) -> None:
         last_word("AWS_LAMBDA_RUNTIME_API is not host:port; this runs as a Lambda extension")
         sys.exit(1)
     reserve = [bytes(size) for size in RESERVE]
-    api = ExtensionsApi(address)
+    api = ExtensionsClient(address)
     measuring = _enabled()
     listener = open_listener(address) if measuring else None  # the runtime may come as soon as we have registered
     managed = posix.environ.get(b"AWS_LAMBDA_INITIALIZATION_TYPE") == b"lambda-managed-instances"
@@ -76,7 +76,7 @@ def _enabled() -> bool:
         return True  # Config says so in the log
 
 
-def _registered(api: ExtensionsApi, name: str, measuring: bool, managed: bool) -> bool:
+def _registered(api: ExtensionsClient, name: str, measuring: bool, managed: bool) -> bool:
     """Register, whatever it takes. Exits 1 if the platform refuses: its init waits for us, so that to stay would only
     make it fail late. No answer, or a fault of the platform's own, may pass: the limit for init is the only one."""
     pause = 0.0
@@ -94,7 +94,7 @@ def _registered(api: ExtensionsApi, name: str, measuring: bool, managed: bool) -
             pause = min(1.0, pause * 2 + 0.01)
 
 
-def _register(api: ExtensionsApi, name: str, measuring: bool, managed: bool) -> bool:
+def _register(api: ExtensionsClient, name: str, measuring: bool, managed: bool) -> bool:
     """Register; True on Managed Instances, where the platform grants SHUTDOWN only. Raises ApiError."""
     try:
         api.register(name, '["INVOKE","SHUTDOWN"]' if measuring and not managed else '["SHUTDOWN"]')
@@ -106,7 +106,7 @@ def _register(api: ExtensionsApi, name: str, measuring: bool, managed: bool) -> 
     return managed
 
 
-def _sit_out(api: ExtensionsApi, proxy: RuntimeProxy | None) -> None:
+def _sit_out(api: ExtensionsClient, proxy: RuntimeProxy | None) -> None:
     """Answer for the extension, pass the runtime's bytes, and do nothing else, until SHUTDOWN."""
     ask_at = 0.0
     while True:

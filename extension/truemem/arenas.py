@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posix
 
-from .support.files import FLAGS
+from .support.files import READ_FLAGS
 from .support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WORD = 8
-PAGE = 4096
+PAGE_BYTES = 4096
 SIZE_BITS = 7
 """Flags in a chunk's size."""
 LEAST_CHUNK = 32
@@ -31,7 +31,7 @@ AFTER_BINS = WORD * 2 * BINS + 16
 LEAST_EMPTY = 8
 """Bins that must be empty: chance finds one or two."""
 MOST_ARENAS, MOST_CHUNKS = 256, 500_000
-MOST_BYTES = 1 << 20
+MOST_READ_BYTES = 1 << 20
 """As much is read of libc's writable mapping, which has 8 KiB, and of `maps`."""
 SAFE_LINKING = 12
 """Fast bins' links are hidden by their own address, moved by so many bits (since glibc 2.32)."""
@@ -58,10 +58,10 @@ def read(pid: int, most: int = MOST_CHUNKS, root: str = "/proc") -> Malloc:
     """The figures of this process. Raises NoGlibc, OSError if its memory cannot be read, and ValueError if a list is
     not as malloc keeps it, or more than `most` chunks are free. 0.5 ms, and 1 to 2 µs for each of those."""
     libc, heap = _mappings(pid, root)
-    memory = posix.open(f"{root}/{pid}/mem", FLAGS)
+    memory = posix.open(f"{root}/{pid}/mem", READ_FLAGS)
     try:
         for begin, size in libc:
-            words = _words(memory, begin, min(size, MOST_BYTES) // WORD)
+            words = _words(memory, begin, min(size, MOST_READ_BYTES) // WORD)
             bins = _first_bin(words, begin)
             if bins:
                 return _sum(memory, bins, _mapped(words, heap), most)
@@ -84,9 +84,9 @@ def _sum(memory: int, first: int, mapped: int, most: int) -> Malloc:
 def _mappings(pid: int, root: str) -> tuple[list[tuple[int, int]], int]:
     """libc's writable mappings (begin, bytes), and where the heap begins (0 without one)."""
     libc, heap, text = [], 0, b""
-    descriptor = posix.open(f"{root}/{pid}/maps", FLAGS)
+    descriptor = posix.open(f"{root}/{pid}/maps", READ_FLAGS)
     try:
-        while len(text) < MOST_BYTES and (piece := posix.read(descriptor, 65536)):  # a page at a time
+        while len(text) < MOST_READ_BYTES and (piece := posix.read(descriptor, 65536)):  # a page at a time
             text += piece
     finally:
         posix.close(descriptor)
@@ -129,7 +129,7 @@ def _mapped(words: memoryview, heap: int) -> int:
     """Bytes of blocks that have a mapping of their own: mmapped_mem, two words before sbrk_base (malloc_par), which is
     where the heap begins. Raises ValueError."""
     for at in range(2, len(words)):
-        if heap and words[at] == heap and words[at - 2] <= words[at - 1] and not words[at - 2] % PAGE:
+        if heap and words[at] == heap and words[at - 2] <= words[at - 1] and not words[at - 2] % PAGE_BYTES:
             return int(words[at - 2])
     raise ValueError("it is not known what is mapped")
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 PREFIX = b"TRUEMEM_"
 
-NAMES = (
+SETTING_NAMES = (
     *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET"),
     *("OOM_SCORE_ADJ", "RESOURCES", "DETAIL", "LINES", "SETTLE", "JOURNAL", "AGGREGATE", "OUTPUT"),
     *("CPU_METRIC", "LOG_LEVEL"),
 )
-WRAPPER = "EXEC_WRAPPER"
+EXEC_WRAPPER = "EXEC_WRAPPER"
 """Read by the wrapper of exact mode alone."""
 
 ON_WORDS = ("true", "1", "yes", "on")
@@ -123,9 +123,9 @@ def _unknown(environ: Mapping[bytes, bytes]) -> Iterator[str]:
     """Says of each variable that it is no setting."""
     for variable in environ:
         name = variable.decode("latin-1").removeprefix("TRUEMEM_")
-        if variable.startswith(PREFIX) and name not in (*NAMES, WRAPPER):
+        if variable.startswith(PREFIX) and name not in (*SETTING_NAMES, EXEC_WRAPPER):
             shown = f"TRUEMEM_{name}" if _is_name(name) else "a variable that begins with TRUEMEM_"
-            yield f"{shown} is not a setting; there are TRUEMEM_" + ", ".join(NAMES)
+            yield f"{shown} is not a setting; there are TRUEMEM_" + ", ".join(SETTING_NAMES)
 
 
 def _text(environ: Mapping[bytes, bytes], name: bytes) -> str:

@@ -30,7 +30,7 @@ US = "µs"
 EPOCH_MS = "epoch ms"
 MIB_PER_S = "MiB/s"
 
-ANY = ""
+ANY_NAME = ""
 """In an object: whatever name there is."""
 
 
@@ -138,7 +138,7 @@ class Properties:
     """the function's memory size"""
     baselineRSS = MIB
     """RSS when the window opened; absent where the function may have run before. Short, in exact mode: `CurrentRSS`"""
-    holders = {"function": MIB, "truemem": MIB, "extensions": {ANY: MIB}}
+    holders = {"function": MIB, "truemem": MIB, "extensions": {ANY_NAME: MIB}}
     """memory at the close: `function`, `truemem` (this sidecar), `extensions` by name. Short: not said"""
     rss = {"anon": MIB, "file": MIB, "shmem": MIB}
     """CurrentRSS by kind: `anon`, `file`, `shmem`. Short: no `shmem` is none, and `anon` is the rest"""
@@ -182,7 +182,7 @@ class Properties:
         "descriptors": {
             "open": WHOLE,
             "limit": WHOLE,
-            "holders": {ANY: WHOLE},
+            "holders": {ANY_NAME: WHOLE},
             "verdict": TEXT,
             "perInvocation": WHOLE,
             "invocationsLeft": WHOLE,

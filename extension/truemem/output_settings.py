@@ -18,12 +18,14 @@ OTLP_PORT, DOGSTATSD_PORT = 4318, 8125
 PERIOD_MS = 60_000
 TIMEOUT_MS = 10_000
 SHORTEST_MS, LONGEST_MS = 1_000, 3_600_000
-TEXT_LIMIT = 8192
+MOST_VALUE_BYTES = 8192
 PAIRS = 64
 SUN_PATH = 107
 """Bytes of a Unix socket's name (unix(7))."""
 
-OURS = frozenset(("host", "content-length", "content-type", "transfer-encoding", "connection", "expect", "upgrade"))
+RESERVED_HEADERS = frozenset(
+    ("host", "content-length", "content-type", "transfer-encoding", "connection", "expect", "upgrade")
+)
 """Headers that are not the user's to set."""
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 
@@ -78,7 +80,7 @@ class Variables:
     def text(self, *names: str) -> tuple[str, str]:
         """The first of these that is set, and its name; both empty where none is."""
         for name in names:
-            value = self._environ.get(name.encode(), b"")[:TEXT_LIMIT].decode("utf-8", "replace").strip()
+            value = self._environ.get(name.encode(), b"")[:MOST_VALUE_BYTES].decode("utf-8", "replace").strip()
             if value:
                 return value, name
         return "", ""
@@ -102,7 +104,7 @@ class Variables:
         found: dict[str, str] = {}
         for part, key, value in self._parts(*names):
             name = key.lower()
-            if name in OURS:
+            if name in RESERVED_HEADERS:
                 self.problems.append(f"{part} is left out: truemem sets the header {name} itself")
             elif not _TOKEN.issuperset(name):
                 self.problems.append(f"{part} is left out: no name of a header. Write NAME=VALUE, not NAME: VALUE")

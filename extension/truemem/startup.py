@@ -12,7 +12,7 @@ import posix
 
 from . import batch, heaps, journal, lines, malloc, managed, outputs, resources
 from .config import Config
-from .lifecycle.loop import Parts
+from .lifecycle.loop import LoopParts
 from .lifecycle.on_demand import OnDemand
 from .linux.cgroup import MemorySource, OomKills
 from .linux.process_table import OomScore, ProcessTable
@@ -25,7 +25,7 @@ from .platform.extensions_api import (
     TELEMETRY_SCHEMA,
     TIMEOUT_MS,
     ApiError,
-    ExtensionsApi,
+    ExtensionsClient,
 )
 from .platform.telemetry import TelemetryServer
 from .records.pending_record import EnvironmentState
@@ -59,7 +59,7 @@ class NotBuiltError(OwnWords, RuntimeError):
 
 
 def start(
-    api: ExtensionsApi,
+    api: ExtensionsClient,
     address: str,
     folder: str,
     name: str,
@@ -90,7 +90,7 @@ def start(
     site = Site(config, posix.environ, name, is_managed, table, proc, clock)
     wings = Wings([wing for wing in (door(site) for door in WINGS.values()) if wing is not None])
     recorder.readings_taken = wings.readings_taken
-    parts = Parts(
+    parts = LoopParts(
         api,
         telemetry_server,
         unsubscribed,
@@ -146,7 +146,7 @@ def _environment_state(keeper: Keeper, proc: Procfs) -> EnvironmentState:
     return environment_state
 
 
-def _subscription(api: ExtensionsApi, managed: bool) -> tuple[TelemetryServer | None, str]:
+def _subscription(api: ExtensionsClient, managed: bool) -> tuple[TelemetryServer | None, str]:
     """A server that telemetry is to be delivered to, asked for and not yet granted; or None and the reason."""
     try:
         server = TelemetryServer()
@@ -160,7 +160,7 @@ def _subscription(api: ExtensionsApi, managed: bool) -> tuple[TelemetryServer | 
     return server, ""
 
 
-def _granted(api: ExtensionsApi, server: TelemetryServer | None, why_not: str) -> tuple[TelemetryServer | None, str]:
+def _granted(api: ExtensionsClient, server: TelemetryServer | None, why_not: str) -> tuple[TelemetryServer | None, str]:
     if server is None:
         return None, why_not
     try:

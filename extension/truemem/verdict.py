@@ -1,8 +1,8 @@
 """The drift of an environment: its CurrentRSS as a few levels, and the verdict on them as the line has it. Pure.
 
 A level is the median of CurrentRSS, in KiB, over a few invocations; its floor is their minimum. Levels are evenly
-spaced over all invocations: when there are LEVELS of them, each two are made one. So some hundred numbers are enough,
-however long the environment lives. A reset starts new processes, and a new history.
+spaced over all invocations: when there are MOST_LEVELS_KEPT of them, each two are made one. So some hundred numbers are
+enough, however long the environment lives. A reset starts new processes, and a new history.
 
 Sidecar and workbench judge by this module alone, and so do both by `heap_limit_advice`.
 """
@@ -21,13 +21,13 @@ COUNTED_KIB = 24
 """What a descriptor, thread or process stands for: LEAST_KIB is 21 of them, and GATE_KIB one in 24 invocations."""
 NOISE_KIB = 64
 """A rise counts as this at least where something is told as a part of it."""
-PARTS = 6
+RISE_PARTS = 6
 """Parts of a series whose rises tell how evenly it rises."""
 LEAST_ERROR = 0.05
 """The interval is at least this part of the slope wide, to each side: leaks come by chance and in steps."""
-SHORT = 400
+SLOW_INVOCATIONS = 400
 """An interval is wider by this many invocations to those seen: slow movements are not seen yet."""
-ENOUGH, STRAIGHT = 0.2, 0.28
+TAIL_PART, STRAIGHT_TAIL_PART = 0.2, 0.28
 """It goes on if the last third brings more than the first part of the whole rise, or more than the other one of the
 rise since what is loaded at the start: of a straight line it is a third. Chosen on the tuning seeds of testing.drift:
 they find most leaks while hardly anything that fills is accused."""
@@ -46,21 +46,23 @@ def trend(levels: Sequence[float], invocations: float = float("inf")) -> Trend:
     """The trend of at least six levels, KiB, of so many invocations: without it nothing moves slowly."""
     count = len(levels)
     slope = middle(all_slopes(levels))
-    parts = parts_of(levels, PARTS)
+    parts = parts_of(levels, RISE_PARTS)
     middles, lengths = [median(part) for part in parts], [len(part) for part in parts]
     # parts may differ by a level: of each rise only what the slope does not make of its length
-    off = [middles[at + 1] - middles[at] - slope * (lengths[at] + lengths[at + 1]) / 2 for at in range(PARTS - 1)]
-    mean = sum(off) / (PARTS - 1)
-    variance = sum([(one - mean) ** 2 for one in off]) / (PARTS - 2)
-    error = float((variance / (PARTS - 1)) ** 0.5) * PARTS / count
-    margin = max(error, LEAST_ERROR * abs(slope)) * (1 + SHORT / invocations)
+    off = [middles[at + 1] - middles[at] - slope * (lengths[at] + lengths[at + 1]) / 2 for at in range(RISE_PARTS - 1)]
+    mean = sum(off) / (RISE_PARTS - 1)
+    variance = sum([(one - mean) ** 2 for one in off]) / (RISE_PARTS - 2)
+    error = float((variance / (RISE_PARTS - 1)) ** 0.5) * RISE_PARTS / count
+    margin = max(error, LEAST_ERROR * abs(slope)) * (1 + SLOW_INVOCATIONS / invocations)
     return Trend(slope, slope - margin, slope + margin)
 
 
 def goes_on(levels: Sequence[float]) -> bool:
     """True if the last third of at least eight levels goes on to rise."""
     was_as_high = max(levels[1 : len(levels) // 3]) >= max(levels[-(len(levels) // 4) :])
-    return not was_as_high and (tail(levels[1:]) > ENOUGH or tail(levels[first_judged(levels) :]) > STRAIGHT)
+    return not was_as_high and (
+        tail(levels[1:]) > TAIL_PART or tail(levels[first_judged(levels) :]) > STRAIGHT_TAIL_PART
+    )
 
 
 def may_grow(floors: Sequence[float]) -> bool:
@@ -249,17 +251,17 @@ def noise_of(levels: Sequence[float]) -> float:
     return median(off) * 1.4826 / 1.2247 if off else 0.0
 
 
-BLOCK = 4
+LEVEL_INVOCATIONS = 4
 """Invocations in a level at first; it doubles when two levels are made one."""
-LEVELS = 40
+MOST_LEVELS_KEPT = 40
 """Levels kept, at most."""
-FIRST = 8
+LEVELS_NEEDED = 8
 """Levels that a verdict needs."""
-MINIMUM = BLOCK * FIRST
+MINIMUM = LEVEL_INVOCATIONS * LEVELS_NEEDED
 """Invocations that a verdict needs."""
 STEP = 4
 """Levels from one look to the next."""
-EVERY = 16
+VERDICT_EVERY = 16
 """A verdict is printed with each invocation whose number is a multiple of this, and with the last."""
 SPIKE_KIB = 16 * 1024
 """A peak this far above CurrentRSS before and after it is a spike, if that is a quarter of CurrentRSS as well."""
@@ -267,11 +269,11 @@ SPIKE_KIB = 16 * 1024
 
 def look_schedule() -> Iterator[tuple[int, int]]:
     """When it is looked at the levels: invocations in one level, and their number, of each look without end."""
-    stride, count = BLOCK, FIRST
+    stride, count = LEVEL_INVOCATIONS, LEVELS_NEEDED
     while True:
         yield stride, count
-        if count == LEVELS:
-            stride, count = stride * 2, LEVELS // 2
+        if count == MOST_LEVELS_KEPT:
+            stride, count = stride * 2, MOST_LEVELS_KEPT // 2
         count += STEP
 
 
@@ -288,7 +290,7 @@ class Drift:
         """The lowest CurrentRSS among the medians that are to become one level."""
         self._levels: list[float] = []
         self._floors: list[float] = []
-        self._stride = BLOCK
+        self._stride = LEVEL_INVOCATIONS
         self._looks = look_schedule()
         self._look_at = next(self._looks)[1]
         """With so many levels the next look is due."""
@@ -311,13 +313,13 @@ class Drift:
         self._last_ms = time_ms
         self.count += 1
         self._block.append(held_kib)
-        if len(self._block) == BLOCK:
+        if len(self._block) == LEVEL_INVOCATIONS:
             lowest = min(self._block)
             self._floor = min(self._floor, lowest) if self._summed else lowest
             self._sum += median(self._block)
             self._summed += 1
             self._block.clear()
-            if self._summed * BLOCK == self._stride:
+            if self._summed * LEVEL_INVOCATIONS == self._stride:
                 self._levels.append(self._sum / self._summed)
                 self._floors.append(self._floor)
                 self._sum, self._summed = 0.0, 0
@@ -325,7 +327,7 @@ class Drift:
 
     def due(self) -> bool:
         """Is a verdict to be printed with this invocation?"""
-        return bool(self.verdict.name) and self.count % EVERY == 0
+        return bool(self.verdict.name) and self.count % VERDICT_EVERY == 0
 
     def document(self, invocation: int, room_kib: int | None) -> dict[str, object]:
         """The verdict as the line of the environment's `invocation`, which was seen last, has it; empty without one.
@@ -357,9 +359,9 @@ class Drift:
             self._look_at = next(self._looks)[1]
             # Invocations between those that count have leaked as well.
             self.verdict.look(levels, floors, self._seen, self._spikes)
-        if len(levels) == LEVELS:
-            self._levels = [(levels[at] + levels[at + 1]) / 2 for at in range(0, LEVELS, 2)]
-            self._floors = [min(floors[at], floors[at + 1]) for at in range(0, LEVELS, 2)]
+        if len(levels) == MOST_LEVELS_KEPT:
+            self._levels = [(levels[at] + levels[at + 1]) / 2 for at in range(0, MOST_LEVELS_KEPT, 2)]
+            self._floors = [min(floors[at], floors[at + 1]) for at in range(0, MOST_LEVELS_KEPT, 2)]
             self._stride *= 2
 
 

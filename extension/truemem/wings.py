@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .config import Config
     from .linux.process_table import ProcessTable
     from .linux.procfs import Procfs
-    from .measure.sampling import Budget
-    from .measure.watermark import Readings
+    from .measure.sampling import CpuBudget
+    from .measure.watermark import ProcessReadings
     from .measure.window import Window
     from .records.pending_record import EnvironmentState, PendingRecord
     from .records.record import InvocationRecord
@@ -62,9 +62,9 @@ class Site(NamedTuple):
     clock: Clock
 
 
-HEAP = "heap"
+HEAP_NOTE = "heap"
 """Note of a record: what the function's runtime or allocator says of its heap; and the member of its line."""
-IN_USE = "in use"
+IN_USE_NOTE = "in use"
 """Note of a record whose process has a heap page, or a JVM's counters: an InUse."""
 
 
@@ -79,7 +79,7 @@ class InUse(NamedTuple):
     """A JVM with counters: else a runtime with a preload."""
 
 
-class Line(NamedTuple):
+class PrintedLine(NamedTuple):
     text: str
     slots: Sequence[int] = ()
     """Slots of the journal that have what it tells."""
@@ -94,15 +94,15 @@ class Lines:
         """`text` makes the line of one."""
         self._text = text
 
-    def add(self, record: InvocationRecord, dropped: int) -> Iterable[Line]:
+    def add(self, record: InvocationRecord, dropped: int) -> Iterable[PrintedLine]:
         """Lines that can be printed now. What this record's line says was `dropped`."""
-        return (Line(self._text(record), () if record.slot is None else (record.slot,), dropped),)
+        return (PrintedLine(self._text(record), () if record.slot is None else (record.slot,), dropped),)
 
-    def overdue(self, now_ms: int) -> Iterable[Line]:
+    def overdue(self, now_ms: int) -> Iterable[PrintedLine]:
         """Records that have waited for long enough, at epoch `now_ms`."""
         return ()
 
-    def rest(self) -> Iterable[Line]:
+    def rest(self) -> Iterable[PrintedLine]:
         """Records that still wait: the environment ends."""
         return ()
 
@@ -175,13 +175,13 @@ class Wing:
     """Makes the lifecycle of Managed Instances, of Parts (lifecycle/parts)."""
     lines: Callable[[Callable[[InvocationRecord], str]], Lines] | None = None
 
-    def readings_taken(self, readings: Readings) -> None:
+    def readings_taken(self, readings: ProcessReadings) -> None:
         """The function's watermarks were read and reset. The runtime waits: a few µs."""
 
     def begun(self, record: PendingRecord, members: Mapping[str, Any]) -> None:
         """The invocation has begun: members of INVOKE, or of platform.start."""
 
-    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: Budget, dying: bool) -> None:
+    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: CpuBudget, dying: bool) -> None:
         """The window of these invocations was closed. What takes more than some µs is paid out of `budget`. `dying`:
         the environment ends with them."""
 

@@ -11,12 +11,12 @@ from truemem.batch import BatchLines
 from truemem.config import Config
 from truemem.heaps.page import RuntimeHeap, Settled
 from truemem.line_schema import MEMBERS, METRICS
-from truemem.malloc import MALLOC
+from truemem.malloc import MALLOC_NOTE
 from truemem.platform.telemetry import REPORT
 from truemem.records import record as records
 from truemem.records.pending_record import DeathReport, Measured, PendingRecord
 from truemem.records.record import finished
-from truemem.wings import HEAP
+from truemem.wings import HEAP_NOTE
 from truemem_workbench.lines.record import OF_THE_LAST, spread
 
 from testing.emf_check import VALUES, valid_emf
@@ -99,8 +99,8 @@ ASKS_FOR_ATTENTION: dict[str, Callable[[PendingRecord], object]] = {
     "the last": lambda one: one.close(Measured(one.window, "shutdown")),
     "never seen": lambda one: one.close(Measured(window(), "next-invoke")),
     "a request id of two words": lambda one: setattr(one, "request_id", "a b"),
-    "what it keeps": lambda one: one.note(HEAP, RuntimeHeap("nodejs", 9000, 9000, settled=Settled(9000, 0, None))),
-    "what malloc has": lambda one: one.note(MALLOC, {"inUse": 1.5, "source": "outside"}),
+    "what it keeps": lambda one: one.note(HEAP_NOTE, RuntimeHeap("nodejs", 9000, 9000, settled=Settled(9000, 0, None))),
+    "what malloc has": lambda one: one.note(MALLOC_NOTE, {"inUse": 1.5, "source": "outside"}),
 }
 
 

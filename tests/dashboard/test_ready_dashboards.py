@@ -27,4 +27,4 @@ def test_grafana_names_exactly_the_metrics_that_are_sent() -> None:
 
 def test_datadog_names_exactly_the_metrics_that_are_sent() -> None:
     text = json.dumps(ready_dashboards.datadog())
-    assert set(re.findall(r"truemem\.[a-z_.]+(?={)", text)) == {*dogstatsd.METRICS, *dogstatsd.HEAP}
+    assert set(re.findall(r"truemem\.[a-z_.]+(?={)", text)) == {*dogstatsd.METRICS, *dogstatsd.HEAP_METRICS}

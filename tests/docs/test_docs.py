@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 import pytest
-from truemem.config import WRAPPER, Config
+from truemem.config import EXEC_WRAPPER, Config
 from truemem.line_schema import MEMBERS
 from truemem_workbench.cli.__main__ import cli
 
@@ -37,7 +37,7 @@ def settings() -> set[str]:
     """All variables, as the sidecar lists them when one is misspelt, and the wrapper's own."""
     (problem,) = Config({b"TRUEMEM_": b"x"}).problems
     named = re.findall(r"TRUEMEM_[A-Z_]+", problem.partition("there are")[2].replace(", ", ", TRUEMEM_"))
-    return {*named, f"TRUEMEM_{WRAPPER}"}
+    return {*named, f"TRUEMEM_{EXEC_WRAPPER}"}
 
 
 def test_every_setting_is_in_the_reference() -> None:

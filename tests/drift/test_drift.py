@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.verdict import (
-    BLOCK,
     GROWING,
     GROWING_FROM,
     INSUFFICIENT,
-    LEVELS,
+    LEVEL_INVOCATIONS,
     MINIMUM,
+    MOST_LEVELS_KEPT,
     Drift,
     look_schedule,
 )
@@ -170,7 +170,9 @@ def test_its_state_stays_small_however_long_it_lives() -> None:
     for number in range(1, 20_001):
         see(drift, Point(number, number * 1000, 50_000 + number % 7 * 4, 50_000))
         kept = list(vars(drift).values())
-        assert sum(len(value) for value in kept if isinstance(value, list)) < 2 * LEVELS + BLOCK, number
+        assert (
+            sum(len(value) for value in kept if isinstance(value, list)) < 2 * MOST_LEVELS_KEPT + LEVEL_INVOCATIONS
+        ), number
     assert drift.verdict.name == "stable"
 
 

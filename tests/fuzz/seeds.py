@@ -3,7 +3,7 @@
 import json
 
 from truemem.journal import CURVE
-from truemem.support.files import PAGE
+from truemem.support.files import PAGE_BYTES
 
 from tests.golden import ARCHIVE
 from tests.heaps.hsperf_golden import captured, encoded
@@ -43,7 +43,7 @@ def journal() -> bytes:
     curve = b'[1000,2000,1500,2500,12.5,{"process":"python3","pid":12,"rss":1500},[[100,1.5],[0,2.5]]]\n'
     closed = b'W[1790000000000,{"PeakRSS":12.5},{"requestId":"one","invocation":1,"method":"vmhwm"}]\n'
     running = (b"2 1790000001000 " + event + b"\n").ljust(CURVE, b"\0") + curve
-    return b"".join(page.ljust(PAGE, b"\0") for page in (history, running, b"", closed, b"P" + closed[1:]))
+    return b"".join(page.ljust(PAGE_BYTES, b"\0") for page in (history, running, b"", closed, b"P" + closed[1:]))
 
 
 def seeds() -> dict[str, list[bytes]]:

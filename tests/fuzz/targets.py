@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from truemem import resources
-from truemem.config import NAMES, Config
+from truemem.config import SETTING_NAMES, Config
 from truemem.heaps import java
 from truemem.heaps import page as heap_pages
 from truemem.journal import SIZE, Journal, recovered
@@ -16,16 +16,16 @@ from truemem.lines import answer
 from truemem.linux import cgroup, procfs
 from truemem.outputs import dogstatsd, otlp_document
 from truemem.platform import http1, telemetry
-from truemem.platform.exact_mode import PIPELINED, ExactMode, RuntimeConnection
+from truemem.platform.exact_mode import MOST_PIPELINED, ExactMode, RuntimeConnection
 from truemem.records.pending_record import EnvironmentState, PendingRecord, PendingRecords
 from truemem.records.record import line
 from truemem.support import minijson
-from truemem.support.files import PAGE
+from truemem.support.files import PAGE_BYTES
 
 from tests.printed import fits
 
 LIMIT = 5000
-SETTINGS = [f"TRUEMEM_{name}".encode() for name in NAMES]
+SETTINGS = [f"TRUEMEM_{name}".encode() for name in SETTING_NAMES]
 OF_PLATFORM = ("FUNCTION_MEMORY_SIZE", "FUNCTION_NAME", "FUNCTION_VERSION", "INITIALIZATION_TYPE", "LOG_LEVEL")
 PLATFORM = [f"AWS_LAMBDA_{name}".encode() for name in OF_PLATFORM]
 
@@ -33,7 +33,7 @@ PLATFORM = [f"AWS_LAMBDA_{name}".encode() for name in OF_PLATFORM]
 def http(data: bytes) -> None:
     """In pieces as the first byte says, and the rest at the end."""
     step = data[0] + 1 if data else 1
-    reader = http1.Reader(LIMIT, requests=step % 2 == 0)
+    reader = http1.MessageReader(LIMIT, requests=step % 2 == 0)
     with suppress(http1.Malformed):
         for start in range(1, len(data), step):
             reader.feed(data[start : start + step])
@@ -54,8 +54,8 @@ def telemetry_batch(data: bytes) -> None:
         for event in events:
             event.record["requestId"] = "one"
             ledger.join(event)
-            assert len(event.text("instanceId") or "") <= telemetry.TEXT_LIMIT
-        assert len(record.reported.error_type or "") <= telemetry.TEXT_LIMIT
+            assert len(event.text("instanceId") or "") <= telemetry.MOST_MEMBER_CHARS
+        assert len(record.reported.error_type or "") <= telemetry.MOST_MEMBER_CHARS
 
 
 def json(data: bytes) -> None:
@@ -114,7 +114,7 @@ def heap_page(data: bytes) -> None:
 
 def lines_answer(data: bytes) -> None:
     """What a function's preload answers, or what the function writes in its place."""
-    members, lost = answer.parse(data[: answer.MOST_BYTES])
+    members, lost = answer.parse(data[: answer.MOST_ANSWER_BYTES])
     assert all(fits(MEMBERS[name], value) for name, value in members.items())
     assert minijson.dumps(members).isprintable()
     assert lost >= 0
@@ -154,7 +154,7 @@ def talk(data: bytes) -> None:
             hung_up.append(one)
         assert exact.asking == sum(each.asking for each in talks if not each.lost) >= 0
         assert len(exact.running) <= len(exact.moments) <= len(data)
-        assert len(one._waiting) <= PIPELINED + 1 or one.lost
+        assert len(one._waiting) <= MOST_PIPELINED + 1 or one.lost
     for each in talks:
         each.lose()
     assert (exact.asking, exact.failures) == (0, 0)
@@ -191,11 +191,11 @@ def journal(data: bytes) -> None:
         for record in recovered(read, history, Config({}), kills=1):
             assert len(line(record, Config({}))) < SIZE
             period.add(record, None)
-            assert len(dogstatsd.datagram(record, {"functionname": "x"})) <= dogstatsd.LONGEST
+            assert len(dogstatsd.datagram(record, {"functionname": "x"})) <= dogstatsd.MOST_DATAGRAM_BYTES
         otlp_document.resource_metrics({}, "0", period.metrics(1, 0))
         history.text()
         read.forget()
-        assert not any(path.read_bytes()[page : page + 1].strip() for page in range(0, SIZE, PAGE))
+        assert not any(path.read_bytes()[page : page + 1].strip() for page in range(0, SIZE, PAGE_BYTES))
         read.remove()
 
 

@@ -7,7 +7,7 @@ from itertools import cycle
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from truemem.config import NAMES
+from truemem.config import SETTING_NAMES
 
 from tests.fuzz.platform import SUBSCRIBED, Answer, Platform, invoke, response
 from tests.fuzz.test_parsers import mutated
@@ -131,7 +131,7 @@ WEIRD = [
 @pytest.mark.parametrize("first", [0, 4, 8])
 def test_no_setting_stops_it(first: int) -> None:
     """Each has another of the values."""
-    names = [f"TRUEMEM_{setting}".encode() for setting in NAMES if setting != "ENABLED"] + [b"TRUEMEM_\xff\n"]
+    names = [f"TRUEMEM_{setting}".encode() for setting in SETTING_NAMES if setting != "ENABLED"] + [b"TRUEMEM_\xff\n"]
     variables = dict(zip(names, cycle(WEIRD[first:] + WEIRD[:first]), strict=False))
     with Platform([Answer(invoke("one"))], variables=variables) as platform:
         assert platform.serves(2) == ["one"]

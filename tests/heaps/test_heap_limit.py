@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.heaps.page import Heap, HeapLimitNotice, RuntimeHeap
+from truemem.heaps.page import HeapLimitNotice, PythonHeap, RuntimeHeap
 from truemem.support.log import set_level
 from truemem.verdict import heap_limit_advice
 from truemem_workbench.analysis.log_diagnosis import Log, diagnose_configuration
@@ -67,7 +67,7 @@ def test_whoever_sets_the_value_is_not_told_again(runtime: str, memory_mib: int,
 def test_it_is_said_once_in_an_environment(capfd: pytest.CaptureFixture[str]) -> None:
     set_level("info")
     notice = HeapLimitNotice(512)
-    malloc = Heap(1, 1, 1, [1, 1, 1], 1, "mallinfo2")
+    malloc = PythonHeap(1, 1, 1, [1, 1, 1], 1, "mallinfo2")
     java = RuntimeHeap("java", 10 * MIB, 20 * MIB, limit=500 * MIB, metaspace=20 * MIB)
     for heap in (None, malloc, java._replace(limit=None), java, java):
         notice.look(heap)

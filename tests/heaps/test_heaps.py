@@ -7,7 +7,7 @@ import pytest
 from truemem.config import Config
 from truemem.heaps import Heaps
 from truemem.support.clock import Clock
-from truemem.support.files import PAGE
+from truemem.support.files import PAGE_BYTES
 from truemem.wings import Site
 
 from tests.heaps.test_page import text
@@ -24,7 +24,7 @@ def heaps_of(table: Any, folder: Path) -> Heaps:
 def notes(folder: Path, request_id: str, children_mib: int, threads: int = 1) -> None:
     """The probe in the function's process, when its handler has returned: its largest child so far, its threads."""
     page = folder / ".truemem-heap-12"
-    page.write_bytes(text(request_id, children=children_mib * MIB, threads=threads).ljust(PAGE, b"\0"))
+    page.write_bytes(text(request_id, children=children_mib * MIB, threads=threads).ljust(PAGE_BYTES, b"\0"))
     page.chmod(0o600)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from truemem.heaps import java as module
-from truemem.heaps.java import EDEN, EXITS, MAJOR, NUMBERS, OLD, POLICY, HsperfFiles, JavaHeap, Layout
+from truemem.heaps.java import EDEN, EXITS, MAJOR, NUMBERS, OLD_USED, POLICY, HsperfFiles, JavaHeap, Layout
 from truemem.heaps.page import RuntimeHeap
 from truemem.linux.procfs import Gone, Procfs
 
@@ -98,14 +98,14 @@ def serial(*changes: dict[bytes, int]) -> list[RuntimeHeap | None]:
 def test_live_stays_until_the_next_major_collection_that_is_seen() -> None:
     """The old generation then has what a collection of the young one has moved there."""
     later = {EXITS[0]: 10**18}
-    first, grown, again, once_more = serial({}, {OLD: 40 << 20, **later}, {MAJOR: 2, **later}, {MAJOR: 2, **later})
+    first, grown, again, once_more = serial({}, {OLD_USED: 40 << 20, **later}, {MAJOR: 2, **later}, {MAJOR: 2, **later})
     assert first and grown and again and once_more
     assert first.live == grown.live
     assert grown.used == pytest.approx(40 << 10, abs=3 * 1024)
     assert [(heap.live, heap.collections) for heap in (again, once_more)] == [(None, 2)] * 2
 
 
-@pytest.mark.parametrize("wrong", [{OLD: -1}, {EDEN: 1 << 50}, {OLD: 129 << 20}])
+@pytest.mark.parametrize("wrong", [{OLD_USED: -1}, {EDEN: 1 << 50}, {OLD_USED: 129 << 20}])
 def test_what_cannot_be_is_not_told(wrong: dict[bytes, int]) -> None:
     assert serial(wrong) == [None]
 
@@ -209,7 +209,7 @@ def test_a_jvms_file_is_found_once_and_read_each_time(scene: Scene) -> None:
 def test_a_process_that_is_no_jvm_is_looked_at_a_few_times(scene: Scene) -> None:
     process = scene.process()
     assert [scene.heap(process) for _ in range(20)] == [None] * 20
-    assert scene.looks == module.LOOKS
+    assert scene.looks == module.LOOKS_PER_PROCESS
     scene.write()
     assert scene.heap(scene.process(start_time=2)) is not None  # another process, of the same pid
 
@@ -285,7 +285,7 @@ ATTACKS: dict[str, Callable[[Scene, Path], object]] = {
     "a FIFO": by_fifo,
     "a folder": by_folder,
     "writable": lambda scene, file: file.chmod(0o622),
-    "large": lambda scene, file: os.truncate(file, module.MOST_BYTES + 1),
+    "large": lambda scene, file: os.truncate(file, module.MOST_FILE_BYTES + 1),
     "short": lambda scene, file: os.truncate(file, 500),
     "a linked folder": by_folder_link,
     "of another user": by_owner,

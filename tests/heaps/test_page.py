@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.heaps.page import FIELDS, SLOT, Heap, HeapPages, RuntimeHeap, parse
-from truemem.heaps.page import NAMES as NAMES_READ
+from truemem.heaps.page import KNOWN_NAMES as NAMES_READ
+from truemem.heaps.page import RUNTIME_FIELDS, SLOT, HeapPages, PythonHeap, RuntimeHeap, parse
 from truemem.line_schema import MEMBERS as MEMBERS_OF
 from truemem.records.pending_record import PendingRecord
-from truemem.support.files import PAGE
+from truemem.support.files import PAGE_BYTES
 
 from layer.python import truemem_heap
 from layer.python.truemem_heap import Page, Probe
@@ -48,8 +48,8 @@ def text(
     return f"truemem-heap-3 {number} {request} {time} {runtime} {said} {number if same is None else same}\n".encode()
 
 
-def figures(heap: Heap | RuntimeHeap | None) -> list[int]:
-    assert isinstance(heap, Heap)
+def figures(heap: PythonHeap | RuntimeHeap | None) -> list[int]:
+    assert isinstance(heap, PythonHeap)
     return [heap.children_kib, heap.in_use, heap.held, heap.mapped, *heap.gc, heap.threads]
 
 
@@ -68,15 +68,15 @@ def of_process(folder: Path, pid: int, request: str) -> object:
     return there.find(there.read([pid]), request, 0)
 
 
-def found(folder: Path, request: str = REQUEST) -> Heap | None:
+def found(folder: Path, request: str = REQUEST) -> PythonHeap | None:
     noted = of_process(folder, os.getpid(), request)
-    assert noted is None or isinstance(noted, Heap)
+    assert noted is None or isinstance(noted, PythonHeap)
     return noted if noted is not None and noted.source != "none" else None
 
 
 def children(folder: Path, request: str = REQUEST) -> int | None:
     noted = of_process(folder, os.getpid(), request)
-    return noted.children_kib if isinstance(noted, Heap) else None
+    return noted.children_kib if isinstance(noted, PythonHeap) else None
 
 
 def test_what_the_probe_writes_the_sidecar_reads(tmp_path: Path, page: Page) -> None:
@@ -85,15 +85,15 @@ def test_what_the_probe_writes_the_sidecar_reads(tmp_path: Path, page: Page) -> 
     assert found(tmp_path, "another") is None
     (file,) = tmp_path.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
-    assert file.stat().st_size == PAGE
+    assert file.stat().st_size == PAGE_BYTES
     page.remove()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_blocks_of_python_are_read_and_absent_of_an_older_probe() -> None:
     older, newer, wrong = (parse(text(**more), REQUEST, NOW) for more in ({}, {"blocks": 152_340}, {"blocks": "many"}))
-    assert isinstance(older, Heap)
-    assert isinstance(newer, Heap)
+    assert isinstance(older, PythonHeap)
+    assert isinstance(newer, PythonHeap)
     assert (older.blocks, newer.blocks, wrong) == (None, 152_340, None)
     assert "blocks" not in older.document()
     assert newer.document()["blocks"] == 152_340
@@ -180,7 +180,8 @@ def test_what_is_not_whole_is_not_there(torn: bytes) -> None:
 
 
 @given(
-    st.binary(max_size=PAGE) | st.lists(st.sampled_from([text(), text()[:40], b" ", b"\n", b"\0" * 40])).map(b"".join)
+    st.binary(max_size=PAGE_BYTES)
+    | st.lists(st.sampled_from([text(), text()[:40], b" ", b"\n", b"\0" * 40])).map(b"".join)
 )
 def test_any_bytes_give_a_reading_or_none(page: bytes) -> None:
     heap = parse(page, REQUEST, NOW)
@@ -221,12 +222,12 @@ def test_the_reading_on_the_page_of_the_docs_is_read() -> None:
 def test_the_names_in_the_docs_are_those_that_are_read() -> None:
     page = (DOCS.parent / "libraries" / "README.md").read_text()
     table = page.partition("\n## Names\n")[2].partition("\n`python` has")
-    assert {name.encode() for name in re.findall(r"^\| `(\w+)` ", table[0], re.MULTILINE)} == {*FIELDS}
+    assert {name.encode() for name in re.findall(r"^\| `(\w+)` ", table[0], re.MULTILINE)} == {*RUNTIME_FIELDS}
     others = table[2].partition("\n## ")[0]
-    assert {name.encode() for name in re.findall(r"`(\w+)(?:=\d+)?`", others)} == {*NAMES_READ} - {*FIELDS}
+    assert {name.encode() for name in re.findall(r"`(\w+)(?:=\d+)?`", others)} == {*NAMES_READ} - {*RUNTIME_FIELDS}
 
 
-def line_with(heap: Heap | RuntimeHeap | None, capfd: pytest.CaptureFixture[str]) -> str:
+def line_with(heap: PythonHeap | RuntimeHeap | None, capfd: pytest.CaptureFixture[str]) -> str:
     """The line of an invocation with this reading."""
     record = full()
     record.note("heap", heap)
@@ -244,7 +245,7 @@ def test_a_runtimes_heap_is_on_the_line_under_its_name(capfd: pytest.CaptureFixt
 
 def test_only_a_private_regular_file_of_ours_is_read(tmp_path: Path) -> None:
     file = tmp_path / f".truemem-heap-{os.getpid()}"
-    content = text().ljust(PAGE, b"\0")
+    content = text().ljust(PAGE_BYTES, b"\0")
     file.write_bytes(content)
     file.chmod(0o600)
     assert found(tmp_path) is not None
@@ -338,7 +339,7 @@ def test_the_largest_child_so_far_is_noted_with_each_invocation(tmp_path: Path) 
     command = [sys.executable, "-c", CHILDREN, str(tmp_path), str(Path(truemem_heap.__file__).parent)]
     pid = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     noted = [of_process(tmp_path, pid, f"request-{number}") for number in range(4)]
-    none, small, large, same = (each.children_kib for each in noted if isinstance(each, Heap))
+    none, small, large, same = (each.children_kib for each in noted if isinstance(each, PythonHeap))
     assert none == 0
     assert small == pytest.approx(40 * 1024, abs=10 * 1024)
     assert large == pytest.approx(100 * 1024, abs=10 * 1024)
@@ -385,7 +386,7 @@ def test_the_probe_is_python_3_8() -> None:
 
 
 def test_the_line_has_it_in_mib_and_stays_short(capfd: pytest.CaptureFixture[str]) -> None:
-    heap = Heap(62_464, 2**32, 1, [700, 10, 10], 64, "mallinfo2", children_kib=2**20, blocks=10**7)
+    heap = PythonHeap(62_464, 2**32, 1, [700, 10, 10], 64, "mallinfo2", children_kib=2**20, blocks=10**7)
     text = line_with(heap, capfd)
     document = valid_emf(text)
     malloc = {"inUse": 61.0, "held": 2**22, "mapped": 0.0}

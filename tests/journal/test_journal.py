@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.config import Config
-from truemem.journal import CURVE, FIRST, SIZE, SLOTS, Journal, journal_text
+from truemem.journal import CURVE, FIRST_SLOT_PAGE, SIZE, SLOTS, Journal, journal_text
 from truemem.journal import recovered as recovered_records
 from truemem.measure.window import Window
 from truemem.platform.telemetry import REPORT
 from truemem.records.pending_record import EnvironmentState, Measured, PendingRecord
 from truemem.records.record import InvocationRecord, finished
 from truemem.records.record import line as line_of
-from truemem.support.files import PAGE, path_in
+from truemem.support.files import PAGE_BYTES, path_in
 from truemem.support.minijson import loads
 from truemem.wings import Wing, Wings
 
@@ -110,7 +110,7 @@ def test_slots_are_used_again_and_never_more_than_there_are(path: str) -> None:
 
 def test_what_does_not_fit_is_left_out(path: str) -> None:
     journal = Journal(path)
-    room = PAGE - 2 - len(journal_text(small("")))
+    room = PAGE_BYTES - 2 - len(journal_text(small("")))
     assert journal.keep(1, small("x" * (room + 1))) is None
     journal.begin(1, 0, b"x" * CURVE)
     journal.checkpoint(record(1), Window(5), ("x" * CURVE, 9, 5), 0, {})
@@ -441,12 +441,12 @@ def test_whatever_the_function_writes_there_is_passed_over(
     journal.begin(2, 1, EVENT % 2)
     closed = json.dumps([1, {"PeakRSS": second}, {"requestId": first, "invocation": second}])
     written = {
-        (FIRST + at) * PAGE: b"W" + text
+        (FIRST_SLOT_PAGE + at) * PAGE_BYTES: b"W" + text
         for at, text in enumerate([*map(str.encode, (json.dumps(first), closed)), noise])
     }
-    written[PAGE + CURVE] = json.dumps(second).encode()
+    written[PAGE_BYTES + CURVE] = json.dumps(second).encode()
     for offset, text in written.items():
-        os.pwrite(journal._descriptor, text[: PAGE - CURVE - 2] + b"\n", offset)
+        os.pwrite(journal._descriptor, text[: PAGE_BYTES - CURVE - 2] + b"\n", offset)
     journal.begin(3, 1, json.dumps(first).encode())
     told = recovered(path)
     assert "r-2" in [line["requestId"] for line in told]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem.line_schema import MEMBERS
 from truemem.lines import RISES
-from truemem.lines.histogram import MOST_BYTES, MOST_CLASSES, GaveUp, Histogram, growth, parse_histogram
+from truemem.lines.histogram import MOST_CLASSES, MOST_TEXT_BYTES, ClassHistogram, GaveUp, growth, parse_histogram
 from truemem.lines.java import WAIT, WAIT_MS, Histograms
 from truemem.verdict import GROWING_FROM
 from truemem.wings import InUse
@@ -35,7 +35,7 @@ def text(*classes: tuple[str, int, int]) -> bytes:
     return (HEAD + "".join(lines) + total).encode()
 
 
-def histogram(*classes: tuple[str, int, int]) -> Histogram:
+def histogram(*classes: tuple[str, int, int]) -> ClassHistogram:
     return parse_histogram(text(*classes))
 
 
@@ -68,7 +68,7 @@ def test_classes_of_one_name_are_one() -> None:
 
 def test_of_twenty_thousand_classes_the_largest_are_kept() -> None:
     many = [(f"com.acme.Class{number}", 1, 16 * (20_000 - number)) for number in range(20_000)]
-    found = parse_histogram(text(*many)[:MOST_BYTES])
+    found = parse_histogram(text(*many)[:MOST_TEXT_BYTES])
     assert list(found.classes) == [name for name, *_ in many[:MOST_CLASSES]]
     assert found.floor == many[MOST_CLASSES][2]
 
@@ -121,8 +121,8 @@ def test_what_is_made_once_or_only_larger_is_the_rest() -> None:
 
 def test_a_class_that_was_too_small_has_grown_by_the_difference() -> None:
     after = histogram(("a.Order", 1000, 16_000))
-    assert growth(Histogram({}, 4000), after, INVOCATIONS)[0][0]["perInvocationObjects"] == 12.5
-    assert growth(Histogram({}, 16_000), after, INVOCATIONS)[0] == []
+    assert growth(ClassHistogram({}, 4000), after, INVOCATIONS)[0][0]["perInvocationObjects"] == 12.5
+    assert growth(ClassHistogram({}, 16_000), after, INVOCATIONS)[0] == []
 
 
 # A JVM that is asked

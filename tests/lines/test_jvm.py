@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem.lines import INVOCATIONS
+from truemem.lines import PROFILED_INVOCATIONS
 from truemem.verdict import GROWING_FROM
-from truemem.wings import HEAP
+from truemem.wings import HEAP_NOTE
 from truemem_workbench.local import Function
 
 from testing.environment import Environment, Record
@@ -101,7 +101,7 @@ def version(request: pytest.FixtureRequest) -> str:
 def test_the_class_that_grows_is_named_first(version: str, options: tuple[str, ...], exact: bool) -> None:
     """Its arrays of bytes are larger. Beside it a cache is full, and its entries change."""
     with Keeps(version, *options, exact=exact) as running:
-        running.keep(ASKED + INVOCATIONS)
+        running.keep(ASKED + PROFILED_INVOCATIONS)
         running.until_answered()
         assert running.left() == []
         record = running.profile()
@@ -110,8 +110,8 @@ def test_the_class_that_grows_is_named_first(version: str, options: tuple[str, .
     assert order["perInvocationObjects"] == pytest.approx(ORDERS, rel=0.1)
     assert payload["perInvocationKiB"] == pytest.approx(ORDERS, rel=0.1)
     assert not any("Cached" in each["class"] for each in others)
-    assert HEAP in record.document
-    assert INVOCATIONS <= record.growthProfile["invocations"] <= INVOCATIONS + 1
+    assert HEAP_NOTE in record.document
+    assert PROFILED_INVOCATIONS <= record.growthProfile["invocations"] <= PROFILED_INVOCATIONS + 1
     assert (record.growthProfile["runtime"], record.growthProfile["looks"]) == ("java", 2)
 
 
@@ -167,7 +167,7 @@ def test_a_jvm_that_is_killed_meanwhile_is_given_up(asked: Keeps) -> None:
 def test_a_heap_that_is_full_meanwhile_shows_nothing_of_ours(version: str, ends: bool) -> None:
     with Keeps(version, "-Xmx48m", *(["-XX:+ExitOnOutOfMemoryError"] if ends else [])) as running:
         running.until_listening()
-        for _ in range(3 if ends else INVOCATIONS):
+        for _ in range(3 if ends else PROFILED_INVOCATIONS):
             running.attempt("keep fill")
         running.until_answered()
         assert running.left() == []

@@ -17,12 +17,22 @@ from truemem.batch import BatchLines
 from truemem.config import Config
 from truemem.journal import Journal
 from truemem.line_schema import MEMBERS
-from truemem.lines import CPU_PERCENT, INVOCATIONS, LEFT_MS, LINES, NAME, PATIENCE, Growing, GrowthLines, door
-from truemem.lines.answer import MOST_BYTES, MOST_FRAMES, MOST_LINES, TEXT_LIMIT, parse
+from truemem.lines import (
+    CPU_PERCENT,
+    LEFT_MS,
+    LINES_NOTE,
+    PATIENCE_INVOCATIONS,
+    PROFILED_INVOCATIONS,
+    REQUEST_PREFIX,
+    Growing,
+    GrowthLines,
+    door,
+)
+from truemem.lines.answer import MOST_ANSWER_BYTES, MOST_FRAMES, MOST_LINES, MOST_NAME_CHARS, parse
 from truemem.records.pending_record import DeathReport, EnvironmentState, PendingRecord
 from truemem.records.record import finished
 from truemem.verdict import GROWING, GROWING_FROM, Drift, LeakVerdict
-from truemem.wings import IN_USE, InUse, Site, Wings
+from truemem.wings import IN_USE_NOTE, InUse, Site, Wings
 
 from testing.emf_check import valid_emf
 from tests.printed import ENVIRON, fits, printed, publisher_of, record
@@ -65,8 +75,8 @@ class Driven:
         assert isinstance(made, GrowthLines)
         self.wing = made
         self.number = 0
-        self.request = folder / f"{NAME}{PID}"
-        self.answer = folder / f"{NAME}{PID}.json"
+        self.request = folder / f"{REQUEST_PREFIX}{PID}"
+        self.answer = folder / f"{REQUEST_PREFIX}{PID}.json"
 
     def invoke(self, kib: int | None = 20_000, **how: Any) -> Mapping[str, object]:
         """Close an invocation's window, and print its record: the members that it gets. `kib` is in use; None where
@@ -89,7 +99,7 @@ class Driven:
         self.wing.begun(made, {"deadlineMs": made.time_ms + timeout_ms})
         made.mark_reached(round(peak_mib * 1024))
         if has_page:
-            made.note(IN_USE, InUse(pid, kib))
+            made.note(IN_USE_NOTE, InUse(pid, kib))
         unused: Any = None
         assert made.window is not None
         self.wing.window_closed((made,), made.window, unused, dying)
@@ -113,7 +123,7 @@ class Driven:
         self.answer.chmod(0o600)
 
     def files(self) -> list[str]:
-        return sorted(file.name for file in self.folder.iterdir() if file.name.startswith(NAME))
+        return sorted(file.name for file in self.folder.iterdir() if file.name.startswith(REQUEST_PREFIX))
 
 
 @pytest.fixture
@@ -132,7 +142,7 @@ def test_it_asks_when_what_is_in_use_grows(driven: Driven) -> None:
     driven.grow(GROWING_FROM - 1)
     assert list(driven.folder.iterdir()) == []
     driven.grow()
-    assert driven.request.read_text() == f"truemem-lines-1 {INVOCATIONS} {CPU_PERCENT} {16 * 1024}\n"
+    assert driven.request.read_text() == f"truemem-lines-1 {PROFILED_INVOCATIONS} {CPU_PERCENT} {16 * 1024}\n"
     assert driven.request.stat().st_mode & 0o777 == 0o600
 
 
@@ -228,7 +238,7 @@ def test_another_process_begins_anew(driven: Driven) -> None:
     assert driven.files() == []
     driven.grow(pid=OTHER)
     driven.invoke(30_000, pid=OTHER)
-    assert driven.files() == [f"{NAME}{OTHER}"]
+    assert driven.files() == [f"{REQUEST_PREFIX}{OTHER}"]
 
 
 def test_the_answer_is_printed_once_and_its_files_go(asked: Driven) -> None:
@@ -281,7 +291,7 @@ def test_a_second_process_withdraws_it(asked: Driven) -> None:
 
 def test_a_request_that_the_function_deletes_is_given_up(asked: Driven) -> None:
     asked.request.unlink()
-    for _ in range(PATIENCE):
+    for _ in range(PATIENCE_INVOCATIONS):
         assert asked.invoke() == {}
     assert why(asked.invoke()) == "no answer"
     assert asked.files() == []
@@ -361,7 +371,15 @@ def test_what_is_no_private_file_is_not_read(asked: Driven, place: Callable[[Pat
 
 @pytest.mark.parametrize(
     "text",
-    [b"\0" * 100, b"[]", b"[" * MOST_BYTES, b'{"lines":', b"1" * MOST_BYTES, b"\xff\xfe", b'"' + b"x" * 9000 + b'"'],
+    [
+        b"\0" * 100,
+        b"[]",
+        b"[" * MOST_ANSWER_BYTES,
+        b'{"lines":',
+        b"1" * MOST_ANSWER_BYTES,
+        b"\xff\xfe",
+        b'"' + b"x" * 9000 + b'"',
+    ],
     ids=["zeros", "no object", "deep", "cut off", "a long number", "no UTF-8", "a text"],
 )
 def test_what_is_no_json_object_is_one_loss(asked: Driven, text: bytes) -> None:
@@ -370,7 +388,7 @@ def test_what_is_no_json_object_is_one_loss(asked: Driven, text: bytes) -> None:
     assert asked.wing.lost == 1
 
 
-LONG = "x" * (TEXT_LIMIT + 1)
+LONG = "x" * (MOST_NAME_CHARS + 1)
 WRONG: dict[str, tuple[Any, ...]] = {
     "file": ("", 5, None, LONG, "a\nb", "a\x1b[31m", "a\u202eb", "\ud800", ["a"]),
     "line": (-1, True, 1.5, "12", 1e300, 10**8),
@@ -483,7 +501,7 @@ def test_a_killed_sidecar_loses_the_profile_and_not_the_record(asked: Driven, tm
 def test_it_has_a_line_of_its_own_beside_a_common_one(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     records = [record(number, 60) for number in range(1, 8)]
     members, _ = parse(json.dumps(ANSWER).encode())
-    records[3].note(LINES, members)
+    records[3].note(LINES_NOTE, members)
     environ = {b"TRUEMEM_LINES": b"on", b"TRUEMEM_AGGREGATE": b"60", b"TMPDIR": bytes(tmp_path)}
     before, own, after = (valid_emf(line) for line in printed(capfd, records, environ))
     assert (before["aggregate"]["invocations"], after["aggregate"]["invocations"]) == (3, 3)

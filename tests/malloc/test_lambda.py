@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from truemem.malloc import FIRST
+from truemem.malloc import FIRST_READING
 
 from testing.environment import Environment
 
@@ -23,7 +23,7 @@ def test_a_leak_is_on_the_lines_of_a_function_without_a_probe(exact: bool) -> No
                 break
         found = {record.invocation: record.heap for record in running.records() if record.heap}
     first, *_, last = sorted(found)
-    assert first >= FIRST
+    assert first >= FIRST_READING
     assert {heap["source"] for heap in found.values()} == {"outside"}
     used = [found[number]["inUse"] + found[number]["mapped"] for number in (first, last)]
     assert (used[1] - used[0]) * 1024 == pytest.approx(8 * (last - first), rel=0.3)

@@ -10,9 +10,9 @@ from truemem import arenas
 from truemem.config import Config
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.malloc import MallocReadings, door
-from truemem.measure.sampling import Budget
+from truemem.measure.sampling import CpuBudget
 from truemem.support.clock import Clock
-from truemem.wings import HEAP, IN_USE, Site
+from truemem.wings import HEAP_NOTE, IN_USE_NOTE, Site
 
 from tests.printed import record
 from tests.unit.stand_ins import PROC
@@ -25,7 +25,7 @@ RUNS = "import threading; threading.Thread(target=lambda: [None for _ in iter(in
 class Driven:
     """The wing of an environment with these processes, and the invocations that it is told of."""
 
-    def __init__(self, *pids: int, budget: Budget | None = None, managed: bool = False, **settings: str) -> None:
+    def __init__(self, *pids: int, budget: CpuBudget | None = None, managed: bool = False, **settings: str) -> None:
         self.pids = pids
         environ = {name.encode(): value.encode() for name, value in settings.items()}
         table: Any = SimpleNamespace(function=lambda: [self._process(pid) for pid in self.pids])
@@ -46,11 +46,11 @@ class Driven:
             if note:
                 made.note(note, object())
             assert made.window is not None
-            budget = self._budget or Budget(1.0, 1.0, Clock().monotonic_ns())
+            budget = self._budget or CpuBudget(1.0, 1.0, Clock().monotonic_ns())
             self.wing.window_closed((made,), made.window, budget, dying)
             if members := self.wing.members(made):
-                assert members.keys() == {HEAP}
-                found[self.number] = members[HEAP]
+                assert members.keys() == {HEAP_NOTE}
+                found[self.number] = members[HEAP_NOTE]
         return found
 
 
@@ -82,7 +82,7 @@ def test_a_reading_in_which_it_has_run_is_none(monkeypatch: pytest.MonkeyPatch) 
         assert Driven(pid).invoke(100) == {}
 
 
-@pytest.mark.parametrize("note", [HEAP, IN_USE])
+@pytest.mark.parametrize("note", [HEAP_NOTE, IN_USE_NOTE])
 def test_where_a_probe_has_spoken_it_is_silent(note: str) -> None:
     with says(objects=300) as (pid, _):
         driven = Driven(pid)
@@ -150,7 +150,7 @@ def test_it_is_off_where_it_is_not_wanted_or_cannot_be() -> None:
 
 def test_it_pays_out_of_the_budget_and_waits_for_it() -> None:
     """One that is used up allows none until it is earned."""
-    spent = Budget(1e-6, 1.0, Clock().monotonic_ns())
+    spent = CpuBudget(1e-6, 1.0, Clock().monotonic_ns())
     spent.spend_beside(10**6, Clock().monotonic_ns())
     with says(objects=300) as (pid, _):
         assert Driven(pid, budget=spent).invoke(300) == {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from truemem.config import Config
-from truemem.lifecycle.loop import Parts
+from truemem.lifecycle.loop import LoopParts
 from truemem.managed import ManagedInstances, segments
 from truemem.measure.recorder import Recorder
 from truemem.support import minijson
@@ -63,7 +63,7 @@ class Instance:
         table = self.process.table()
         recorder = Recorder(table, PROC, clock=self.now)
         beside: list[Any] = [Surroundings(), Kills(), None, clock, poll, wings_of(ENVIRON)]
-        self.sidecar = ManagedInstances(Parts(api, server, "", Config(ENVIRON), table, recorder, *beside))
+        self.sidecar = ManagedInstances(LoopParts(api, server, "", Config(ENVIRON), table, recorder, *beside))
         self.sidecar._segments.recorder._clock = self.now
         self.sidecar._publisher._output = self.output  # type: ignore[assignment]
 

@@ -17,7 +17,7 @@ import pytest
 import requests
 from truemem.config import Config
 from truemem.lifecycle import machine
-from truemem.lifecycle.loop import Parts
+from truemem.lifecycle.loop import LoopParts
 from truemem.lifecycle.window_closer import KillPlacement
 from truemem.linux.cgroup import MemorySource, OomKills
 from truemem.linux.process_table import FUNCTION, Process
@@ -27,9 +27,9 @@ from truemem.managed.requests import Request, Requests
 from truemem.managed.segments import RESOLUTION_NS
 from truemem.measure.environment_memory import EnvironmentMemory
 from truemem.measure.recorder import Recorder
-from truemem.measure.watermark import Readings
+from truemem.measure.watermark import ProcessReadings
 from truemem.measure.window import Window, current
-from truemem.platform.exact_mode import Invocation
+from truemem.platform.exact_mode import PassingInvocation
 from truemem.platform.extensions_api import ApiError
 from truemem.platform.telemetry import TelemetryServer
 from truemem.records.pending_record import PendingRecord
@@ -131,7 +131,7 @@ class HeldClock(Clock):
 class FailingRecorder(Recorder):
     """Cannot read."""
 
-    def read_and_reset(self, at_rest: bool = False, most: int = 0) -> Readings:
+    def read_and_reset(self, at_rest: bool = False, most: int = 0) -> ProcessReadings:
         raise RuntimeError("a bug")
 
 
@@ -159,7 +159,7 @@ class Running:
         counted: Any = kills or OomKills(level)
         about = config, table, recorder(table, proc), EnvironmentMemory(table, level), counted
         self.sidecar = ManagedInstances(
-            Parts(api, listener, "not here", *about, None, clock or Clock(), wings=wings_of(environ))
+            LoopParts(api, listener, "not here", *about, None, clock or Clock(), wings=wings_of(environ))
         )
         self._thread = threading.Thread(target=self.sidecar.run, daemon=True)
 
@@ -258,7 +258,7 @@ def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: Capture) -> Non
 def test_what_has_not_ended_in_exact_mode_ends_with_its_report(capfd: Capture) -> None:
     """Its worker has died, and asks for no other event. An instance lives for 14 days."""
     connection: Any = None
-    invocation = Invocation(connection)
+    invocation = PassingInvocation(connection)
     invocation.request_id = "a"
     running = Running(TelemetryServer())
     exact = running.sidecar._exact
@@ -443,6 +443,6 @@ def test_without_telemetry_no_segment_is_ever_due() -> None:
 def test_it_can_do_all_that_the_machine_says() -> None:
     running = Running(None)
     own = {machine.ASK_NEXT, machine.RECEIVE, machine.TAKE_DELIVERIES, machine.SEND_RECORDS}
-    says = {name for actions, _ in machine.TABLE[machine.MANAGED].values() for name in actions}
+    says = {name for actions, _ in machine.TRANSITIONS[machine.MANAGED].values() for name in actions}
     assert set(running.sidecar.actions) == says - own
     running.api.close()

@@ -6,24 +6,24 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.managed.requests import EARLY, LONGEST_NS, RUNNING, Request, Requests
-from truemem.platform.telemetry import REPORT, START, Event
+from truemem.managed.requests import LONGEST_NS, MOST_EARLY, MOST_RUNNING, Request, Requests
+from truemem.platform.telemetry import REPORT, START, PlatformEvent
 
 MS = 1_000_000
 NOW = 1_800_000_000_000 * MS
 LATER = NOW + 60_000 * MS
 
 
-def started(name: str, at_ms: int | None, **members: Any) -> Event:
-    return Event(START, {"requestId": name, **members}, None if at_ms is None else NOW + at_ms * MS)
+def started(name: str, at_ms: int | None, **members: Any) -> PlatformEvent:
+    return PlatformEvent(START, {"requestId": name, **members}, None if at_ms is None else NOW + at_ms * MS)
 
 
-def reported(name: str, at_ms: int, status: str = "success", duration_ms: float = 1.0, **members: Any) -> Event:
+def reported(name: str, at_ms: int, status: str = "success", duration_ms: float = 1.0, **members: Any) -> PlatformEvent:
     record = {"requestId": name, "status": status, "metrics": {"durationMs": duration_ms}, **members}
-    return Event(REPORT, record, NOW + at_ms * MS)
+    return PlatformEvent(REPORT, record, NOW + at_ms * MS)
 
 
-def after(*deliveries: list[Event]) -> Requests:
+def after(*deliveries: list[PlatformEvent]) -> Requests:
     requests = Requests()
     for delivery in deliveries:
         requests.join(delivery, LATER)
@@ -38,7 +38,7 @@ def ids(requests: list[Request]) -> list[str]:
     return [request.record.request_id for request in requests]
 
 
-def spans(*times_ms: tuple[int, int]) -> list[Event]:
+def spans(*times_ms: tuple[int, int]) -> list[PlatformEvent]:
     """Requests "0", "1", ..., in the order of their moments; at the same one, those that end come first."""
     told = [(end, 0, reported(f"{number}", end)) for number, (_, end) in enumerate(times_ms)]
     told += [(start, 1, started(f"{number}", start)) for number, (start, _) in enumerate(times_ms)]
@@ -129,7 +129,7 @@ def test_without_a_start_time_any_may_be_true() -> None:
 
 
 def test_what_is_not_known_is_counted() -> None:
-    events = [started("a", 6), started("a", 7), Event(START, {}, NOW), Event(REPORT, {}, NOW)]
+    events = [started("a", 6), started("a", 7), PlatformEvent(START, {}, NOW), PlatformEvent(REPORT, {}, NOW)]
     requests = after([*events, reported("never-started", 5), reported("never-started", 6)])
     assert requests.lost == 4
     assert requests.running() == 1
@@ -157,18 +157,18 @@ def test_a_kill_may_be_that_of_any_request_that_ran() -> None:
 
 def test_how_many_run_ended_or_wait_for_a_start_is_bounded() -> None:
     """A flood of deliveries comes faster than cuts may be made."""
-    requests = after(spans(*((2 * number, 2 * number + 1) for number in range(RUNNING + 5))))
-    assert (len(requests.ended(LATER)), requests.lost) == (RUNNING, 5)
-    requests = after([reported(f"{number}", number) for number in range(EARLY + 5)])
+    requests = after(spans(*((2 * number, 2 * number + 1) for number in range(MOST_RUNNING + 5))))
+    assert (len(requests.ended(LATER)), requests.lost) == (MOST_RUNNING, 5)
+    requests = after([reported(f"{number}", number) for number in range(MOST_EARLY + 5)])
     assert requests.lost == 5
-    requests.join([started("0", 0), started(f"{EARLY}", 0)], LATER)
-    assert ids(requests.ended(LATER)) == [f"{EARLY}"]
+    requests.join([started("0", 0), started(f"{MOST_EARLY}", 0)], LATER)
+    assert ids(requests.ended(LATER)) == [f"{MOST_EARLY}"]
 
 
 def test_of_more_than_can_run_the_oldest_have_ended() -> None:
     """Reports are lost, and a request may run for 90 minutes: those that come meanwhile must not be lost."""
-    requests = after([started(f"{number}", number) for number in range(RUNNING + 5)])
-    assert (requests.running(), requests.lost) == (RUNNING, 0)
+    requests = after([started(f"{number}", number) for number in range(MOST_RUNNING + 5)])
+    assert (requests.running(), requests.lost) == (MOST_RUNNING, 0)
     ended = requests.ended(LATER)
     assert ids(ended) == [f"{number}" for number in range(5)]
     assert {(request.end_ns, request.record.reported.report_came) for request in ended} == {(LATER, False)}

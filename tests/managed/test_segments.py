@@ -19,7 +19,7 @@ from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import FAULT_KIB, Procfs, Stat
 from truemem.managed.requests import Requests
 from truemem.managed.segments import (
-    KEPT,
+    MOST_SEGMENTS,
     RESOLUTION_NS,
     VMHWM_SEGMENTS,
     WIDTHS,
@@ -32,7 +32,7 @@ from truemem.managed.segments import (
 from truemem.managed.segments import zone as cut_zone
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import DYING_NS, SAMPLED, Peak, Window, current
-from truemem.platform.telemetry import REPORT, START, Event
+from truemem.platform.telemetry import REPORT, START, PlatformEvent
 
 from tests.printed import MIB, MS, window
 from tests.unit.stand_ins import PROC, START_KIB, US, FunctionTable, OneThread, files_text
@@ -235,7 +235,7 @@ def test_the_peak_before_and_the_segment_of_a_requests_end() -> None:
 def test_however_long_ago_it_is_not_below_the_truth(peaks: list[int], count: int, data: st.DataObject) -> None:
     levels = [peaks[number * 7919 % len(peaks)] for number in range(count)]
     segments = filled(*levels)
-    assert sum(map(len, segments._widths)) <= KEPT * WIDTHS
+    assert sum(map(len, segments._widths)) <= MOST_SEGMENTS * WIDTHS
     first = data.draw(st.integers(0, count - 1))
     last = data.draw(st.integers(first, count - 1))
     lower, estimate, upper = bounds(segments, first * 20 + 5, last * 20 + 15)
@@ -253,14 +253,14 @@ def test_a_long_request_has_nothing_of_what_ran_beside_its_time(exact: bool) -> 
     if exact:
         invocation: Any = SimpleNamespace(request_id="long", unsure=False)
         requests.began(invocation, round(start_ms * MS))
-    requests.join([Event(START, {"requestId": "long"}, before * 20 * MS)], 0)
+    requests.join([PlatformEvent(START, {"requestId": "long"}, before * 20 * MS)], 0)
     for number in range(before, count + 30):
         is_its_own = before + (not exact) <= number < count
         segments.add(segment(number * 20, number * 20 + 20, peak=100 + number % 7 if is_its_own else 4000))
         seen_ns = (number + 1) * 20 * MS - RESOLUTION_NS
         requests.take_peaks(segments, seen_ns)
-    assert sum(map(len, segments._widths)) <= KEPT * WIDTHS
-    requests.join([Event(REPORT, {"requestId": "long"}, end_ms * MS)], seen_ns)
+    assert sum(map(len, segments._widths)) <= MOST_SEGMENTS * WIDTHS
+    requests.join([PlatformEvent(REPORT, {"requestId": "long"}, end_ms * MS)], seen_ns)
     (request,) = requests.ended(seen_ns)
     found = request.reach(segments, end_ms * MS, RESOLUTION_NS)
     assert found is not None
@@ -286,9 +286,9 @@ def test_however_long_it_runs_the_truth_is_within_the_bounds(
     for number in range(last + late + 2):
         segments.add(segment(number * 20, number * 20 + 20, peak=levels[number]))
         if number == first:
-            requests.join([Event(START, {"requestId": "a"}, (number * 20 + 5) * MS)], 0)
+            requests.join([PlatformEvent(START, {"requestId": "a"}, (number * 20 + 5) * MS)], 0)
         requests.take_peaks(segments, (number + 1) * 20 * MS - RESOLUTION_NS)
-    requests.join([Event(REPORT, {"requestId": "a"}, (last * 20 + 15) * MS)], 0)
+    requests.join([PlatformEvent(REPORT, {"requestId": "a"}, (last * 20 + 15) * MS)], 0)
     (request,) = requests.ended(1 << 62)
     found = request.reach(segments, request.end_ns, RESOLUTION_NS)
     assert found is not None
@@ -299,9 +299,9 @@ def test_however_long_it_runs_the_truth_is_within_the_bounds(
 def test_an_end_before_what_is_known_is_right() -> None:
     """Telemetry may be late: the peak was taken beyond the request's end."""
     segments, requests = filled(*[100] * 200, *[4000] * 200), Requests()
-    requests.join([Event(START, {"requestId": "a"}, 105 * MS)], 0)
+    requests.join([PlatformEvent(START, {"requestId": "a"}, 105 * MS)], 0)
     requests.take_peaks(segments, 8_000 * MS)
-    requests.join([Event(REPORT, {"requestId": "a"}, 3_900 * MS)], 0)
+    requests.join([PlatformEvent(REPORT, {"requestId": "a"}, 3_900 * MS)], 0)
     (request,) = requests.ended(8_000 * MS)
     found = request.reach(segments, request.end_ns, RESOLUTION_NS)
     assert found is not None

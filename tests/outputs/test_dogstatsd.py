@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.output_settings import DogStatsdSettings
-from truemem.outputs import Outputs
-from truemem.outputs.dogstatsd import LONGEST, AgentSocket, datagram, tag
+from truemem.outputs import RecordOutputs
+from truemem.outputs.dogstatsd import MOST_DATAGRAM_BYTES, AgentSocket, datagram, tag
 from truemem.records.record import InvocationRecord
 from truemem.support.clock import Clock
 from truemem.support.log import set_level
@@ -81,7 +81,7 @@ names = st.sampled_from(
 )
 def test_any_record_keeps_to_the_grammar(members: dict[str, Any], name: str, arn: str) -> None:
     made = datagram(InvocationRecord(1, {}, members), {"functionname": name, "tenant": arn})
-    assert len(made) <= LONGEST
+    assert len(made) <= MOST_DATAGRAM_BYTES
     for line in made.decode("ascii").split("\n") if made else []:
         assert GRAMMAR.fullmatch(line), line
 
@@ -124,7 +124,7 @@ def test_lines_tell_of_the_first_loss_at_once() -> None:
     """Of those after it a minute later: each record is a loss where no agent is."""
     with Agent() as agent:
         variables = {name.encode(): value.encode() for name, value in agent.variables.items()}
-    outputs = Outputs(Config({b"TRUEMEM_OUTPUT": b"dogstatsd"}), variables, Clock())
+    outputs = RecordOutputs(Config({b"TRUEMEM_OUTPUT": b"dogstatsd"}), variables, Clock())
     told = []
     for _ in range(6):
         outputs.finished(made(PeakRSS=5.0), None)

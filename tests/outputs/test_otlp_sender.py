@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.output_settings import OtlpSettings
-from truemem.outputs import Outputs
-from truemem.outputs.otlp_sender import FOREVER_NS, QUEUE, CollectorConnection, OtlpOutput, Outcome
+from truemem.outputs import RecordOutputs
+from truemem.outputs.otlp_sender import FOREVER_NS, QUEUE, CollectorConnection, OtlpOutput, RequestOutcome
 from truemem.records.pending_record import PendingRecord
 from truemem.records.record import InvocationRecord
 from truemem.support.log import set_level
@@ -27,7 +27,7 @@ REQUEST = b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
 TIMEOUT_MS = 5_000
 
 
-def finished(connection: CollectorConnection, request: bytes = REQUEST) -> tuple[Outcome, int]:
+def finished(connection: CollectorConnection, request: bytes = REQUEST) -> tuple[RequestOutcome, int]:
     """The request's end, and how often `step` was called for it."""
     begun_s = time.monotonic()
     connection.begin(request, 0.0)
@@ -224,7 +224,7 @@ def test_after_a_snapshot_a_period_begins_with_an_invocation(
     now = SimpleNamespace(monotonic_ns=50_000 * S, epoch_ns=1_700_000_000 * S)
     clock: Any = SimpleNamespace(monotonic_ns=lambda: now.monotonic_ns, epoch_ns=lambda: now.epoch_ns)
     variables = {b"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}".encode()}
-    outputs = Outputs(Config({b"TRUEMEM_OUTPUT": b"otlp"}), variables, clock)
+    outputs = RecordOutputs(Config({b"TRUEMEM_OUTPUT": b"otlp"}), variables, clock)
     now.monotonic_ns, now.epoch_ns = 100 * S, 1_700_500_000 * S  # days later, on another machine
     outputs.begun(PendingRecord("r", 1, 1), {})
     outputs.finished(InvocationRecord(1, {"PeakRSS": 5.0}, {"environmentId": "env"}), None)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from truemem import config
 from truemem.config import OUTPUTS
 from truemem.journal import Journal
-from truemem.outputs import Outputs
+from truemem.outputs import RecordOutputs
 from truemem.platform.proxy import open_listener
 from truemem.records.pending_record import PendingRecord
 from truemem.records.record import InvocationRecord
@@ -48,7 +48,7 @@ def variables_in_code() -> set[str]:
     texts = [node.value for _, tree in modules() for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     names = {text.decode("latin-1") if isinstance(text, bytes) else str(text) for text in texts}
     found = {name for name in names if re.fullmatch(r"TMPDIR|[A-Z][A-Z0-9]*(_[A-Z0-9]+)+", name)}
-    return found | {f"TRUEMEM_{name}" for name in (*config.NAMES, config.WRAPPER)}
+    return found | {f"TRUEMEM_{name}" for name in (*config.SETTING_NAMES, config.EXEC_WRAPPER)}
 
 
 VARIABLES = sorted(variables_in_code())
@@ -104,7 +104,7 @@ def start(environ: Mapping[bytes, bytes]) -> None:
     """Read all settings, send a record to all outputs, and say what the log would say of it."""
     made = configured(environ)
     made.outputs = OUTPUTS
-    outputs = Outputs(made, environ, Clock())
+    outputs = RecordOutputs(made, environ, Clock())
     log("info", outputs.where)
     pending = PendingRecord(SECRET, 1, 1)
     outputs.begun(pending, {"invokedFunctionArn": SECRET, "tracing": {"value": SECRET}})
@@ -133,7 +133,7 @@ def test_no_shape_of_a_setting_is_in_the_log(name: str, capfd: pytest.CaptureFix
     for shape in SHAPES:
         environ = {name.encode(): planted(shape, 1)}
         configured(environ)
-        Outputs(configured({b"TRUEMEM_OUTPUT": b"otlp,dogstatsd"}), environ, Clock())
+        RecordOutputs(configured({b"TRUEMEM_OUTPUT": b"otlp,dogstatsd"}), environ, Clock())
     assert MARK not in capfd.readouterr().err.lower()
 
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from truemem.outputs.unsent import LIMIT, UnsentPeriod, leave, take
+from truemem.outputs.unsent import MOST_UNSENT_BYTES, UnsentPeriod, leave, take
 
 from faults import receivers
 from faults.receivers import Collector, Connection, points
@@ -27,7 +27,7 @@ def test_the_next_process_takes_them_once(path: str) -> None:
 
 
 def test_too_much_is_not_left(path: str) -> None:
-    assert not leave(path, [UnsentPeriod(json.dumps("x" * LIMIT), 1)])
+    assert not leave(path, [UnsentPeriod(json.dumps("x" * MOST_UNSENT_BYTES), 1)])
     assert take(path) == []
 
 

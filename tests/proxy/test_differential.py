@@ -13,7 +13,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from truemem.platform.proxy import PIECE
+from truemem.platform.proxy import RECEIVE_BYTES
 
 from testing.proxy import (
     ACCEPTED,
@@ -109,7 +109,7 @@ class Script:
         self.sent += data
 
 
-SMALL_OR_LARGE = st.integers(0, 300) | st.sampled_from([PIECE - 1, PIECE, PIECE + 1, 400_000])
+SMALL_OR_LARGE = st.integers(0, 300) | st.sampled_from([RECEIVE_BYTES - 1, RECEIVE_BYTES, RECEIVE_BYTES + 1, 400_000])
 ASKED = st.sampled_from([NEXT, answer("a"), answer("b", pattern(3000)), NEXT * 3, answer("c") + NEXT])
 ANSWERED = st.sampled_from(
     [event("a"), event("b", pattern(3000)), ACCEPTED, ACCEPTED + event("c"), b"HTTP/1.1 100 \r\n\r\n"]
@@ -127,7 +127,7 @@ def conversation(draw: st.DrawFn) -> tuple[Script, Script]:
         what = draw(st.sampled_from(["runtime", "server", "server", "both", "waits", "slow"]))
         asked, answered = draw(ASKED | ANYTHING), draw(ANSWERED | ANYTHING)
         said = asked if what == "runtime" else answered
-        pieces = [1, 7, 1000, PIECE, 1 << 20] if len(said) < 2000 else [1000, PIECE, 1 << 20]
+        pieces = [1, 7, 1000, RECEIVE_BYTES, 1 << 20] if len(said) < 2000 else [1000, RECEIVE_BYTES, 1 << 20]
         piece, reads = draw(st.sampled_from(pieces)), draw(st.sampled_from(pieces))
         match what:
             case "runtime":
@@ -308,8 +308,8 @@ def test_what_is_not_read_is_not_taken(turned: Turned, reader: str) -> None:
     reading, sending = by_side(reader, runtime, server)
     turns.turn_until(lambda: turns.turn(1) or True)
     sent = fill(turns, sending)
-    assert sent > 2 * PIECE
-    assert max(turns.held()) <= PIECE
+    assert sent > 2 * RECEIVE_BYTES
+    assert max(turns.held()) <= RECEIVE_BYTES
     pieces: list[bytes] = []
     reading.setblocking(False)
     sending.shutdown(socket.SHUT_WR)
@@ -323,13 +323,13 @@ def test_what_is_not_read_is_not_taken(turned: Turned, reader: str) -> None:
     assert b"".join(pieces) == pattern(sent)
 
 
-def fill(turns: Turns, sending: socket.socket, whole: bytes | None = None, *, held: int = PIECE) -> int:
+def fill(turns: Turns, sending: socket.socket, whole: bytes | None = None, *, held: int = RECEIVE_BYTES) -> int:
     """Send of `whole` until nothing goes on: how much that was. No end holds more than `held` bytes meanwhile."""
     sending.setblocking(False)
     data, sent = memoryview(pattern(64 << 20) if whole is None else whole), 0
     while True:
         try:
-            sent += sending.send(data[sent : sent + PIECE])
+            sent += sending.send(data[sent : sent + RECEIVE_BYTES])
         except BlockingIOError:
             if not turns.turn(100):
                 return sent
@@ -342,7 +342,7 @@ def test_neither_side_reads(turned: Turned) -> None:
     turns, _, runtime, server = turned
     fill(turns, server)
     fill(turns, runtime)
-    assert sum(turns.held()) <= 2 * PIECE
+    assert sum(turns.held()) <= 2 * RECEIVE_BYTES
     assert not turns.turn()
 
 
@@ -391,7 +391,7 @@ def half_closed_and_not_reading_to_the_end(turns: Turns, one: socket.socket, oth
     """The kernel tells constantly of the connection of the other side, whose halves are both closed."""
     one.shutdown(socket.SHUT_WR)
     while not any(turns.held()):
-        other.send(bytes(PIECE))
+        other.send(bytes(RECEIVE_BYTES))
         turns.turn(100)
     other.close()
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from truemem.platform.exact_mode import ExactMode, RuntimeConnection
-from truemem.platform.proxy import SPARE
+from truemem.platform.proxy import SPARE_DESCRIPTORS
 
 from testing.proxy import (
     ACCEPTED,
@@ -207,7 +207,7 @@ def back(address: str, port: int) -> Iterator[socket.socket]:
         yield again
 
 
-@pytest.mark.parametrize("at_once", [1, SPARE // 2])
+@pytest.mark.parametrize("at_once", [1, SPARE_DESCRIPTORS // 2])
 def test_without_descriptors_the_spare_ones_serve(api: socket.socket, at_once: int) -> None:
     with starved(api) as port, connections(port, api, at_once) as opened:
         for runtime, server in opened * 20:
@@ -224,7 +224,7 @@ def test_without_descriptors_one_connection_a_call_goes_on(api: socket.socket) -
 def test_what_a_connection_frees_is_kept_for_the_next_one(api: socket.socket, breaks: bool) -> None:
     """Though another part of the sidecar takes every descriptor that it can have."""
     with starved(api, "takes") as port:
-        for _ in range(3 * SPARE):
+        for _ in range(3 * SPARE_DESCRIPTORS):
             with connect(port) as runtime, accept(api) as server:
                 invoke(runtime, server)
                 if breaks:
@@ -237,7 +237,7 @@ def test_refused_connections_use_up_no_spare_descriptor(api: socket.socket) -> N
     address, port_of_api = address_of(api), port_of(api)
     with starved(api, "takes") as port:
         api.close()
-        for _ in range(3 * SPARE):
+        for _ in range(3 * SPARE_DESCRIPTORS):
             refused(port)
         with back(address, port_of_api) as again:
             talk_over(port, again)
@@ -245,7 +245,7 @@ def test_refused_connections_use_up_no_spare_descriptor(api: socket.socket) -> N
 
 def test_a_connection_beyond_the_spares_is_served_later(api: socket.socket) -> None:
     """Both ends of one at a time are all that is left."""
-    with starved(api) as port, connections(port, api, SPARE // 2) as opened, connect(port) as waiting:
+    with starved(api) as port, connections(port, api, SPARE_DESCRIPTORS // 2) as opened, connect(port) as waiting:
         waiting.sendall(NEXT)
         for runtime, server in opened:
             invoke(runtime, server)
@@ -257,7 +257,7 @@ def test_a_connection_beyond_the_spares_is_served_later(api: socket.socket) -> N
 
 def test_a_connection_that_was_not_accepted_is_served_later(api: socket.socket) -> None:
     """Though nothing else happens that would end the proxy's waiting."""
-    with starved(api, "frees") as port, connections(port, api, SPARE // 2), connect(port) as waiting:
+    with starved(api, "frees") as port, connections(port, api, SPARE_DESCRIPTORS // 2), connect(port) as waiting:
         waiting.sendall(NEXT)
         with accept(api) as late:
             assert read(late, len(NEXT)) == NEXT
@@ -272,7 +272,7 @@ def test_an_unreachable_api_is_logged_once(api: socket.socket, capfd: pytest.Cap
         for _ in range(3):
             with connect(turns.port) as runtime:
                 turns.turn_until(partial(ended, runtime))
-        assert len(turns.listener._spares) == SPARE
+        assert len(turns.listener._spares) == SPARE_DESCRIPTORS
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("truemem WARN no connection to the Runtime API: ")
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from truemem.platform import pipe
 from truemem.platform.exact_mode import RuntimeConnection
 from truemem.platform.pipe import Pipe
-from truemem.platform.proxy import PIECE, SPLICED
+from truemem.platform.proxy import LEAST_SPLICED_BYTES, RECEIVE_BYTES
 
 from testing.proxy import (
     ACCEPTED,
@@ -109,13 +109,13 @@ def test_large_bodies_are_spliced_and_counted(api: socket.socket, spliced: list[
         assert (invocation.event.body_bytes, invocation.event.complete) == (len(BODY), True)
         assert (invocation.answer.body_bytes, invocation.answer.complete) == (len(BODY), True)
         assert proxy.exact.failures == 0
-    assert sum(spliced) > 2 * 2 * (len(BODY) - PIECE - SPLICED)
+    assert sum(spliced) > 2 * 2 * (len(BODY) - RECEIVE_BYTES - LEAST_SPLICED_BYTES)
 
 
 def test_small_bodies_are_copied(api: socket.socket, spliced: list[int]) -> None:
     with Proxy(address_of(api)) as proxy:
         before = descriptors()
-        invoke_once(proxy.port, api, pattern(SPLICED - 1))
+        invoke_once(proxy.port, api, pattern(LEAST_SPLICED_BYTES - 1))
         proxy.wait_until_idle()
         wait_for(lambda: descriptors() == before)
     assert spliced == []
@@ -123,7 +123,7 @@ def test_small_bodies_are_copied(api: socket.socket, spliced: list[int]) -> None
 
 # Conversations
 
-SIZE = st.sampled_from([10, SPLICED - 1, SPLICED, SPLICED + 1, 200_000, 1_000_000])
+SIZE = st.sampled_from([10, LEAST_SPLICED_BYTES - 1, LEAST_SPLICED_BYTES, LEAST_SPLICED_BYTES + 1, 200_000, 1_000_000])
 
 
 def chunked(head: bytes, body: bytes, size: int) -> bytes:
@@ -147,7 +147,7 @@ def large_message(draw: st.DrawFn, of_runtime: bool) -> bytes:
 @given(st.data())
 def test_large_messages_arrive_as_without_the_proxy(between: Between, data: st.DataObject) -> None:
     runtime, server = Script(), Script()
-    piece = st.sampled_from([5000, PIECE, 1 << 20])
+    piece = st.sampled_from([5000, RECEIVE_BYTES, 1 << 20])
     for _ in range(data.draw(st.integers(1, 3))):
         runtime.says(NEXT, server)
         server.says(data.draw(large_message(of_runtime=False)), runtime, data.draw(piece), data.draw(piece))
@@ -295,10 +295,10 @@ def test_a_side_that_does_not_read_holds_one_pipe(turned: Turned, reader: str) -
     turns, api, runtime, server = turned
     reading, sending = by_side(reader, runtime, server)
     whole = (event if reader == "runtime" else answer)("a", BODY * 11)
-    sent = fill(turns, sending, whole, held=pipe.SIZE)
+    sent = fill(turns, sending, whole, held=pipe.PIPE_BYTES)
     held = [end.unsent for end in turns.proxy._ends.values() if end.unsent]
     assert [type(each) for each in held] == [Pipe]
-    assert len(held[0]) <= pipe.SIZE
+    assert len(held[0]) <= pipe.PIPE_BYTES
     assert not any(turns.turn() for _ in range(100))
     with asking(turns, api) as (other, other_server):
         exchange(turns, other_server, other, event("b", BODY))
@@ -315,7 +315,7 @@ def exchange(turns: Turns, sender: socket.socket, receiver: socket.socket, data:
     def goes_on() -> bool:
         nonlocal sent
         with suppress(BlockingIOError):
-            sent += sender.send(data[sent : sent + PIECE])
+            sent += sender.send(data[sent : sent + RECEIVE_BYTES])
         with suppress(BlockingIOError):
             pieces.extend(receiver.recv(1 << 20))
         return len(pieces) == len(data)
@@ -342,7 +342,7 @@ def test_a_full_pipe_goes_with_its_connection(turned: Turned, monkeypatch: pytes
     """Its bytes come up on no other connection, and its descriptors are free."""
     turns, api, runtime, server = turned
     before = descriptors()
-    fill(turns, server, event("a", BODY * 11), held=pipe.SIZE)
+    fill(turns, server, event("a", BODY * 11), held=pipe.PIPE_BYTES)
     assert any(isinstance(end.unsent, Pipe) for end in turns.proxy._ends.values())
     if refused:
         monkeypatch.setattr(posix, "splice", refusing(0, errno.EINVAL))

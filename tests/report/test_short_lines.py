@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from truemem.line_schema import SMALL_BYTES
-from truemem.measure.window import NEVER, Boundary
+from truemem.measure.window import NEVER_NS, Boundary
 from truemem.platform.telemetry import REPORT
-from truemem.records.pending_record import Answer, PendingRecord
+from truemem.records.pending_record import Exchange, PendingRecord
 from truemem_workbench.lines.line import Line, read
 from truemem_workbench.page.environments import gather
 
@@ -38,9 +38,9 @@ def life(*, is_exact: bool) -> list[PendingRecord]:
         if is_exact:
             measured = made.measured
             assert measured is not None
-            closed = window((peak, held), baseline=held - 0.5 * (number % 2), opening=Boundary(NEVER))
+            closed = window((peak, held), baseline=held - 0.5 * (number % 2), opening=Boundary(NEVER_NS))
             made.close(measured._replace(window=closed, closed_by="next-request"))
-            made.answer = Answer(number * 300, 5_000_000 if number % 3 else 20, failed=False)
+            made.answer = Exchange(number * 300, 5_000_000 if number % 3 else 20, failed=False)
         records.append(made)
     return records
 

@@ -14,8 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem.linux.process_table import FUNCTION, SIDECAR, Process
 from truemem.linux.procfs import Procfs, Status
-from truemem.measure.sampling import SAVED_NS, Budget
-from truemem.resources import MOST_SLOTS, Descriptors, Limits, Resources, TmpDisk, Usage, parse_limits, parse_slots
+from truemem.measure.sampling import SAVED_NS, CpuBudget
+from truemem.resources import (
+    MOST_SLOTS,
+    Descriptors,
+    ProcessLimits,
+    Resources,
+    TmpDisk,
+    Usage,
+    parse_limits,
+    parse_slots,
+)
 from truemem.support.clock import Clock
 
 from tests.golden import unpack
@@ -23,7 +32,7 @@ from tests.golden import unpack
 CLOSING = [Status(2, 1, 1, 0, 0, 3), Status(2, 1, 1, 0, 0, 1)]
 COST_NS = 30_000
 """Of a list."""
-RICH, POOR = Budget(1.0, 1.0, 0), Budget(1e-9, 1e-9, 0)
+RICH, POOR = CpuBudget(1.0, 1.0, 0), CpuBudget(1e-9, 1e-9, 0)
 
 
 class Table:
@@ -51,15 +60,15 @@ def resources(proc: Procfs, table: Table, tmp: TmpDisk | None = None) -> Resourc
 
 def test_the_limits_of_a_runtime(tmp_path: Path) -> None:
     proc = Procfs(str(unpack("limits", tmp_path)))
-    assert parse_limits(proc.text("12/limits")) == Limits(descriptors=1024, tasks=1024)
-    assert [parse_limits(proc.text(f"{pid}/limits")) for pid in (13, 14)] == [Limits(None, tasks=1024)] * 2
+    assert parse_limits(proc.text("12/limits")) == ProcessLimits(descriptors=1024, tasks=1024)
+    assert [parse_limits(proc.text(f"{pid}/limits")) for pid in (13, 14)] == [ProcessLimits(None, tasks=1024)] * 2
     assert [parse_slots(proc.process(pid).read("status")) for pid in (12, 13)] == [64, 32768]
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.text("ab \n", max_size=30))
 def test_limits_are_read_and_tasks_are_those_of_lambda_at_most(files: int, tasks: int, between: str) -> None:
     text = f"Limit\nMax processes   {tasks}  {tasks} processes\n{between}\nMax open files  {files}  9 files\n"
-    assert parse_limits(text.encode()) == Limits(files, min(tasks, 1024))
+    assert parse_limits(text.encode()) == ProcessLimits(files, min(tasks, 1024))
 
 
 def test_limits_and_descriptors_of_a_process_agree_with_psutil() -> None:
@@ -152,7 +161,7 @@ class Stepped:
         return self.used_ns
 
 
-def counted_in(seconds: float, clock: Stepped, budget: Budget, *, busy: bool) -> int:
+def counted_in(seconds: float, clock: Stepped, budget: CpuBudget, *, busy: bool) -> int:
     """How often an older kernel's list is made, with 200 invocations a second; `busy`: sampling saves nothing."""
     proc = Procfs()
     table: Any = Table(proc, [os.getpid()])
@@ -172,11 +181,11 @@ def counted_in(seconds: float, clock: Stepped, budget: Budget, *, busy: bool) ->
 def test_an_older_kernels_lists_are_paid_by_what_sampling_leaves() -> None:
     """A tenth of the budget, where that leaves nothing."""
     clock = Stepped(COST_NS)
-    counted = counted_in(60, clock, Budget(0.01, 0.29, clock.now_ns), busy=False)
+    counted = counted_in(60, clock, CpuBudget(0.01, 0.29, clock.now_ns), busy=False)
     assert counted * COST_NS <= 0.01 * 0.29 * 60e9 + SAVED_NS
     assert counted > 500
     clock = Stepped(COST_NS)
-    counted = counted_in(60, clock, Budget(0.01, 0.29, clock.now_ns), busy=True)
+    counted = counted_in(60, clock, CpuBudget(0.01, 0.29, clock.now_ns), busy=True)
     assert counted * COST_NS == pytest.approx(0.1 * 0.01 * 0.29 * 60e9, rel=0.2)
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from truemem.journal import CURVE
-from truemem.support.files import PAGE
+from truemem.support.files import PAGE_BYTES
 
 from testing.environment import Environment
 from tests.local.conftest import in_background, until
@@ -43,7 +43,7 @@ def level_reached(environment: Environment, mib: int) -> bool:
     """Has the function touched so much, and the sidecar written it down?"""
     (journal,) = journals(environment)
     pages = journal.read_bytes()
-    curves = [pages[at : pages.index(b"\n", at)] for at in (PAGE + CURVE, 2 * PAGE + CURVE)]
+    curves = [pages[at : pages.index(b"\n", at)] for at in (PAGE_BYTES + CURVE, 2 * PAGE_BYTES + CURVE)]
     return any(curve.startswith(b"[") and json.loads(curve)[1] > mib * 1024 for curve in curves)
 
 

@@ -10,7 +10,7 @@ from truemem.linux.cgroup import MemoryUsage
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import FAULT_KIB, PAGE_KIB, Gone, ProcessFiles, Procfs
 from truemem.measure.environment_memory import HeldMemory
-from truemem.wings import Line
+from truemem.wings import PrintedLine
 
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
@@ -165,7 +165,7 @@ class Output:
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
 
-    def put(self, line: Line) -> None:
+    def put(self, line: PrintedLine) -> None:
         self.lines.append(json.loads(line.text))
 
     def flush(self, wait_ms: int = 0) -> None: ...

@@ -9,7 +9,7 @@ from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import Gone, Procfs, Stat
 from truemem.measure.cpu_time import BIRTHS, TICK_NS, ZOMBIES, CpuTime
 from truemem.measure.recorder import Recorder
-from truemem.measure.window import NEVER
+from truemem.measure.window import NEVER_NS
 
 from tests.unit.stand_ins import FunctionTable, OneProcess
 
@@ -208,7 +208,7 @@ def test_where_births_cannot_be_counted_it_is_not_known(last_pids: tuple[int, in
     table: Any = Table(proc, *process.table().function())
     recorder = Recorder(table, proc, clock=lambda: process.now_ns)
     for proc.last in last_pids:
-        window = recorder.close(recorder.read_and_reset(at_rest=True), NEVER)
+        window = recorder.close(recorder.read_and_reset(at_rest=True), NEVER_NS)
     assert (window.cpu_ns is not None) == is_known
 
 

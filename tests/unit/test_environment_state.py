@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.lifecycle.publisher import Publisher
-from truemem.platform.telemetry import INIT_START, RESTORE_START, Event
+from truemem.platform.telemetry import INIT_START, RESTORE_START, PlatformEvent
 from truemem.records.pending_record import SNAP_START, EnvironmentState, PendingRecord
 
 from tests.printed import publisher_of
@@ -15,15 +15,15 @@ from tests.printed import publisher_of
 SNAPSHOT, RESTORED = "2026/11/22/[1]snapshot", "2026/11/22/[1]restored"
 
 
-def told(kind: str, **record: str) -> Event:
-    return Event(kind, dict(record))
+def told(kind: str, **record: str) -> PlatformEvent:
+    return PlatformEvent(kind, dict(record))
 
 
 INIT = told(INIT_START, initializationType=SNAP_START, phase=SNAP_START, instanceId=SNAPSHOT)
 RESTORE = told(RESTORE_START, instanceId=RESTORED)
 
 
-def hear(history: EnvironmentState, *events: Event) -> Publisher:
+def hear(history: EnvironmentState, *events: PlatformEvent) -> Publisher:
     publisher = publisher_of({}, history)
     for event in events:
         publisher.join(event)
@@ -48,7 +48,9 @@ def test_copies_of_a_snapshot_without_a_name_name_themselves() -> None:
     [((INIT, INIT, RESTORE), ()), ((INIT, RESTORE), ()), ((INIT,), (INIT, RESTORE))],
     ids=["told again", "told once", "told after its first event"],
 )
-def test_a_restored_environment_has_its_restores_name(before: tuple[Event, ...], after: tuple[Event, ...]) -> None:
+def test_a_restored_environment_has_its_restores_name(
+    before: tuple[PlatformEvent, ...], after: tuple[PlatformEvent, ...]
+) -> None:
     history = EnvironmentState()
     publisher = hear(history, *before)
     history.begin(SNAP_START)

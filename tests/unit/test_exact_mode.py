@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.lifecycle.on_demand import AHEAD
-from truemem.platform.exact_mode import MOST, PIPELINED, ExactMode, Moment, RuntimeConnection
+from truemem.lifecycle.on_demand import MOMENTS_AHEAD
+from truemem.platform.exact_mode import MOST_PIPELINED, MOST_RUNNING, ExactMode, Moment, RuntimeConnection
 
 INVOCATION = "/2018-06-01/runtime/invocation"
 RUNTIME, API = True, False
@@ -291,13 +291,13 @@ def test_invocations_without_an_answer_do_not_pile_up() -> None:
     connection, as Node's do, and are not understood."""
     line = Line()
     line.passes(0, RUNTIME, b"\x16\x03\x01\r\n\r\n")
-    for number in range(1, MOST + 100):
+    for number in range(1, MOST_RUNNING + 100):
         line.asks(number)
         line.gets(f"{number}", number)
         if number % 2:
             line.answers(f"{number}", 0)
         line.closes(number)
-    assert len(line.running) <= MOST
+    assert len(line.running) <= MOST_RUNNING
 
 
 @pytest.mark.parametrize("side", [RUNTIME, API])
@@ -315,7 +315,9 @@ def test_one_connection_alone_is_not_understood_any_more(side: bool) -> None:
     assert line.running == ["c"]
 
 
-@pytest.mark.parametrize(("requests", "events"), [(0, 1), (PIPELINED + 1, 0)], ids=["an event", "too many requests"])
+@pytest.mark.parametrize(
+    ("requests", "events"), [(0, 1), (MOST_PIPELINED + 1, 0)], ids=["an event", "too many requests"]
+)
 def test_what_no_runtime_asks_for_is_not_understood(requests: int, events: int) -> None:
     line = Line()
     for _ in range(requests):
@@ -608,7 +610,7 @@ class Windows:
     """By request id: the moments at which the window of an invocation opened and closed, and whether that is sure."""
 
     def work_out(self) -> None:
-        while (moment := self.exact.take(AHEAD)) is not None:
+        while (moment := self.exact.take(MOMENTS_AHEAD)) is not None:
             if moment.is_sample:
                 continue
             for invocation in moment.ended:

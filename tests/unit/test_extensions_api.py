@@ -17,7 +17,7 @@ from truemem.platform.extensions_api import (
     MANAGED_TIMEOUT_MS,
     REST_S,
     ApiError,
-    ExtensionsApi,
+    ExtensionsClient,
 )
 
 REGISTERED = b"HTTP/1.1 200 OK\r\nLambda-Extension-Identifier: 8476a536\r\nContent-Length: 2\r\n\r\n{}"
@@ -90,19 +90,19 @@ def server(*answers: bytes | None, host: str = "127.0.0.1") -> Iterator[Script]:
     assert not thread.is_alive(), "not every answer was asked for"
 
 
-def registered(script: Script, rest_s: float = REST_S) -> ExtensionsApi:
-    api = ExtensionsApi(script.address, rest_s)
+def registered(script: Script, rest_s: float = REST_S) -> ExtensionsClient:
+    api = ExtensionsClient(script.address, rest_s)
     api.register("truemem", '["INVOKE","SHUTDOWN"]')
     return api
 
 
-def wait_for(api: ExtensionsApi, until: float) -> None:
+def wait_for(api: ExtensionsClient, until: float) -> None:
     poll = select.poll()
     poll.register(api.descriptor, select.POLLIN)
     poll.poll(max(0, min(until, api.overdue_at) - time.monotonic()) * 1000)
 
 
-def received(api: ExtensionsApi) -> bytes:
+def received(api: ExtensionsClient) -> bytes:
     """The next event, waited for as the loop does. Raises ApiError."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
@@ -112,7 +112,7 @@ def received(api: ExtensionsApi) -> bytes:
     raise AssertionError("nothing comes")
 
 
-def next_event(api: ExtensionsApi) -> bytes:
+def next_event(api: ExtensionsClient) -> bytes:
     """Asked for, and received."""
     api.send_next()
     return received(api)
@@ -164,7 +164,7 @@ NO_REGISTRATION = {
 @pytest.mark.parametrize("answer", NO_REGISTRATION.values(), ids=NO_REGISTRATION)
 def test_what_is_no_registration_is_an_error(answer: bytes | None) -> None:
     with server(answer) as script:
-        api = ExtensionsApi(script.address)
+        api = ExtensionsClient(script.address)
         with pytest.raises(ApiError) as refused:
             api.register("truemem", "[]")
         assert "timed out" not in str(refused.value)  # it is told from what has come
@@ -298,9 +298,9 @@ def test_a_refused_connection_is_an_error_and_ipv6_works() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ApiError, match="refused"):
-        ExtensionsApi(f"127.0.0.1:{port}").register("truemem", "[]")
+        ExtensionsClient(f"127.0.0.1:{port}").register("truemem", "[]")
     with server(REGISTERED, host="::1") as script:
-        ExtensionsApi(script.address).register("truemem", "[]")
+        ExtensionsClient(script.address).register("truemem", "[]")
     assert script.requests[0].startswith(b"POST /2020-01-01/extension/register")
 
 

@@ -11,7 +11,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import HttpRequestParser, HttpResponseParser, RawRequestMessage
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from truemem.platform.http1 import HEAD_LIMIT, LINE_LIMIT, PROXY_HEAD_LIMIT, Framing, Malformed, Message, Reader
+from truemem.platform.http1 import HEAD_LIMIT, LINE_LIMIT, PROXY_HEAD_LIMIT, Framing, Malformed, Message, MessageReader
 
 REQUESTS, RESPONSES = True, False
 
@@ -264,7 +264,7 @@ def test_what_is_no_message_is_lost(requests: bool, data: bytes, bytewise: bool)
     feed(framing, data, list(range(len(data))) if bytewise else [])
     assert framing.lost
     assert not framing._pending
-    reader = Reader(LIMIT, requests)
+    reader = MessageReader(LIMIT, requests)
     with pytest.raises(Malformed):
         for at in range(0, len(data), size := 1 if bytewise else len(data)):
             reader.feed(data[at : at + size])
@@ -343,8 +343,8 @@ def test_what_was_changed_is_not_misread(data: st.DataObject, requests: bool) ->
 # Whole messages
 
 
-def reading(data: bytes) -> Reader:
-    reader = Reader(LIMIT, requests=not data.startswith(b"HTTP/"))
+def reading(data: bytes) -> MessageReader:
+    reader = MessageReader(LIMIT, requests=not data.startswith(b"HTTP/"))
     reader.feed(data)
     return reader
 
@@ -373,7 +373,7 @@ def test_it_is_understood_however_it_is_cut(name: str) -> None:
     data = WHOLE[name]
     for end in range(len(data)):
         assert reading(data[:end]).take() is None
-    reader = Reader(LIMIT)
+    reader = MessageReader(LIMIT)
     messages = []
     for at in range(2 * len(data)):
         reader.feed((data + data)[at : at + 1])
@@ -445,7 +445,7 @@ SLOW = {
 @pytest.mark.parametrize(("head", "piece"), SLOW.values(), ids=SLOW)
 def test_a_slow_sender_does_not_make_a_message_dear(head: bytes, piece: bytes) -> None:
     """Half a second. Looked at anew with each piece, it would take minutes: longer than a test may."""
-    reader = Reader(200_000, requests=True)
+    reader = MessageReader(200_000, requests=True)
     for at in range(len(head)):
         reader.feed(head[at : at + 1])
         assert reader.take() is None

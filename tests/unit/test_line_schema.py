@@ -5,10 +5,10 @@ from dataclasses import fields
 from typing import Any
 
 from truemem.config import Config
-from truemem.line_schema import ANY, FLAG, MEMBERS, METRICS, PROPERTIES, TEXT
-from truemem.measure.window import NEVER, Boundary
+from truemem.line_schema import ANY_NAME, FLAG, MEMBERS, METRICS, PROPERTIES, TEXT
+from truemem.measure.window import NEVER_NS, Boundary
 from truemem.platform.telemetry import REPORT, START
-from truemem.records.pending_record import NEXT_REQUEST, Answer, DeathReport
+from truemem.records.pending_record import NEXT_REQUEST, DeathReport, Exchange
 from truemem.records.record import InvocationRecord, finished, line
 from truemem_workbench.lines.record import Record, record_of
 
@@ -29,7 +29,7 @@ def everything() -> InvocationRecord:
     largest: dict[str, object] = {"process": "python3.13", "pid": 9, "rss": 1.5}
     made.follows_init(cold_start=True, suppressed=True, initialization_type="snap-start")
     made.join(event(START, tenantId="t"))
-    made.answer = Answer(5, 6, failed=True)
+    made.answer = Exchange(5, 6, failed=True)
     made.died(DeathReport("failure", 1024, 12.5, largest, at_ms=made.time_ms), curve=samples)
     made.environment_kills = 1
     drift = {"verdict": "growing", "perInvocationKiB": 8.0, "low": 1.0, "high": 9.0, "perMinuteKiB": 2.0}
@@ -41,7 +41,7 @@ def everything() -> InvocationRecord:
 
 def lines() -> list[dict[str, Any]]:
     """That one's line, and those of others for what it cannot have."""
-    exact = full(opening=Boundary(NEVER))
+    exact = full(opening=Boundary(NEVER_NS))
     assert exact.measured is not None
     exact.close(exact.measured._replace(closed_by=NEXT_REQUEST))
     texts = [line(everything(), LOGGED), line(everything().having(mayRepeat=True), LOGGED)]
@@ -70,7 +70,7 @@ def example(kind: Any) -> Any:
     """A value of that kind."""
     match kind:
         case dict():
-            return {name if name != ANY else "agent": example(inner) for name, inner in kind.items()}
+            return {name if name != ANY_NAME else "agent": example(inner) for name, inner in kind.items()}
         case list():
             return [example(inner) for inner in kind]
         case _:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from truemem.support.log import LINES
+from truemem.support.log import MOST_LINES_LOGGED
 
 PAGE = 4096
 
@@ -51,9 +51,9 @@ def test_a_long_message_is_not_waited_for(character: str) -> None:
 
 
 def test_a_fault_that_repeats_itself_does_not_fill_the_log() -> None:
-    lines = run(f'for number in range({LINES + 100}): log("error", f"{{number}}")').splitlines()
+    lines = run(f'for number in range({MOST_LINES_LOGGED + 100}): log("error", f"{{number}}")').splitlines()
     assert lines[0] == b"truemem ERROR 0"
-    assert lines[-1] == b"truemem ERROR %d (the last line of this log)" % (LINES - 1)
+    assert lines[-1] == b"truemem ERROR %d (the last line of this log)" % (MOST_LINES_LOGGED - 1)
 
 
 def test_a_stderr_that_is_gone_is_no_error() -> None:
@@ -61,5 +61,7 @@ def test_a_stderr_that_is_gone_is_no_error() -> None:
 
 
 def test_the_last_word_is_said_whatever_the_level_and_the_count() -> None:
-    said = run(f'for _ in range({LINES + 1}): log("error", "x")\nset_level("off"); last_word("a\\nb")').splitlines()
-    assert said[LINES:] == [b"truemem ERROR a b"]
+    said = run(
+        f'for _ in range({MOST_LINES_LOGGED + 1}): log("error", "x")\nset_level("off"); last_word("a\\nb")'
+    ).splitlines()
+    assert said[MOST_LINES_LOGGED:] == [b"truemem ERROR a b"]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.lifecycle import machine as m
-from truemem.lifecycle.loop import BUSY_MS, FAILURES, Event, Loop, Parts, Poller, RunningClock
+from truemem.lifecycle.loop import BUSY_MS, FAILURES, Loop, LoopParts, Poller, ReceivedEvent, RunningClock
 from truemem.lifecycle.machine import CALM_NS, PASSING_NS, Pending
 from truemem.platform.extensions_api import ApiError
 from truemem.support.clock import Clock
@@ -230,7 +230,7 @@ class Model:
         self.turns: dict[int, Turn] = {}
         """By the number of the wait before."""
         self.lost = 0
-        self.event: Event | None = None
+        self.event: ReceivedEvent | None = None
         self.open: str | None = None
         self.begun: list[str] = []
         self.closed: list[str] = []
@@ -240,12 +240,12 @@ class Model:
         self.printable = self.readings = False
         self.tick_at_ns = world.now_ns
         self.until_ns = 0
-        names = {name for actions, _ in m.TABLE[role].values() for name in actions}
+        names = {name for actions, _ in m.TRANSITIONS[role].values() for name in actions}
         own = m.ASK_NEXT, m.RECEIVE, m.TAKE_DELIVERIES, m.SEND_RECORDS
         self.actions = {name: lambda name=name: self.do(name) for name in names if name not in own}
         simulated: Any = world
         nothing: tuple[Any, Any, Any, Any, Any] = (None, None, None, None, None)
-        parts = Parts(simulated, simulated, "", *nothing, simulated, simulated, simulated)
+        parts = LoopParts(simulated, simulated, "", *nothing, simulated, simulated, simulated)
         self.loop = Loop(role, self, parts, self.lose)
 
     def lose(self, count: int = 1) -> None:
@@ -268,7 +268,7 @@ class Model:
     def journal_invoke(self, body: bytes) -> None:
         assert self.world.waiting  # it is noted before it is taken
 
-    def take(self, event: Event) -> bool:
+    def take(self, event: ReceivedEvent) -> bool:
         self.event = event
         return self.readings
 
@@ -352,14 +352,14 @@ def test_each_invocation_opens_and_closes_once_in_order(model: Model) -> None:
     assert model.begun == model.closed == [str(number + 1) for number in range(model.world.invoked)]
 
 
-@pytest.mark.parametrize("role", m.TABLE)
+@pytest.mark.parametrize("role", m.TRANSITIONS)
 @given(data=st.data())
 def test_a_failing_action_is_counted_and_all_is_printed(role: str, data: st.DataObject) -> None:
     model = data.draw(models(role))
     assert model.lost == model.failed + model.world.broken + model.world.asked_in_vain // 2
     assert model.loop.machine.state == m.OVER
     assert model.joined == model.world.delivered
-    last, _ = m.TABLE[role][m.SHUTTING_DOWN, m.TIME_OVER]
+    last, _ = m.TRANSITIONS[role][m.SHUTTING_DOWN, m.TIME_OVER]
     everything = [name for turn in model.turns.values() for name in turn.actions]
     assert tuple(everything[-len(last) :]) == last
     assert everything.count(m.FLUSH_ALL) == 1
@@ -401,7 +401,9 @@ def test_a_tick_is_charged_with_no_other_work() -> None:
 
 @given(models(come=arrivals | storms))
 def test_between_two_looks_at_bytes_one_thing_is_done(model: Model) -> None:
-    rows = {key: [name for name in row if name in model.actions] for key, (row, _) in m.TABLE[m.ON_DEMAND].items()}
+    rows = {
+        key: [name for name in row if name in model.actions] for key, (row, _) in m.TRANSITIONS[m.ON_DEMAND].items()
+    }
     alone = list(rows.values())
     events = [rows[key] for key in rows if key[1] == m.EVENT_READY]
     received = [rows[key] for key in rows if key[1] in (m.NO_EVENT, m.INVOKE, m.INVOKE_LATER, m.SHUTDOWN)]
@@ -417,7 +419,7 @@ def test_where_the_kernel_cannot_wait_the_caller_is_told() -> None:
         model.loop.run()
 
 
-@pytest.mark.parametrize("role", m.TABLE)
+@pytest.mark.parametrize("role", m.TRANSITIONS)
 def test_without_waiting_all_is_printed_without_a_report(role: str) -> None:
     model = Model(World([], [], []), role)
     model.world.is_deaf_when_down = True
@@ -440,7 +442,7 @@ def test_what_is_due_is_done_in_the_turn_after_its_wait() -> None:
     clock: Any = SimpleNamespace(monotonic_ns=lambda: next(ticks), epoch_ns=lambda: EPOCH_NS, cpu_ns=lambda: 0)
     poll: Any = SimpleNamespace(register=lambda *_: None, unregister=lambda *_: None, poll=lambda _: [])
     about: Any = {"config": None, "table": None, "recorder": None, "environment_memory": None, "kills": None}
-    parts = Parts(api, None, "", **about, proxy=None, clock=clock, poll=poll, wings=wings)
+    parts = LoopParts(api, None, "", **about, proxy=None, clock=clock, poll=poll, wings=wings)
 
     def look(pending: Pending) -> None:
         pending.tick_at_ns = 1 << 60

@@ -132,10 +132,10 @@ def test_after_a_freeze_the_event_comes_first(late_ms: int, asking: bool, happen
     assert machine.next(woke_ns, known) == happening
 
 
-@pytest.mark.parametrize("role", m.TABLE)
+@pytest.mark.parametrize("role", m.TRANSITIONS)
 def test_whatever_happens_in_any_state_the_table_has_it(role: str) -> None:
     """From the first state on, all that `next` can say and all that receiving can give."""
-    states, seen = [m.START[role]], set()
+    states, seen = [m.FIRST_STATE[role]], set()
     managed = role == m.MANAGED  # where neither bytes nor moments nor lines are anything to wait for
     times = [NOW_NS - 1, LATER_NS]
     while states:
@@ -164,7 +164,7 @@ def test_whatever_happens_in_any_state_the_table_has_it(role: str) -> None:
                     machine.step(received)
                     after.append(machine.state)
             states += after
-    assert seen == {state for state, _ in m.TABLE[role]}
+    assert seen == {state for state, _ in m.TRANSITIONS[role]}
 
 
 CLOSING = (m.CLOSE_MOMENTS, m.CLOSE_WINDOW, m.END_SEGMENT, m.CLOSE_RECORD, m.END_INIT)
@@ -179,9 +179,9 @@ TOGETHER = {
 """What else there is where the first one is."""
 
 
-@pytest.mark.parametrize("role", m.TABLE)
+@pytest.mark.parametrize("role", m.TRANSITIONS)
 def test_next_comes_first_and_all_else_in_its_order(role: str) -> None:
-    for (_, happening), (actions, _) in m.TABLE[role].items():
+    for (_, happening), (actions, _) in m.TRANSITIONS[role].items():
         ordered = [name for name in actions if name in ORDER]
         assert ordered == sorted(ordered, key=ORDER.index)
         assert all(TOGETHER[name] <= {*actions} for name in TOGETHER if name in actions)

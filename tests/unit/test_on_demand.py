@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.lifecycle import machine as m
-from truemem.lifecycle.loop import Parts
+from truemem.lifecycle.loop import LoopParts
 from truemem.lifecycle.on_demand import OnDemand, SamplerLoop
 from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.recorder import Recorder
-from truemem.measure.watermark import Readings
+from truemem.measure.watermark import ProcessReadings
 from truemem.records.pending_record import EnvironmentState
 
 from tests.unit.stand_ins import PROC, Kills, OneProcess, Output, Surroundings
@@ -28,7 +28,7 @@ class UnsteadyRecorder(Recorder):
 
     failing: list[bool]
 
-    def read_and_reset(self, at_rest: bool = False, most: int = 64) -> Readings:
+    def read_and_reset(self, at_rest: bool = False, most: int = 64) -> ProcessReadings:
         if self.failing and self.failing.pop(0):
             raise RuntimeError("a bug")
         return super().read_and_reset(at_rest, most)
@@ -58,7 +58,7 @@ class OnDemandScene:
         memory: Any = UnsteadyMemory(failing)
         kills: Any = Kills()
         about = Config(SIZED), table, recorder, memory, kills
-        parts = Parts(platform, platform if telemetry else None, "", *about, None, platform, platform)
+        parts = LoopParts(platform, platform if telemetry else None, "", *about, None, platform, platform)
         self.lifecycle = OnDemand(parts, EnvironmentState())
         output: Any = Output()
         self.lifecycle._publisher._output = output
@@ -89,7 +89,7 @@ def test_each_invocation_has_one_line_whatever_fails(
 def test_it_can_do_all_that_the_machine_says() -> None:
     world = World([], [], [])
     own = {m.ASK_NEXT, m.RECEIVE, m.TAKE_DELIVERIES, m.SEND_RECORDS}
-    says = {name for actions, _ in m.TABLE[m.ON_DEMAND].values() for name in actions}
+    says = {name for actions, _ in m.TRANSITIONS[m.ON_DEMAND].values() for name in actions}
     assert set(OnDemandScene(world, [], False).lifecycle.actions) == says - own
 
 

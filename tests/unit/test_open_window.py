@@ -12,7 +12,7 @@ from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import FALLEN_KIB, PAGE_KIB, FaultSizes, Gone, ProcessFiles, Procfs
 from truemem.measure import open_window
 from truemem.measure.recorder import Recorder
-from truemem.measure.window import KERNEL_SLACK_KIB, NEVER, VMHWM, VMHWM_THREADS, Peak, peak
+from truemem.measure.window import KERNEL_SLACK_KIB, NEVER_NS, VMHWM, VMHWM_THREADS, Peak, peak
 
 from tests.unit.stand_ins import MIB, PROC, FunctionTable, files_text
 
@@ -119,7 +119,7 @@ class Scene:
         return self.close_at_once()
 
     def close_at_once(self) -> Peak:
-        found = peak(self.recorder.close(self.recorder.read_and_reset(at_rest=True), NEVER))
+        found = peak(self.recorder.close(self.recorder.read_and_reset(at_rest=True), NEVER_NS))
         assert found is not None
         return found
 

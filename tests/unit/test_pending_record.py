@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.measure.window import Boundary, Window
-from truemem.platform.telemetry import REPORT, RUNTIME_DONE, START, Event
+from truemem.platform.telemetry import REPORT, RUNTIME_DONE, START, PlatformEvent
 from truemem.records.pending_record import (
     CHANCE_MS,
+    MOST_WAITING,
     PLATFORM,
     START_MS,
-    WAITING,
     DeathReport,
     Measured,
     PendingRecord,
@@ -73,7 +73,7 @@ def test_a_record_is_due_when_all_of_it_is_known(script: str, printed: list[str]
 
 
 def test_short_invocations_give_telemetry_its_chance() -> None:
-    waiting = " ".join(f"+{number} -{number}" for number in range(WAITING))
+    waiting = " ".join(f"+{number} -{number}" for number in range(MOST_WAITING))
     assert plays(waiting, running_ms=CHANCE_MS - 1) == []
     assert plays(f"{waiting} +last -last", running_ms=CHANCE_MS - 1) == ["0"]
 
@@ -131,7 +131,7 @@ PROOFS = {
 
 
 @pytest.mark.parametrize(("proof", "raced"), PROOFS.values(), ids=PROOFS)
-def test_telemetry_of_the_next_one_ends_the_wait(proof: Event, raced: bool) -> None:
+def test_telemetry_of_the_next_one_ends_the_wait(proof: PlatformEvent, raced: bool) -> None:
     """And may be proof."""
     pending = PendingRecords()
     first, second = follow(pending)

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from truemem.linux import process_table
 from truemem.linux.cgroup import MemorySource
-from truemem.linux.process_table import MOST, NAME_MAX, NewPids, OomScore, ProcessTable
+from truemem.linux.process_table import MOST_PROCESSES, NAME_MAX, NewPids, OomScore, ProcessTable
 from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import EXTENSIONS, EnvironmentMemory
 
@@ -147,7 +147,7 @@ def test_what_has_ended_makes_room_for_a_new_process(tmp_path: Path) -> None:
 
 
 def test_orphans_that_come_and_go_are_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_table, "MOST", 20)
+    monkeypatch.setattr(process_table, "MOST_PROCESSES", 20)
     processes = table("lambda", tmp_path)
     for pid in range(100, 200):
         made = appears(tmp_path, pid, like=8, parent=1)
@@ -169,7 +169,7 @@ def test_processes_that_come_and_go_are_not_remembered() -> None:
         pids.find()
         pids.unrelated.add(proc.last)
         most = max(most, len(pids.unrelated))
-    assert most <= MOST
+    assert most <= MOST_PROCESSES
     assert next(listed) < 30
 
 

@@ -10,9 +10,9 @@ from truemem.linux.cgroup import MemoryUsage
 from truemem.linux.procfs import Status
 from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.window import MemoryCurve
-from truemem.platform.telemetry import REPORT, Event
-from truemem.records.pending_record import WAITING, DeathReport, EnvironmentState, Measured, PendingRecord
-from truemem.wings import Line
+from truemem.platform.telemetry import REPORT, PlatformEvent
+from truemem.records.pending_record import MOST_WAITING, DeathReport, EnvironmentState, Measured, PendingRecord
+from truemem.wings import PrintedLine
 
 from tests.printed import event, publisher_of, window
 
@@ -33,7 +33,7 @@ def test_a_full_pipe_keeps_the_order_and_drops_the_oldest_whole(pipe: tuple[int,
     output = StdoutWriter(writer)
     count = BACKLOG + 200
     for number in range(count):
-        output.put(Line(f"{number:06d} " + "x" * 1000))
+        output.put(PrintedLine(f"{number:06d} " + "x" * 1000))
     assert output.dropped > 0
     text = b""
     while not output.flush():
@@ -50,7 +50,7 @@ def test_a_full_pipe_keeps_the_order_and_drops_the_oldest_whole(pipe: tuple[int,
 def test_a_closed_pipe_loses_the_line_and_those_it_reports(pipe: tuple[int, int], reports: int) -> None:
     os.close(pipe[0])
     output = StdoutWriter(pipe[1])
-    output.put(Line("a line without a reader", lost=reports))
+    output.put(PrintedLine("a line without a reader", lost=reports))
     assert output.dropped == 1 + reports
 
 
@@ -61,13 +61,13 @@ def test_events_that_leave_no_time_to_print_do_not_pile_up(capfd: pytest.Capture
         publisher.open(record)
         record.close(Measured())
     printed = [json.loads(line)["requestId"] for line in capfd.readouterr().out.splitlines()]
-    assert printed == [f"{number}" for number in range(500 - 2 * WAITING - 1)]
+    assert printed == [f"{number}" for number in range(500 - 2 * MOST_WAITING - 1)]
 
 
 SIZED = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"512"}
 
 
-def crashed(report: Event) -> PendingRecord:
+def crashed(report: PlatformEvent) -> PendingRecord:
     record = PendingRecord("r", 1, 0)
     record.died(DeathReport("failure", 509 * 1024, None, {}))
     record.join(report)

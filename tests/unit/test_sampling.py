@@ -10,7 +10,7 @@ from truemem.measure.sampling import (
     OVERDRAFT_NS,
     SPARSE_NS,
     URGENT_NS,
-    Budget,
+    CpuBudget,
     init_interval_ns,
     interval_ns,
     urgent_ns,
@@ -53,7 +53,7 @@ def test_in_init_it_looks_for_the_runtime_and_then_rests(age_ms: int, found: boo
 def test_no_second_costs_more_than_its_share(cost: int, memory_mib: int, for_children: list[bool]) -> None:
     """After a minute's rest, the most eager sampler there can be: of the function, and of children in between."""
     share = 0.01 * memory_mib / 1769
-    budget = Budget(0.01, memory_mib / 1769, 0)
+    budget = CpuBudget(0.01, memory_mib / 1769, 0)
     now_ns = 60 * SECOND
     spent: list[tuple[int, int]] = []
     for of_child in [*for_children, False, False]:
@@ -75,7 +75,7 @@ def test_no_second_costs_more_than_its_share(cost: int, memory_mib: int, for_chi
 def test_sampling_never_costs_more_than_its_budget(costs: list[int], memory_mib: int, fraction: float) -> None:
     """The most eager sampler there can be: it ticks whenever the budget lets it."""
     share = memory_mib / 1769
-    budget = Budget(fraction, share, 0)
+    budget = CpuBudget(fraction, share, 0)
     now = spent = 0
     for cost in costs:
         now += budget.wait_ns(now)
@@ -85,7 +85,7 @@ def test_sampling_never_costs_more_than_its_budget(costs: list[int], memory_mib:
 
 
 def test_a_freeze_fills_the_budget_once_a_jump_back_does_not() -> None:
-    budget = Budget(0.01, 1.0, 10 * SECOND)
+    budget = CpuBudget(0.01, 1.0, 10 * SECOND)
     budget.spend(BURST_NS, 10 * SECOND)
     assert min(budget.wait_ns(10 * SECOND), budget.wait_ns(5 * SECOND)) > 0
     assert budget.wait_ns(3600 * SECOND) == 0
@@ -95,7 +95,7 @@ def test_a_freeze_fills_the_budget_once_a_jump_back_does_not() -> None:
 
 def test_after_a_jump_back_sampling_goes_on() -> None:
     """After a restore from a snapshot, perhaps. What was spent before it does not keep what is spent later."""
-    budget = Budget(0.01, 1.0, 0)
+    budget = CpuBudget(0.01, 1.0, 0)
     budget.spend(MS, 1000 * SECOND)
     now_ns = 5 * SECOND
     for _ in range(100):
@@ -117,7 +117,7 @@ def test_what_grows_into_the_limit_is_looked_at_ever_more_often() -> None:
 
 
 def test_an_overdraft_is_earned_back() -> None:
-    budget = Budget(0.01, 1.0, 0)
+    budget = CpuBudget(0.01, 1.0, 0)
     budget.spend(BURST_NS + OVERDRAFT_NS, 0)
     wait, overdrawn = budget.wait_ns(0), budget.wait_ns(0, OVERDRAFT_NS)
     assert overdrawn > 0

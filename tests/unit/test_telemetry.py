@@ -21,7 +21,7 @@ from truemem.platform.telemetry import (
     BODY_LIMIT,
     CONNECTIONS,
     DELIVERIES,
-    PIPELINED,
+    MOST_PIPELINED,
     TelemetryInbox,
     TelemetryServer,
     epoch_ns,
@@ -277,7 +277,7 @@ def test_what_strangers_leave_unfinished_is_bounded_as_a_whole(listener: Telemet
 
 def test_who_does_not_wait_for_answers_is_refused(listener: TelemetryServer, peer: Peer) -> None:
     peer.sendall(b"GET / HTTP/1.1\r\n\r\n" * 500)
-    assert len(pump(listener)) <= PIPELINED
+    assert len(pump(listener)) <= MOST_PIPELINED
     assert closed(peer)
     assert listener.refused == 1
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from truemem.linux.procfs import FALLEN_KIB, FAULT_KIB
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import (
-    KEPT,
     KERNEL_SLACK_KIB,
-    LAST,
-    NEVER,
+    LAST_SAMPLES,
+    MOST_KEPT_SAMPLES,
+    MOST_TAIL_SAMPLES,
+    NEVER_NS,
     RATE_NS,
     SAMPLES_KEPT,
-    SHOWN,
     VMHWM,
     VMHWM_THREADS,
     Boundary,
@@ -83,7 +83,7 @@ BUSY_AT_REST: dict[str, dict[str, int]] = {
 @pytest.mark.parametrize("waits", [True, False], ids=["exact mode", "default mode"])
 @pytest.mark.parametrize("name", BUSY_AT_REST)
 def test_what_runs_while_the_runtime_waits_is_no_race(name: str, waits: bool) -> None:
-    opening = Boundary(NEVER if waits else 0)
+    opening = Boundary(NEVER_NS if waits else 0)
     for member, kib in BUSY_AT_REST[name].items():
         setattr(opening, member, kib)
     found = known(window((60, 60), baseline=50, opening=opening))
@@ -95,7 +95,7 @@ def test_what_runs_while_the_runtime_waits_is_no_race(name: str, waits: bool) ->
 
 @given(st.lists(st.integers(0, 10**6), min_size=6, max_size=6), st.booleans(), st.booleans(), st.booleans())
 def test_exact_mode_is_never_raced(kib: list[int], resets: bool, is_lost: bool, is_multi: bool) -> None:
-    opening = Boundary(NEVER)
+    opening = Boundary(NEVER_NS)
     opening.unobserved_kib, opening.found_late_kib, *sizes = kib
     more = dict(zip(("sampled", "lived", "unseen", "unread"), sizes, strict=True))
     for closing in ((), ((60, 50),)):
@@ -156,7 +156,7 @@ def test_estimates_lie_within_the_bounds(
 
 def recorder_of(process: OneProcess) -> Recorder:
     recorder = Recorder(process.table(), PROC, clock=lambda: process.now_ns)
-    recorder.close(recorder.read_and_reset(), NEVER)
+    recorder.close(recorder.read_and_reset(), NEVER_NS)
     return recorder
 
 
@@ -213,7 +213,7 @@ def test_in_any_order_and_by_any_lead_the_bounds_hold(
 
     looks()
     second_truth = process.finish()
-    check(recorder.close(recorder.read_and_reset(), NEVER), second_truth, between)
+    check(recorder.close(recorder.read_and_reset(), NEVER_NS), second_truth, between)
 
 
 @settings(max_examples=2 * settings().max_examples)
@@ -228,11 +228,11 @@ def test_measured_while_the_runtime_waits_all_is_exact(data: st.DataObject, firs
         for _ in range(data.draw(st.integers(0, 3))):
             recorder.levels.sample(late=data.draw(st.booleans()), reset=False)
         truth = process.finish()
-        closed = recorder.close(recorder.read_and_reset(), NEVER)
+        closed = recorder.close(recorder.read_and_reset(), NEVER_NS)
         found = known(closed)
         assert not found.raced
         assert max(abs(found.estimate - truth), abs(closed.baseline - before)) <= FALLEN_KIB
-        recorder.close(recorder.read_and_reset(), NEVER)  # the next event passes
+        recorder.close(recorder.read_and_reset(), NEVER_NS)  # the next event passes
 
 
 def look(end_ms: int, hwm: int, faults: int = 0, rss: int = START_KIB) -> Sample:
@@ -272,7 +272,7 @@ def test_of_many_looks_the_older_are_merged_and_none_is_lost(looks: list[int]) -
     history: list[Sample] = []
     for number, level in enumerate(looks):
         keep(history, look(number, level), Sample.merged)
-    assert len(history) <= KEPT
+    assert len(history) <= MOST_KEPT_SAMPLES
     assert max(each.hwm for each in history) == max(looks)
     assert [each.end_ns for each in history] == sorted(each.end_ns for each in history)
     assert history[-1].end_ns == (len(looks) - 1) * MS
@@ -316,7 +316,7 @@ def test_any_tail_is_short_ordered_and_ends_with_the_last(steps: list[tuple[int,
         made.see(now, level)
         assert len(made.samples) <= 2 * SAMPLES_KEPT
     tail = made.tail(0, now + after_ms * MS)
-    assert len(tail) == min(len(tail), SHOWN)
+    assert len(tail) == min(len(tail), MOST_TAIL_SAMPLES)
     assert len(json.dumps(tail)) < 1200
     agos = [ago for ago, _ in tail]
     assert agos == sorted(agos, reverse=True)
@@ -326,13 +326,15 @@ def test_any_tail_is_short_ordered_and_ends_with_the_last(steps: list[tuple[int,
         assert tail[-2][1] == round(steps[-2][1] / 1024, 2)
 
 
-@pytest.mark.parametrize("count", [LAST, SHOWN, SHOWN + 1, 2 * SAMPLES_KEPT])
+@pytest.mark.parametrize("count", [LAST_SAMPLES, MOST_TAIL_SAMPLES, MOST_TAIL_SAMPLES + 1, 2 * SAMPLES_KEPT])
 def test_the_whole_climb_is_shown_even_if_the_end_came_later(count: int) -> None:
     """What comes between the last look and the end makes it no shorter."""
     tail = curve(*((ms * 3, ms + 1) for ms in range(count))).tail(0, (count * 3 + 900) * MS)
-    assert tail[-LAST:] == [[(count - ms) * 3 + 900.0, float(ms + 1)] for ms in range(count - LAST, count)]
+    assert tail[-LAST_SAMPLES:] == [
+        [(count - ms) * 3 + 900.0, float(ms + 1)] for ms in range(count - LAST_SAMPLES, count)
+    ]
     assert tail[0][1] <= count / 8 + 1
-    assert len(tail) > min(count, SHOWN) / 2
+    assert len(tail) > min(count, MOST_TAIL_SAMPLES) / 2
 
 
 def test_a_long_invocation_is_shown_from_far_back_to_the_end() -> None:

@@ -16,8 +16,8 @@ from truemem.linux.cgroup import MemoryUsage
 from truemem.linux.process_table import FUNCTION, Process, ProcessTable
 from truemem.linux.procfs import Procfs
 from truemem.measure.recorder import Recorder
-from truemem.measure.sampling import Budget
-from truemem.measure.window import NEVER, Boundary, Window
+from truemem.measure.sampling import CpuBudget
+from truemem.measure.window import NEVER_NS, Boundary, Window
 from truemem.platform.telemetry import REPORT, RUNTIME_DONE, START
 from truemem.records.pending_record import EnvironmentState, PendingRecord
 from truemem.records.record import InvocationRecord
@@ -56,13 +56,13 @@ class Scene:
             wings=wings,
         )
         running = RunningClock(parts.clock)
-        self.closing = WindowCloser(parts, self.publisher, running, self.history, Budget(0.01, 1.0, 0))
+        self.closing = WindowCloser(parts, self.publisher, running, self.history, CpuBudget(0.01, 1.0, 0))
         self.records: list[PendingRecord] = []
 
     def event(self, closed_by: str = "next-invoke", died: str = "", gone: bool = False, **known: Any) -> None:
         """INVOKE or SHUTDOWN, at a function that rests until its own event comes. `known`: what else the window has.
         `gone`: the runtime has ended by the time that it is closed."""
-        closed = self.recorder.close(self.recorder.read_and_reset(), NEVER)._replace(**known)
+        closed = self.recorder.close(self.recorder.read_and_reset(), NEVER_NS)._replace(**known)
         processes = self.table.processes
         self.table.processes = [] if gone else processes
         if self.records:

@@ -9,7 +9,7 @@ from ..line_schema import PROPERTIES
 from ..measure.window import VMHWM, VMHWM_THREADS
 from ..records.record import EXTRAORDINARY, VALUES, InvocationRecord, line
 from ..verdict import GROWING
-from ..wings import HEAP, Line, Lines, Wing
+from ..wings import HEAP_NOTE, Lines, PrintedLine, Wing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ..config import Config
     from ..wings import Site
 
-MS = 1_000
+MS_PER_S = 1_000
 
-KEPT = ("requestId", "invocation", "durationMs", "cpuMs", "peakUpper", "raced", "resources", "drift", "method")
+MEMBERS_KEPT = ("requestId", "invocation", "durationMs", "cpuMs", "peakUpper", "raced", "resources", "drift", "method")
 """Members that a common line has of each, or of the last that has it. A hundred whole records take 0.4 MiB."""
 
 
@@ -31,29 +31,29 @@ class BatchLines(Lines):
         super().__init__(text)
         self._config = config
         self._waiting: list[InvocationRecord] = []
-        """Records that wait, each with the members in KEPT alone."""
+        """Records that wait, each with the members in MEMBERS_KEPT alone."""
         self._last: InvocationRecord | None = None
         """The last record that waits, whole."""
 
-    def add(self, record: InvocationRecord, dropped: int) -> list[Line]:
+    def add(self, record: InvocationRecord, dropped: int) -> list[PrintedLine]:
         if not _is_ordinary(record):
             return [*self.rest(), *super().add(record, dropped)]
         before = [] if self._fits(record) else self.rest()
-        members = {name: record.properties[name] for name in KEPT if name in record.properties}
+        members = {name: record.properties[name] for name in MEMBERS_KEPT if name in record.properties}
         self._waiting.append(InvocationRecord(record.time_ms, record.metrics, members, record.slot))
         self._last = record
         return before
 
-    def overdue(self, now_ms: int) -> list[Line]:
+    def overdue(self, now_ms: int) -> list[PrintedLine]:
         return self.rest() if self._is_overdue(now_ms) else []
 
-    def rest(self) -> list[Line]:
+    def rest(self) -> list[PrintedLine]:
         records, last = self._waiting, self._last
         self._waiting, self._last = [], None
         if last is None:
             return []
         text = self._text(last) if len(records) == 1 else _common_line(records, last, self._config)
-        return [Line(text, [record.slot for record in records if record.slot is not None], len(records) - 1)]
+        return [PrintedLine(text, [record.slot for record in records if record.slot is not None], len(records) - 1)]
 
     def _fits(self, record: InvocationRecord) -> bool:
         """Can it share a line with those that wait?"""
@@ -63,14 +63,14 @@ class BatchLines(Lines):
 
     def _is_overdue(self, now_ms: int) -> bool:
         """Has the first of them waited for long enough, at epoch `now_ms`? Also where the clock was set back."""
-        span_ms = self._config.aggregate_s * MS
+        span_ms = self._config.aggregate_s * MS_PER_S
         return bool(self._waiting) and not 0 <= now_ms - self._waiting[0].time_ms < span_ms
 
 
 def _is_ordinary(record: InvocationRecord) -> bool:
     """One that needs attention has a line of its own, at once."""
     members = record.properties
-    heap: Mapping[str, object] = members.get(HEAP, {})
+    heap: Mapping[str, object] = members.get(HEAP_NOTE, {})
     is_read = "kept" in heap or heap.get("source") == "outside"  # once in a while, and the judge needs each of them
     return (
         not is_read
@@ -85,7 +85,7 @@ def _is_ordinary(record: InvocationRecord) -> bool:
 def _common_line(records: Sequence[InvocationRecord], last: InvocationRecord, config: Config) -> str:
     """`last`: the last of them, whole."""
     ids = [record.properties["requestId"] for record in records]
-    of_each = {name: [each.properties.get(name) for each in records] for name in KEPT}
+    of_each = {name: [each.properties.get(name) for each in records] for name in MEMBERS_KEPT}
     peaks = [record.metrics["PeakRSS"] for record in records]
     about: dict[str, object] = {
         "invocations": len(records),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..linux.process_table import Process
 
-LOOKS = 3
+LOOKS_PER_PROCESS = 3
 """So often is a process without a file looked at, each time an invocation ends: it may yet become a JVM, by exec()."""
 MOST_NEW = 8
 """Processes that are looked at in one invocation. The others are, in the next one."""
@@ -35,16 +35,16 @@ _NAME_MAX = 128
 
 MAGIC = b"\xca\xfe\xc0\xc0"
 """First bytes of the file, in this order whatever that of the machine is."""
-VERSION = b"\x02\x00"
-PROLOGUE = 32
-HEADER = 20
-MOST_BYTES = 256 * 1024
+FORMAT_VERSION = b"\x02\x00"
+PROLOGUE_BYTES = 32
+ENTRY_HEADER_BYTES = 20
+MOST_FILE_BYTES = 256 * 1024
 """Most bytes of the file that are read: HotSpot makes it PerfDataMemorySize large, 32 KiB."""
 MOST_ENTRIES = 4096
 """128 to 214 were seen."""
-LONG = ord("J")
+LONG_TYPE = ord("J")
 """Type of a counter that is a number of 8 bytes."""
-BYTES = ord("B")
+TEXT_TYPE = ord("B")
 """Type of a counter that is text: a vector of a fixed length, which NUL ends."""
 NAME_MAX = 64
 TEXT_MAX = 64
@@ -53,10 +53,10 @@ CAPACITY = [b"sun.gc.generation.0.capacity", b"sun.gc.generation.1.capacity"]
 MAX_CAPACITY = [b"sun.gc.generation.0.maxCapacity", b"sun.gc.generation.1.maxCapacity"]
 EDEN = b"sun.gc.generation.0.space.0.used"
 SURVIVORS = [b"sun.gc.generation.0.space.1.used", b"sun.gc.generation.0.space.2.used"]
-OLD = b"sun.gc.generation.1.space.0.used"
+OLD_USED = b"sun.gc.generation.1.space.0.used"
 METASPACE = b"sun.gc.metaspace.used"
 MAJOR = b"sun.gc.collector.1.invocations"
-TIMES = [b"sun.gc.collector.%d.time" % number for number in range(3)]
+COLLECTOR_TIMES = [b"sun.gc.collector.%d.time" % number for number in range(3)]
 ENTRIES = [b"sun.gc.collector.%d.lastEntryTime" % number for number in range(2)]
 EXITS = [b"sun.gc.collector.%d.lastExitTime" % number for number in range(2)]
 FREQUENCY = b"sun.os.hrt.frequency"
@@ -64,12 +64,25 @@ TICKS = b"sun.os.hrt.ticks"
 POLICY = b"sun.gc.policy.name"
 
 NUMBERS = frozenset(
-    [*CAPACITY, *MAX_CAPACITY, EDEN, *SURVIVORS, OLD, METASPACE, MAJOR, *TIMES, *ENTRIES, *EXITS, FREQUENCY, TICKS]
+    [
+        *CAPACITY,
+        *MAX_CAPACITY,
+        EDEN,
+        *SURVIVORS,
+        OLD_USED,
+        METASPACE,
+        MAJOR,
+        *COLLECTOR_TIMES,
+        *ENTRIES,
+        *EXITS,
+        FREQUENCY,
+        TICKS,
+    ]
 )
 SERIAL, PARALLEL, G1 = b"Copy:MSC", b"ParScav:MSC", b"GarbageFirst"
 """Values of POLICY. Other collectors do not have it."""
 
-MOST = 1 << 50
+COUNTER_LIMIT = 1 << 50
 """No heap has a PiB: the function has written this."""
 MOST_TICKS = 1 << 60
 """36 years of nanoseconds."""
@@ -94,26 +107,26 @@ def locate(data: bytes) -> Layout | None:
     The format is that of src/hotspot/share/runtime/perfMemory.hpp, version 2.0 (JDK 8 to 25): a prologue of 32 bytes,
     then entries, each with a header of 20 bytes, a name that ends with NUL, and a value. The JVM writes it through a
     mapping while we read, and the function can write to it as well: nothing is believed that does not lie within."""
-    if len(data) < PROLOGUE or data[:4] != MAGIC or data[4] > 1 or data[5:7] != VERSION or data[7] != 1:
+    if len(data) < PROLOGUE_BYTES or data[:4] != MAGIC or data[4] > 1 or data[5:7] != FORMAT_VERSION or data[7] != 1:
         return None  # another format, or not ready to access
     order: Literal["little", "big"] = "little" if data[4] else "big"
     used, at, count = (int.from_bytes(data[place : place + 4], order, signed=True) for place in (8, 24, 28))
-    if not PROLOGUE <= at <= used <= len(data) or not 0 < count <= MOST_ENTRIES:
+    if not PROLOGUE_BYTES <= at <= used <= len(data) or not 0 < count <= MOST_ENTRIES:
         return None
     heads: list[tuple[bytes, int, int, bytes]] = []
     policy = b""
     for _ in range(count):
-        if at + HEADER > used:
+        if at + ENTRY_HEADER_BYTES > used:
             return None
         length, name_at, vector = (int.from_bytes(data[place : place + 4], order) for place in (at, at + 4, at + 8))
         value_at = int.from_bytes(data[at + 16 : at + 20], order)
-        if length < HEADER or at + length > used or not HEADER <= name_at < value_at <= length:
+        if length < ENTRY_HEADER_BYTES or at + length > used or not ENTRY_HEADER_BYTES <= name_at < value_at <= length:
             return None
         name = data[at + name_at : at + min(value_at, name_at + NAME_MAX)].partition(b"\0")[0]
         kind = data[at + 12]
-        if name in NUMBERS and kind == LONG and not vector and value_at + 8 <= length:
+        if name in NUMBERS and kind == LONG_TYPE and not vector and value_at + 8 <= length:
             heads.append((name, at, at + value_at, data[at : at + value_at]))
-        elif name == POLICY and kind == BYTES and value_at + vector <= length:
+        elif name == POLICY and kind == TEXT_TYPE and value_at + vector <= length:
             policy = data[at + value_at : at + value_at + min(vector, TEXT_MAX)].partition(b"\0")[0]
         at += length
     if not heads:
@@ -157,11 +170,14 @@ class JavaHeap:
 
     def read(self, counters: dict[bytes, int]) -> RuntimeHeap | None:
         """What the heap is now; None if that is not known, or cannot be."""
-        if any(not 0 <= counters.get(name, 0) < MOST for name in (*CAPACITY, *MAX_CAPACITY, EDEN, *SURVIVORS, OLD)):
+        if any(
+            not 0 <= counters.get(name, 0) < COUNTER_LIMIT
+            for name in (*CAPACITY, *MAX_CAPACITY, EDEN, *SURVIVORS, OLD_USED)
+        ):
             return None
-        if OLD not in counters or CAPACITY[1] not in counters:
+        if OLD_USED not in counters or CAPACITY[1] not in counters:
             return None
-        used = sum(counters.get(name, 0) for name in (EDEN, *SURVIVORS, OLD))
+        used = sum(counters.get(name, 0) for name in (EDEN, *SURVIVORS, OLD_USED))
         committed = sum(counters.get(name, 0) for name in CAPACITY)
         if used > committed:
             return None
@@ -179,7 +195,7 @@ class JavaHeap:
             committed >> 10,
             live=live >> 10 if live is not None else None,
             limit=limit >> 10 if limit else None,
-            metaspace=metaspace >> 10 if 0 < metaspace < MOST else None,
+            metaspace=metaspace >> 10 if 0 < metaspace < COUNTER_LIMIT else None,
             collections=collections,
             gc_ms=gc_ms,
         )
@@ -187,7 +203,7 @@ class JavaHeap:
     def _collected(self, counters: dict[bytes, int]) -> tuple[int | None, int | None, int | None]:
         """Major collections, what was live after the last one (bytes), and the time of all pauses (ms)."""
         majors = counters.get(MAJOR, -1)
-        if not 0 <= majors < MOST:
+        if not 0 <= majors < COUNTER_LIMIT:
             return None, None, None
         entries, exits = ([counters.get(name, 0) for name in names] for names in (ENTRIES, EXITS))
         is_running = any(entered > left for entered, left in zip(entries, exits, strict=True))
@@ -195,8 +211,8 @@ class JavaHeap:
             self._majors = majors
             # After a collection of the young generation, the old one has what that has moved there as well.
             self._live = self._after_collection(counters) if majors and exits[1] >= exits[0] else None
-        frequency, ticks = counters.get(FREQUENCY, 0), sum(counters.get(name, 0) for name in TIMES)
-        is_timed = 1000 <= frequency < MOST and 0 <= ticks < MOST_TICKS
+        frequency, ticks = counters.get(FREQUENCY, 0), sum(counters.get(name, 0) for name in COLLECTOR_TIMES)
+        is_timed = 1000 <= frequency < COUNTER_LIMIT and 0 <= ticks < MOST_TICKS
         return majors, self._live if majors == self._majors else None, ticks * 1000 // frequency if is_timed else None
 
     def _after_collection(self, counters: dict[bytes, int]) -> int:
@@ -205,7 +221,7 @@ class JavaHeap:
         as long as the old generation has room, which is made larger afterwards."""
         since = TICKS in counters or self._policy == G1
         eden = 0 if since else counters.get(EDEN, 0)
-        return eden + sum(counters.get(name, 0) for name in SURVIVORS) + counters[OLD]
+        return eden + sum(counters.get(name, 0) for name in SURVIVORS) + counters[OLD_USED]
 
 
 class _Counters:
@@ -264,7 +280,7 @@ class HsperfFiles:
         for process in processes:
             key = process.pid, process.start_time
             counters = self._open.get(key)
-            if counters is None and new and len(self._open) < MOST_OPEN and self._looks.get(key, 0) < LOOKS:
+            if counters is None and new and len(self._open) < MOST_OPEN and self._looks.get(key, 0) < LOOKS_PER_PROCESS:
                 new -= 1
                 counters = self._find(process)
                 if counters is None:
@@ -333,8 +349,8 @@ def _counters(descriptor: int, owner: int) -> _Counters | None:
     """The counters of the file, if it is one of a JVM. Closes the descriptor if not. Raises OSError."""
     kept = None
     try:
-        if is_private(descriptor, PROLOGUE, most=MOST_BYTES, owner=owner, denied=0o022):
-            layout = locate(posix.pread(descriptor, MOST_BYTES, 0))
+        if is_private(descriptor, PROLOGUE_BYTES, most=MOST_FILE_BYTES, owner=owner, denied=0o022):
+            layout = locate(posix.pread(descriptor, MOST_FILE_BYTES, 0))
             kept = _Counters(descriptor, layout) if layout is not None else None
         return kept
     finally:

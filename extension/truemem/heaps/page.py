@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posix
 
-from ..support.files import PAGE, SAFE_FLAGS, is_private, path_in
+from ..support.files import PAGE_BYTES, SAFE_FLAGS, is_private, path_in
 from ..support.log import log
 from ..support.named_tuple import NamedTuple
 from ..support.numbers import mib, whole
@@ -24,27 +24,27 @@ SLOT = 256
 """Bytes of a slot of the page. Readings take slots by turns: those of invocations that end meanwhile leave this one
 alone."""
 
-MOST = 16 * PAGE
+MANAGED_PAGE_BYTES = 16 * PAGE_BYTES
 """Size of a page on Managed Instances, where many requests end before one is looked for."""
-NAME = "/.truemem-heap-"
+PATH_PREFIX = "/.truemem-heap-"
 MAGIC = b"truemem-heap-3"
 DIGITS = 15
 """Digits of the largest number that is believed."""
 EARLY_MS = 1000
 """A function may be done before we have looked at the clock. Lambda's own retry of a request comes much later."""
 
-RUNTIMES = (b"nodejs", b"go", b"dotnet")
-"""Runtimes whose figures are a RuntimeHeap. `python` has figures of its own, a Heap."""
+HEAP_RUNTIMES = (b"nodejs", b"go", b"dotnet")
+"""Runtimes whose figures are a RuntimeHeap. `python` has figures of its own, a PythonHeap."""
 _SAME_NAMES = ("used", "committed", "live", "limit", "external", "metaspace", "collections")
-FIELDS = {**{name.encode(): name for name in _SAME_NAMES}, b"gcMs": "gc_ms"}
+RUNTIME_FIELDS = {**{name.encode(): name for name in _SAME_NAMES}, b"gcMs": "gc_ms"}
 """Names in the page, and in the line, of a RuntimeHeap's fields."""
 BLOCK_BYTES = 64
 """What one of Python's blocks is taken for: they have 16 to 512 bytes, most of them few."""
-MALLOC = (b"inUse", b"held", b"mapped")
-PYTHON = (b"gc0", b"gc1", b"gc2", b"threads")
-SETTLED = (b"kept", b"garbage", b"room")
+MALLOC_NAMES = (b"inUse", b"held", b"mapped")
+PYTHON_NAMES = (b"gc0", b"gc1", b"gc2", b"threads")
+SETTLED_NAMES = (b"kept", b"garbage", b"room")
 """Names that are there only where the probe has settled the process."""
-NAMES = {*FIELDS, *MALLOC, *PYTHON, *SETTLED, b"blocks", b"small", b"children", b"bits"}
+KNOWN_NAMES = {*RUNTIME_FIELDS, *MALLOC_NAMES, *PYTHON_NAMES, *SETTLED_NAMES, b"blocks", b"small", b"children", b"bits"}
 """All that are read. Others are for later versions, and are passed over."""
 
 
@@ -101,14 +101,14 @@ class RuntimeHeap(NamedTuple):
     def document(self) -> dict[str, object]:
         """The record's member `heap`, in MiB."""
         members: dict[str, object] = {"runtime": self.runtime}
-        for member, name in FIELDS.items():
+        for member, name in RUNTIME_FIELDS.items():
             figure = getattr(self, name)
             if figure is not None:
                 members[member.decode()] = figure if name in ("collections", "gc_ms") else mib(figure)
         return members if self.settled is None else {**members, **self.settled.document()}
 
 
-class Heap(NamedTuple):
+class PythonHeap(NamedTuple):
     """malloc's figures of one process when its handler had returned (mallinfo(3)), in KiB, and Python's own."""
 
     in_use: int
@@ -158,9 +158,9 @@ class Heap(NamedTuple):
         return members if self.settled is None else {**members, **self.settled.document()}
 
 
-def parse(page: bytes, request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
+def parse(page: bytes, request_id: str, since_ms: int) -> PythonHeap | RuntimeHeap | None:
     """The reading of this request, taken since that time (epoch ms); None if it is not there, or not whole. Where the
-    `source` of a Heap is `none`, the children's figure is the only one in it."""
+    `source` of a PythonHeap is `none`, the children's figure is the only one in it."""
     wanted = request_id.encode("utf-8", "replace")
     at = page.find(wanted) if wanted else -1
     while at >= 0:
@@ -172,7 +172,7 @@ def parse(page: bytes, request_id: str, since_ms: int) -> Heap | RuntimeHeap | N
     return None
 
 
-def _reading(slot: bytes, wanted: bytes, since_ms: int) -> Heap | RuntimeHeap | None:
+def _reading(slot: bytes, wanted: bytes, since_ms: int) -> PythonHeap | RuntimeHeap | None:
     text, newline, _ = slot.partition(b"\n")
     fields = text.split(b" ")
     if not newline or len(fields) < 6:
@@ -186,30 +186,30 @@ def _reading(slot: bytes, wanted: bytes, since_ms: int) -> Heap | RuntimeHeap | 
     for member in members:
         name, equals, value = member.partition(b"=")
         figure = whole(value, DIGITS)
-        if not equals or (figure is None and name in NAMES):
+        if not equals or (figure is None and name in KNOWN_NAMES):
             return None
         figures[name] = figure or 0
     if runtime == b"python":
         return _python(figures)
-    if runtime not in RUNTIMES or b"used" not in figures or b"committed" not in figures:
+    if runtime not in HEAP_RUNTIMES or b"used" not in figures or b"committed" not in figures:
         return None
-    known = {FIELDS[name]: figures[name] for name in figures if name in FIELDS}
+    known = {RUNTIME_FIELDS[name]: figures[name] for name in figures if name in RUNTIME_FIELDS}
     return RuntimeHeap(runtime.decode(), settled=_settled(figures), **known)
 
 
-def _python(figures: dict[bytes, int]) -> Heap | None:
+def _python(figures: dict[bytes, int]) -> PythonHeap | None:
     """malloc's figures are all there, or none are: the budget allowed no reading, or there is no mallinfo."""
     children = figures.get(b"children", 0)
-    known = sum(name in figures for name in (*MALLOC, *PYTHON))
+    known = sum(name in figures for name in (*MALLOC_NAMES, *PYTHON_NAMES))
     if not known:
-        return Heap(0, 0, 0, [], 0, "none", children)
-    if known < len(MALLOC) + len(PYTHON):
+        return PythonHeap(0, 0, 0, [], 0, "none", children)
+    if known < len(MALLOC_NAMES) + len(PYTHON_NAMES):
         return None
-    in_use, held, mapped = (figures[name] for name in MALLOC)
-    *gc, threads = (figures[name] for name in PYTHON)
+    in_use, held, mapped = (figures[name] for name in MALLOC_NAMES)
+    *gc, threads = (figures[name] for name in PYTHON_NAMES)
     source = "mallinfo" if figures.get(b"bits") == 32 else "mallinfo2"
     blocks, small = figures.get(b"blocks"), figures.get(b"small")
-    return Heap(in_use, held, mapped, gc, threads, source, children, blocks, small, _settled(figures))
+    return PythonHeap(in_use, held, mapped, gc, threads, source, children, blocks, small, _settled(figures))
 
 
 def _settled(figures: dict[bytes, int]) -> Settled | None:
@@ -221,7 +221,7 @@ class HeapPages:
     """The pages of one environment's probes."""
 
     def __init__(self, environ: Mapping[bytes, bytes]) -> None:
-        self._prefix = path_in(environ, "").rpartition("/")[0] + NAME
+        self._prefix = path_in(environ, "").rpartition("/")[0] + PATH_PREFIX
         self.pid = 0
         """Pid of the process whose page was found last."""
 
@@ -230,7 +230,7 @@ class HeapPages:
         pages = {pid: _read(f"{self._prefix}{pid}") for pid in pids}
         return {pid: page for pid, page in pages.items() if page}
 
-    def find(self, pages: Mapping[int, bytes], request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
+    def find(self, pages: Mapping[int, bytes], request_id: str, since_ms: int) -> PythonHeap | RuntimeHeap | None:
         """What one of these processes has noted for the request, if any."""
         for pid, page in pages.items():
             heap = parse(page, request_id, since_ms)
@@ -249,7 +249,11 @@ def _read(path: str) -> bytes:
     except OSError:
         return b""
     try:
-        return posix.pread(descriptor, MOST, 0) if is_private(descriptor, PAGE, most=MOST) else b""
+        return (
+            posix.pread(descriptor, MANAGED_PAGE_BYTES, 0)
+            if is_private(descriptor, PAGE_BYTES, most=MANAGED_PAGE_BYTES)
+            else b""
+        )
     finally:
         posix.close(descriptor)
 
@@ -262,7 +266,7 @@ class HeapLimitNotice:
         self._memory_kib = memory_mib * 1024
         self._looked = False
 
-    def look(self, heap: Heap | RuntimeHeap | None) -> None:
+    def look(self, heap: PythonHeap | RuntimeHeap | None) -> None:
         """At the close of each invocation."""
         if self._looked or not isinstance(heap, RuntimeHeap) or heap.limit is None:
             return

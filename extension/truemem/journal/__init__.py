@@ -10,11 +10,11 @@ from __future__ import annotations
 import posix
 
 from ..line_schema import METRICS, PROPERTIES
-from ..measure.window import SHOWN, MemoryCurve, Window
+from ..measure.window import MOST_TAIL_SAMPLES, MemoryCurve, Window
 from ..records.pending_record import DeathReport, Measured, PendingRecord, level_and_holder, signals
 from ..records.record import VALUES, InvocationRecord, finished
 from ..support import minijson
-from ..support.files import PAGE, is_private, path_in
+from ..support.files import PAGE_BYTES, is_private, path_in
 from ..support.named_tuple import NamedTuple
 from ..support.numbers import number as json_number
 from ..wings import Keeper, Wing
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 SLOTS = 18
 """Closed records at once: one more than PendingRecords lets wait."""
-FIRST = 3
+FIRST_SLOT_PAGE = 3
 """Page 0 of the file: the environment's history. Pages 1 and 2, by turns: the invocation that runs, written before the
 one before it is closed. Then a page, or slot, for each record that is closed and not yet printed."""
-SIZE = (FIRST + SLOTS) * PAGE
+SIZE = (FIRST_SLOT_PAGE + SLOTS) * PAGE_BYTES
 """Bytes of a file with that number of slots."""
 
-CURVE = PAGE // 2
+CURVE = PAGE_BYTES // 2
 """Offset of the curve in the page of an invocation that runs."""
 
-WAITING = b"W"
-SENDING = b"S"
-PRINTING = b"P"
+SLOT_WAITING = b"W"
+SLOT_SENDING = b"S"
+SLOT_PRINTING = b"P"
 FREE = b"\n"
 
 
@@ -78,7 +78,7 @@ class Journal(Keeper):
         self._written_ns = 0
         """When the curve was written last, ns."""
         self._path = path
-        self._size = (FIRST + slots) * PAGE
+        self._size = (FIRST_SLOT_PAGE + slots) * PAGE_BYTES
         self._slots = slots
         self._descriptor = -1
         self._free = list(range(slots))
@@ -129,7 +129,7 @@ class Journal(Keeper):
         death = level_and_holder(window, others_kib, largest, extensions)
         known = [window.baseline, window.sampled, window.last, *death]
         text = minijson.dumps([*known, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
-        self._put(_of(record.invocation) + CURVE, text.encode(), PAGE - CURVE)
+        self._put(_of(record.invocation) + CURVE, text.encode(), PAGE_BYTES - CURVE)
 
     def recover(self, history: EnvironmentState, config: Config, kills: int) -> list[tuple[InvocationRecord, bool]]:
         if self.empty():
@@ -140,7 +140,7 @@ class Journal(Keeper):
     def keep(self, number: int, record: InvocationRecord) -> int | None:
         """Write the record into a slot, and return that; None also where there is no slot left for it."""
         slot = self._free[-1] if self._free and self._descriptor >= 0 else None
-        if slot is not None and self._put(_at(slot), WAITING + journal_text(record).encode()):
+        if slot is not None and self._put(_at(slot), SLOT_WAITING + journal_text(record).encode()):
             self._free.pop()
         else:
             slot = None
@@ -152,10 +152,10 @@ class Journal(Keeper):
         self._put(_of(number), b"")
 
     def sending(self, slot: int) -> None:
-        self._put(_at(slot), SENDING, newline=False)
+        self._put(_at(slot), SLOT_SENDING, newline=False)
 
     def printing(self, slot: int) -> None:
-        self._put(_at(slot), PRINTING, newline=False)
+        self._put(_at(slot), SLOT_PRINTING, newline=False)
 
     def printed(self, slot: int) -> None:
         self._put(_at(slot), FREE, newline=False)
@@ -164,8 +164,8 @@ class Journal(Keeper):
     def forget(self) -> None:
         self.history, self.running, self.records = b"", [], []
         self._free = list(range(self._slots))
-        for page in range(FIRST + self._slots):
-            self._put(page * PAGE, b"")
+        for page in range(FIRST_SLOT_PAGE + self._slots):
+            self._put(page * PAGE_BYTES, b"")
 
     def remove(self) -> None:
         if self._descriptor >= 0:
@@ -202,20 +202,20 @@ class Journal(Keeper):
 
     def _read(self) -> None:
         pages = posix.pread(self._descriptor, self._size, 0)
-        self.history = _line(pages, 0, PAGE)
-        for page in (PAGE, 2 * PAGE):
+        self.history = _line(pages, 0, PAGE_BYTES)
+        for page in (PAGE_BYTES, 2 * PAGE_BYTES):
             running = _line(pages, page, page + CURVE)
             if running:
-                self.running.append(JournalEntry(running, _line(pages, page + CURVE, page + PAGE)))
+                self.running.append(JournalEntry(running, _line(pages, page + CURVE, page + PAGE_BYTES)))
         for slot in range(self._slots):
-            text = _line(pages, _at(slot), _at(slot) + PAGE)
+            text = _line(pages, _at(slot), _at(slot) + PAGE_BYTES)
             state = text[:1]
-            if state in (WAITING, SENDING, PRINTING):
-                entry = JournalEntry(text[1:], may_repeat=state == PRINTING, sent=state == SENDING)
+            if state in (SLOT_WAITING, SLOT_SENDING, SLOT_PRINTING):
+                entry = JournalEntry(text[1:], may_repeat=state == SLOT_PRINTING, sent=state == SLOT_SENDING)
                 self.records.append((slot, entry))
                 self._free.remove(slot)
 
-    def _put(self, offset: int, text: bytes, limit: int = PAGE, newline: bool = True) -> bool:
+    def _put(self, offset: int, text: bytes, limit: int = PAGE_BYTES, newline: bool = True) -> bool:
         """Write within one page; False if there is no journal, or it does not fit."""
         if self._descriptor < 0 or len(text) >= limit:
             return False
@@ -241,11 +241,11 @@ class Journal(Keeper):
 
 
 def _of(number: int) -> int:
-    return PAGE * (1 + number % 2)
+    return PAGE_BYTES * (1 + number % 2)
 
 
 def _at(slot: int) -> int:
-    return (FIRST + slot) * PAGE
+    return (FIRST_SLOT_PAGE + slot) * PAGE_BYTES
 
 
 def _line(pages: bytes, start: int, end: int) -> bytes:
@@ -335,7 +335,11 @@ def _seen(curve: Any) -> tuple[Window, DeathReport | None]:
     baseline, sampled, last, level, largest, samples = curve
     pairs = [(at_ms, kib) for at_ms, kib in samples]
     numbers = [baseline, sampled, last, level or 0, *(value for pair in pairs for value in pair)]
-    if any(json_number(value) is None for value in numbers) or not isinstance(largest, dict) or len(pairs) > SHOWN:
+    if (
+        any(json_number(value) is None for value in numbers)
+        or not isinstance(largest, dict)
+        or len(pairs) > MOST_TAIL_SAMPLES
+    ):
         raise ValueError
     window = Window(int(baseline), sampled=int(sampled), last=int(last), curve=MemoryCurve())
     for at_ms, kib in pairs:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..linux.process_table import ProcessTable
     from ..measure.environment_memory import EnvironmentMemory
     from ..measure.recorder import Recorder
-    from ..platform.extensions_api import ExtensionsApi
+    from ..platform.extensions_api import ExtensionsClient
     from ..platform.proxy import RuntimeProxy
     from ..platform.telemetry import TelemetryServer
     from ..support.clock import Clock
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
         def journal_invoke(self, body: bytes) -> None:
             """An event has come whole: before it is taken out of the socket."""
 
-        def take(self, event: Event) -> bool:
+        def take(self, event: ReceivedEvent) -> bool:
             """The event that was received; False if the window that it ends was not read at its arrival."""
 
 
-class Parts(NamedTuple):
-    api: ExtensionsApi
+class LoopParts(NamedTuple):
+    api: ExtensionsClient
     telemetry_server: TelemetryServer | None
     """Server of telemetry; None where telemetry is not subscribed to."""
     unsubscribed: str
@@ -129,7 +129,7 @@ class Poller:
 
     def __init__(
         self,
-        api: ExtensionsApi,
+        api: ExtensionsClient,
         listener: TelemetryServer | None,
         clock: RunningClock,
         proxy: RuntimeProxy | None = None,
@@ -189,7 +189,7 @@ class Poller:
         self._polled = wanted
 
 
-class Event:
+class ReceivedEvent:
     def __init__(self, body: bytes, arrived_ns: int | None, clock: Clock) -> None:
         self.body = body
         self.invoke = is_invoke(body)
@@ -202,7 +202,7 @@ class Event:
 class Loop:
     """Waits and performs until the machine is OVER."""
 
-    def __init__(self, role: str, performer: Performer, parts: Parts, lose: Callable[..., None]) -> None:
+    def __init__(self, role: str, performer: Performer, parts: LoopParts, lose: Callable[..., None]) -> None:
         """`role` is one of the machine's. `lose` counts what was lost: one thing, or as many as it is told."""
         self._performer = performer
         self._lose = lose
@@ -305,14 +305,14 @@ class Loop:
             self._lose()
             log("error", reason(error))
 
-    def members(self, event: Event) -> dict[str, Any]:
+    def members(self, event: ReceivedEvent) -> dict[str, Any]:
         """Of an event's JSON object: none, which is counted, where it is not understood. It has come all the same."""
         members = telemetry.members(event.body)
         if members is None:
             self._lose()
         return members or {}
 
-    def shutdown(self, event: Event) -> tuple[str, float]:
+    def shutdown(self, event: ReceivedEvent) -> tuple[str, float]:
         """The reason of a SHUTDOWN, and half the time that is left until its deadline, in ns."""
         members = self.members(event)
         remaining_ms = telemetry.remaining_ms(members, self._clock.epoch_ns() // MS)
@@ -343,7 +343,7 @@ class Loop:
             return machine.NO_EVENT
         if not body:
             return machine.NO_EVENT
-        event = Event(body, self._api.arrived_ns, self._clock)
+        event = ReceivedEvent(body, self._api.arrived_ns, self._clock)
         measured = self._performer.take(event)
         if not event.invoke:
             return machine.SHUTDOWN

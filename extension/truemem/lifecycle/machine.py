@@ -184,10 +184,10 @@ _MANAGED: _Table = {
     (SHUTTING_DOWN, TIME_OVER): ((END_SEGMENT, END_REQUESTS, FLUSH_ALL, SEND_LAST), OVER),
 }
 
-TABLE = {ON_DEMAND: _ON_DEMAND, MANAGED: _MANAGED}
+TRANSITIONS = {ON_DEMAND: _ON_DEMAND, MANAGED: _MANAGED}
 """By role: for each state and happening the actions, and the state after them."""
 
-START: Mapping[str, str] = {ON_DEMAND: INITIALISING, MANAGED: WAITING}
+FIRST_STATE: Mapping[str, str] = {ON_DEMAND: INITIALISING, MANAGED: WAITING}
 
 
 class Pending:
@@ -226,8 +226,8 @@ class Machine:
     """The state of one environment, and what follows from it. Times are monotonic ns."""
 
     def __init__(self, role: str, now_ns: int) -> None:
-        self.state = START[role]
-        self._table = TABLE[role]
+        self.state = FIRST_STATE[role]
+        self._table = TRANSITIONS[role]
         self._woke_ns = now_ns
         self._planned_ns = 0
         self._passed_ns = self._passing_ns = now_ns - CALM_NS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..measure import sampling
-from ..measure.window import NEVER, Boundary
+from ..measure.window import NEVER_NS, Boundary
 from ..platform import telemetry
 from ..platform.extensions_api import is_invoke
 from ..records.pending_record import NEXT_INVOKE, NEXT_REQUEST, PendingRecord
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..measure.recorder import Recorder
-    from ..measure.watermark import Readings
+    from ..measure.watermark import ProcessReadings
     from ..measure.window import Window
-    from ..platform.exact_mode import ExactMode, Invocation, Moment
+    from ..platform.exact_mode import ExactMode, Moment, PassingInvocation
     from ..records.pending_record import EnvironmentState
-    from .loop import Event, Parts
+    from .loop import LoopParts, ReceivedEvent
     from .machine import Pending
 
-AHEAD = 2
+MOMENTS_AHEAD = 2
 """One event is on its way at a time: another moment after its first bytes says that it was cut off."""
-UNKNOWN = 16
+MOST_ENDED_EARLY = 16
 """Invocations that may have ended before the sidecar was told of them."""
 
 
@@ -39,7 +39,7 @@ class ExactWindows:
         recorder: Recorder,
         publisher: Publisher,
         closer: WindowCloser,
-        drain: Callable[[Readings], None],
+        drain: Callable[[ProcessReadings], None],
     ) -> None:
         """`drain` reads the processes that readings have left out."""
         self._exact = exact
@@ -50,7 +50,7 @@ class ExactWindows:
         self._began = False
         self._init: Window | None = None
         """The window of the init phase, once it is closed and until the first record has it."""
-        self._finished: dict[str, tuple[Window, Invocation]] = {}
+        self._finished: dict[str, tuple[Window, PassingInvocation]] = {}
         """Invocations whose end has passed here before their INVOKE, by request id."""
 
     @property
@@ -70,7 +70,7 @@ class ExactWindows:
     def close(self) -> bool:
         """Close the windows that are due; True if a record was closed with one."""
         moments: list[Moment] = []
-        while (moment := self._exact.take(AHEAD)) is not None:
+        while (moment := self._exact.take(MOMENTS_AHEAD)) is not None:
             moments.append(moment)
         if not moments:
             return False
@@ -92,7 +92,7 @@ class ExactWindows:
             self._closer.kills.join(moment.measured)
             self._recorder.add_looks(moment.looks)
             return False
-        window = self._recorder.close(moment.measured, NEVER)
+        window = self._recorder.close(moment.measured, NEVER_NS)
         self._recorder.add_looks(moment.looks)
         if self._init is None and not self._began:
             self._init = window
@@ -115,12 +115,12 @@ class ExactWindows:
         init, self._init = self._init, None
         return init
 
-    def _end(self, window: Window, invocation: Invocation) -> bool:
+    def _end(self, window: Window, invocation: PassingInvocation) -> bool:
         """The window of an invocation is closed; False if its INVOKE has not come yet."""
         record = self._publisher.current()
         if record is None or record.request_id != invocation.request_id:
             self._finished[invocation.request_id] = window, invocation
-            if len(self._finished) > UNKNOWN:
+            if len(self._finished) > MOST_ENDED_EARLY:
                 del self._finished[next(iter(self._finished))]
             return False
         record.answered(invocation)
@@ -135,14 +135,14 @@ LATE_NS = 5 * sampling.MS
 
 
 class SamplerLoop:
-    def __init__(self, parts: Parts, publisher: Publisher) -> None:
+    def __init__(self, parts: LoopParts, publisher: Publisher) -> None:
         config, self._clock = parts.config, parts.clock
         self._recorder = parts.recorder
         self._environment_memory = parts.environment_memory
         self._publisher = publisher
         self._limit_kib = config.memory_mib * 1024
         now_ns = self._clock.monotonic_ns()
-        self.budget = sampling.Budget(config.cpu_budget, config.cpu_share, now_ns)
+        self.budget = sampling.CpuBudget(config.cpu_budget, config.cpu_share, now_ns)
         """CPU time, also for what else is read when a window closes."""
         self._began = now_ns
         self._moved_kib = 0
@@ -157,7 +157,7 @@ class SamplerLoop:
         self._began = now_ns
         self.next_ns = self._sample_ns = now_ns + (sampling.EXACT_NS if exact else sampling.DENSE_NS)
 
-    def drain(self, readings: Readings) -> None:
+    def drain(self, readings: ProcessReadings) -> None:
         """Read the processes that the answer did not wait for, as far as the CPU budget goes."""
         if not readings.left:
             return
@@ -224,10 +224,10 @@ MS = 1_000_000
 FIRST_LOOK_NS = 100_000
 """After an event was handed on: the thread that asked for it (AWS's client for Python) has mostly ended by then."""
 LOOK_AGAIN_NS = MS
-LOOKS = 3
+LOOKS_PER_EVENT = 3
 """After one event, at most."""
 
-ENDINGS = ("spindown", "sandboxterminated", "")
+ENDING_REASONS = ("spindown", "sandboxterminated", "")
 """Reasons of a SHUTDOWN that is no reset (the second is AWS's emulator's)."""
 
 LAST_REPORT_MS = 250
@@ -237,7 +237,7 @@ LAST_REPORT_MS = 250
 class OnDemand:
     """One execution environment, from the first `next` to SHUTDOWN."""
 
-    def __init__(self, parts: Parts, environment_state: EnvironmentState) -> None:
+    def __init__(self, parts: LoopParts, environment_state: EnvironmentState) -> None:
         self._parts = parts
         self._recorder = parts.recorder
         self._clock = parts.clock
@@ -249,7 +249,7 @@ class OnDemand:
         self._begun = 0
         """Events after which the threads were looked at, or are to be."""
         self._looks_left = 0
-        self._look_at_ns: float = NEVER
+        self._look_at_ns: float = NEVER_NS
         reports = parts.telemetry_server is not None
         self._publisher = Publisher(parts.config, reports, environment_state, parts.wings, parts.lost)
         self._loop = Loop(machine.ON_DEMAND, self, parts, self._publisher.lose)
@@ -257,9 +257,9 @@ class OnDemand:
         clock, budget = self._loop.running_clock, self._sampler.budget
         self._closer = WindowCloser(parts, self._publisher, clock, environment_state, budget)
         self._windows = ExactWindows(self._exact, self._recorder, self._publisher, self._closer, self._sampler.drain)
-        self._event: Event
+        self._event: ReceivedEvent
         """Received, and not yet worked out."""
-        self._readings: Readings | None = None
+        self._readings: ProcessReadings | None = None
         """Taken when an event arrived; None in exact mode, and where that failed."""
         self._closed: Window | None = None
         """The window that the event has ended; None where exact mode has closed it, or it cannot be measured."""
@@ -301,12 +301,12 @@ class OnDemand:
 
     def look(self, pending: Pending) -> None:
         exact = self._exact
-        pending.moments = bool(exact.moments) and exact.due(AHEAD)
+        pending.moments = bool(exact.moments) and exact.due(MOMENTS_AHEAD)
         pending.bytes_first = not (exact.running and exact.answered)
         pending.asking = exact.asking > 0
         if exact.begun != self._begun:
-            self._begun, self._looks_left = exact.begun, LOOKS
-            self._look_at_ns = self._loop.now_ns + FIRST_LOOK_NS if self._recorder.reader.has_threads else NEVER
+            self._begun, self._looks_left = exact.begun, LOOKS_PER_EVENT
+            self._look_at_ns = self._loop.now_ns + FIRST_LOOK_NS if self._recorder.reader.has_threads else NEVER_NS
         pending.look_at_ns = self._look_at_ns
         pending.tick_at_ns = self._sampler.next_ns
         pending.printable = self._maybe_printable
@@ -316,7 +316,7 @@ class OnDemand:
 
     # Readings and windows
 
-    def _read_as_runtime_waits(self) -> Readings:
+    def _read_as_runtime_waits(self) -> ProcessReadings:
         self._parts.know_runtime()
         readings = self._recorder.read_and_reset(at_rest=True)
         self._closer.kills.count_at_rest(readings, begins=bool(self._exact.running))
@@ -339,7 +339,7 @@ class OnDemand:
 
     def _look_after_event(self) -> None:
         """Look again soon, a few times, if the thread that has asked for the event may run still."""
-        self._look_at_ns = NEVER
+        self._look_at_ns = NEVER_NS
         self._looks_left -= 1
         if self._exact.running:
             self._look_at_threads()
@@ -353,7 +353,7 @@ class OnDemand:
         if not self._windows.covers_event:
             self._readings = self._read()
 
-    def _read(self) -> Readings:
+    def _read(self) -> ProcessReadings:
         readings = self._recorder.read_and_reset()
         self._closer.kills.count(readings)
         return readings
@@ -378,7 +378,7 @@ class OnDemand:
             return
         self._sampler.drain(readings)
         # No event of the runtime's comes with SHUTDOWN.
-        not_before_ns, arrived_ns = (0, event.arrived_ns) if event.invoke else (NEVER, None)
+        not_before_ns, arrived_ns = (0, event.arrived_ns) if event.invoke else (NEVER_NS, None)
         self._closed = self._recorder.close(readings, not_before_ns, arrived_ns)
 
     # Events
@@ -388,7 +388,7 @@ class OnDemand:
         if is_invoke(body):
             self._keeper.begin(self._environment_state.invocations + 1, self._clock.epoch_ns() // MS, body)
 
-    def take(self, event: Event) -> bool:
+    def take(self, event: ReceivedEvent) -> bool:
         """The event that was received; False if it can wait: exact mode has measured, or the reading failed."""
         self._event = event
         return self._readings is not None
@@ -443,14 +443,14 @@ class OnDemand:
         self._wait_for_report()  # no telemetry was read meanwhile: what a collector has taken is not the report's
 
     def _send_last(self) -> None:
-        self._parts.hurry(self._half_ns / 2, last=True, reset=self._reason not in ENDINGS)
+        self._parts.hurry(self._half_ns / 2, last=True, reset=self._reason not in ENDING_REASONS)
 
     def _wait_for_report(self) -> None:
         now_ns = self._clock.monotonic_ns()
         self._last_report_until_ns = int(min(now_ns + LAST_REPORT_MS * MS, self._half_until_ns))
 
     def _died(self) -> str:
-        if self._reason in ENDINGS:
+        if self._reason in ENDING_REASONS:
             return ""
         return "timeout" if self._reason == "timeout" else "failure"
 
@@ -460,7 +460,7 @@ class OnDemand:
             self._closer.died_in_init(self._closed, died)
 
     def _leave_journal(self) -> None:
-        if self._reason in ENDINGS:
+        if self._reason in ENDING_REASONS:
             self._keeper.remove()
         else:
             self._keeper.remember(self._environment_state.text())

@@ -6,12 +6,12 @@ import posix
 import select
 
 from ..measure.window import current
-from ..platform.telemetry import INIT_START, LOGS_DROPPED, REPORT, RESTORE_START, Event
+from ..platform.telemetry import INIT_START, LOGS_DROPPED, REPORT, RESTORE_START, PlatformEvent
 from ..records.pending_record import SNAP_START, PendingRecords, signals
 from ..records.record import ShortLines, finished, line
 from ..support import minijson
 from ..support.log import log
-from ..wings import Keeper, Line, Lines
+from ..wings import Keeper, Lines, PrintedLine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class StdoutWriter:
         self._poll.register(descriptor, select.POLLOUT)
         self.dropped = 0
 
-    def put(self, line: Line) -> None:
+    def put(self, line: PrintedLine) -> None:
         """Write the line now if stdout takes it, else keep it. Its slots in the journal are freed when it is out. If it
         is lost, the next line reports what it reported."""
         if len(self._backlog) >= BACKLOG:
@@ -155,7 +155,7 @@ class Publisher:
         """Something was lost: the next line says so."""
         self._lost += count
 
-    def join(self, event: Event) -> None:
+    def join(self, event: PlatformEvent) -> None:
         if event.kind == INIT_START:
             self._on_init(event)
         elif event.kind == RESTORE_START:
@@ -167,7 +167,7 @@ class Publisher:
             # Of an invocation that is printed, or has ended the process before this one: what was the mark by then?
             self._history.mark_mib = event.metric("maxMemoryUsedMB") or self._history.mark_mib
 
-    def _on_init(self, event: Event) -> None:
+    def _on_init(self, event: PlatformEvent) -> None:
         """An init phase has begun: that of the environment, or of the snapshot which it was restored from; that one
         is told again in every copy, with the log stream in which it was made."""
         if event.text("initializationType") == SNAP_START and event.text("phase") != "invoke":
@@ -229,7 +229,7 @@ class Publisher:
         elif record.slot is not None:
             self._keeper.printed(record.slot)
 
-    def _print(self, lines: Iterable[Line]) -> None:
+    def _print(self, lines: Iterable[PrintedLine]) -> None:
         for each in lines:
             self._output.put(each)
 

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..linux.cgroup import OomKills
-    from ..measure.sampling import Budget
-    from ..measure.watermark import Readings
+    from ..measure.sampling import CpuBudget
+    from ..measure.watermark import ProcessReadings
     from ..measure.window import Peak, Window
     from ..records.pending_record import DeathReport, EnvironmentState
-    from .loop import Parts, RunningClock
+    from .loop import LoopParts, RunningClock
     from .publisher import Publisher
 
 
@@ -37,7 +37,7 @@ class KillPlacement:
         """Counted, and put back."""
         self._counted_ns = 0
         """When the last of them was counted, as `take` was told."""
-        self._uncounted: Readings | None = None
+        self._uncounted: ProcessReadings | None = None
         """These end a window, and its kills are counted before the next event is handed on."""
         self._is_between = False
         """The runtime has asked for an event, and has none yet."""
@@ -66,7 +66,7 @@ class KillPlacement:
         killed, self._open = self._open, 0
         return killed
 
-    def count(self, readings: Readings) -> None:
+    def count(self, readings: ProcessReadings) -> None:
         """A window ends with these readings: its kills."""
         self._is_between = False
         earlier, self._uncounted = self._uncounted, None
@@ -75,7 +75,7 @@ class KillPlacement:
             earlier.killed, killed = killed, 0
         readings.killed = killed
 
-    def count_at_rest(self, readings: Readings, begins: bool) -> None:
+    def count_at_rest(self, readings: ProcessReadings, begins: bool) -> None:
         """Count the kills in exact mode, where the runtime waits: an invocation begins, or has ended. 20 µs. If the
         function has one process, none of it is killed between two invocations: `settle` counts later."""
         is_alone = len(readings.readings) == 1 and not (readings.left or readings.ended)
@@ -100,7 +100,7 @@ class KillPlacement:
             self._joined += killed
             self._looks.append((clock(), self._joined))
 
-    def join(self, readings: Readings) -> None:
+    def join(self, readings: ProcessReadings) -> None:
         """These readings end no window after all."""
         self._joined += readings.killed or 0
 
@@ -127,7 +127,7 @@ class KillPlacement:
         self._open += killed
 
 
-def notice(parts: Parts, method: str, exact: bool = False) -> None:
+def notice(parts: LoopParts, method: str, exact: bool = False) -> None:
     """Log what this environment allows. `method` is the one there is if watermarks can be reset."""
     config, table, recorder, wings = parts.config, parts.table, parts.recorder, parts.wings
     if recorder.reader.refused:
@@ -150,11 +150,11 @@ def notice(parts: Parts, method: str, exact: bool = False) -> None:
 class WindowCloser:
     def __init__(
         self,
-        parts: Parts,
+        parts: LoopParts,
         publisher: Publisher,
         clock: RunningClock,
         environment_state: EnvironmentState,
-        budget: Budget,
+        budget: CpuBudget,
     ) -> None:
         """`budget`: CPU time for what costs more than some µs."""
         self._wings = parts.wings

@@ -16,21 +16,21 @@ from ..measure.window import current
 from ..support.files import path_in, read_private, remove, tmp_of, write_private
 from ..support.numbers import whole
 from ..verdict import GROWING, GROWING_FROM, Drift, LeakVerdict, may_grow
-from ..wings import IN_USE, InUse, Wing
-from .answer import MOST_BYTES, parse
+from ..wings import IN_USE_NOTE, InUse, Wing
+from .answer import MOST_ANSWER_BYTES, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..measure.sampling import Budget
+    from ..measure.sampling import CpuBudget
     from ..measure.window import Window
     from ..records.pending_record import PendingRecord
     from ..wings import Site
     from .java import Histograms
 
-INVOCATIONS = 60
+PROFILED_INVOCATIONS = 60
 """Invocations to be profiled."""
 CPU_PERCENT = 100
 """The profile ends early where an invocation takes so much more CPU time than before."""
@@ -43,19 +43,19 @@ JVM_ROOM_PART = 3
 RISES, RISE_PART = 3, 16
 """A JVM's live heap grows if so many major collections have each left more, by such a part at least. There may be too
 few of them for the verdict."""
-AT_ONCE = 16
+INVOCATIONS_TOGETHER = 16
 """Invocations that are considered together: a third of the time of one after the other. The verdict changes no more
 often."""
-PATIENCE = 4 * INVOCATIONS
+PATIENCE_INVOCATIONS = 4 * PROFILED_INVOCATIONS
 """Invocations until no answer is waited for any more."""
 LEFT_MS = 2000
 """Of the function's timeout an invocation must leave so much: looks come after its answer, take up to half of that, and
 the timeout goes on until the next request."""
-FADING = 0.98
+FADING_FACTOR = 0.98
 """With each invocation the longest one counts this part of what it did: the first one of an environment is slow."""
 PID_DIGITS = 10
-NAME = ".truemem-lines-"
-LINES = "growthLines"
+REQUEST_PREFIX = ".truemem-lines-"
+LINES_NOTE = "growthLines"
 
 
 class Growing(LeakVerdict):
@@ -109,19 +109,19 @@ class GrowthLines(Wing):
         deadline_ms = members.get("deadlineMs")
         self._timeout_ms = deadline_ms - record.time_ms if isinstance(deadline_ms, (int, float)) else None
 
-    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: Budget, dying: bool) -> None:
+    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: CpuBudget, dying: bool) -> None:
         if self._is_over or dying:
             return
         record = records[-1]
         if not self._has_begun:  # not before: a snapshot's copies are to be chosen one by one
             self._begin(record)
-        noted = record.notes.get(IN_USE)
+        noted = record.notes.get(IN_USE_NOTE)
         in_use = noted if isinstance(noted, InUse) else None
         if self._waited is not None:
             self._wait(record, in_use)
         elif in_use is not None and not self._is_over and (self._asks_jvm or not in_use.is_jvm):
             self._seen.append((in_use, current(window)))
-            if len(self._seen) == AT_ONCE:
+            if len(self._seen) == INVOCATIONS_TOGETHER:
                 self._consider(record)
 
     def ending(self, records: Sequence[PendingRecord]) -> None:
@@ -132,13 +132,13 @@ class GrowthLines(Wing):
             remove(self._mark)
 
     def finishing(self, record: PendingRecord) -> None:
-        self._longest_ms = max(self._longest_ms * FADING, record.reported.duration_ms or 0.0)
+        self._longest_ms = max(self._longest_ms * FADING_FACTOR, record.reported.duration_ms or 0.0)
         if self._found is not None and self._found[0] is record:
-            record.note(LINES, self._found[1])
+            record.note(LINES_NOTE, self._found[1])
             self._found = None
 
     def members(self, record: PendingRecord) -> Mapping[str, object]:
-        members = record.notes.get(LINES)
+        members = record.notes.get(LINES_NOTE)
         return members if isinstance(members, dict) else {}
 
     def _begin(self, record: PendingRecord) -> None:
@@ -195,9 +195,11 @@ class GrowthLines(Wing):
             if self._is_jvm:
                 from .java import Histograms  # here: most functions are on no JVM
 
-                self._histograms = Histograms(self._proc, self._pid, self._folder, INVOCATIONS)
+                self._histograms = Histograms(self._proc, self._pid, self._folder, PROFILED_INVOCATIONS)
             else:
-                write_private(self._request, b"truemem-lines-1 %d %d %d\n" % (INVOCATIONS, CPU_PERCENT, most_kib))
+                write_private(
+                    self._request, b"truemem-lines-1 %d %d %d\n" % (PROFILED_INVOCATIONS, CPU_PERCENT, most_kib)
+                )
         except OSError:
             self._end(record, "no file can be made in /tmp")
         else:
@@ -218,7 +220,7 @@ class GrowthLines(Wing):
             self._end(record, "the timeout is near")
         elif self._histograms is not None:
             self._receive(record)
-        elif self._waited > PATIENCE:
+        elif self._waited > PATIENCE_INVOCATIONS:
             self._end(record, "no answer")
 
     def _receive(self, record: PendingRecord | None) -> bool:
@@ -228,7 +230,7 @@ class GrowthLines(Wing):
             if members is None:
                 return False
         else:
-            text = read_private(self._answer, MOST_BYTES)
+            text = read_private(self._answer, MOST_ANSWER_BYTES)
             if text is None:
                 return False
             members, lost = parse(text)
@@ -255,7 +257,7 @@ class GrowthLines(Wing):
 
     @property
     def _request(self) -> str:
-        return f"{self._folder}/{NAME}{self._pid}"
+        return f"{self._folder}/{REQUEST_PREFIX}{self._pid}"
 
     @property
     def _answer(self) -> str:

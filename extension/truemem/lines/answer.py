@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     Check = Callable[[object], object]
     """The value as the line has it; None where it is not of its kind."""
 
-MOST_BYTES = 16 * 1024
+MOST_ANSWER_BYTES = 16 * 1024
 MOST_LINES = 10
 MOST_FRAMES = 20
 MOST_LIBRARIES = 10
-TEXT_LIMIT = 300
+MOST_NAME_CHARS = 300
 """Characters of a path, or of a name."""
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and len(value) <= TEXT_LIMIT and value.isprintable() else None
+    return value if isinstance(value, str) and len(value) <= MOST_NAME_CHARS and value.isprintable() else None
 
 
 def _name(value: object) -> str | None:
@@ -44,7 +44,7 @@ def _whole(most: int) -> Check:
 
 _COUNT, _KIB = _whole(10**6), _number(0, 10**9)
 
-LINE: Mapping[str, Check] = {
+LINE_CHECKS: Mapping[str, Check] = {
     "file": _name,
     "line": _whole(10**7),
     "function": _text,
@@ -52,7 +52,7 @@ LINE: Mapping[str, Check] = {
     "share": _number(0, 1),
 }
 """All of them are needed."""
-PROFILE: Mapping[str, Check] = {
+PROFILE_CHECKS: Mapping[str, Check] = {
     "runtime": _name,
     "invocations": _COUNT,
     "looks": _COUNT,
@@ -73,7 +73,7 @@ def parse(text: bytes) -> tuple[dict[str, object], int]:
     if not isinstance(answer, dict):
         return {"growthProfile": {"gaveUp": "the answer cannot be read"}}, 1
     members: dict[str, object] = {}
-    profile, lost = _checked(answer, PROFILE)
+    profile, lost = _checked(answer, PROFILE_CHECKS)
     if "libraries" in answer:
         profile["libraries"], more = _listed(answer["libraries"], _name, MOST_LIBRARIES)
         lost += more
@@ -90,8 +90,8 @@ def parse(text: bytes) -> tuple[dict[str, object], int]:
 
 def _line(given: Mapping[str, Any]) -> tuple[dict[str, object], int]:
     """One line as the record has it, and what was left out of it; empty if something that it needs is missing."""
-    line, lost = _checked(given, LINE)
-    if len(line) < len(LINE):
+    line, lost = _checked(given, LINE_CHECKS)
+    if len(line) < len(LINE_CHECKS):
         return {}, 1
     if "stack" in given:
         line["stack"], lost = _listed(given["stack"], _name, MOST_FRAMES)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ..support.named_tuple import NamedTuple
 from ..support.numbers import whole
-from .answer import MOST_LINES, TEXT_LIMIT
+from .answer import MOST_LINES, MOST_NAME_CHARS
 
-MOST_BYTES = 64 * 1024
+MOST_TEXT_BYTES = 64 * 1024
 """So many bytes of a histogram are read: the largest classes are first in it."""
 MOST_CLASSES = 200
 DIGITS_OF_BYTES = 15
-STEADY = 2
+INVOCATIONS_PER_OBJECT = 2
 """A class counts if it has one object more for so many invocations: what was made once, or is only larger, does not."""
 LEAST_PART = 100
 """A class of the JDK's counts if it is such a part of all that grows."""
@@ -35,17 +35,17 @@ class Class(NamedTuple):
     """Is the class the application's: not of the JDK's modules, and no array of primitives?"""
 
 
-class Histogram(NamedTuple):
+class ClassHistogram(NamedTuple):
     classes: dict[str, Class]
     floor: int
     """No class has more bytes that is not there."""
 
 
-def parse_histogram(text: bytes) -> Histogram:
+def parse_histogram(text: bytes) -> ClassHistogram:
     """The largest classes of what `inspectheap` has written, or of its beginning. Raises GaveUp where it is cut off
     earlier, or is something else. What cannot be printed is left out."""
     *lines, last = text.split(b"\n")
-    if len(text) < MOST_BYTES and (last or not lines or not lines[-1].startswith(b"Total ")):
+    if len(text) < MOST_TEXT_BYTES and (last or not lines or not lines[-1].startswith(b"Total ")):
         raise GaveUp("the histogram cannot be read")
     classes: dict[str, Class] = {}
     floor = 0
@@ -56,12 +56,12 @@ def parse_histogram(text: bytes) -> Histogram:
             continue
         floor = total
         if len(classes) >= MOST_CLASSES:
-            return Histogram(classes, floor)
+            return ClassHistogram(classes, floor)
         shown, is_own = parse_name(name.decode("utf-8", "replace"))
-        if not shown.startswith(FILLER) and shown.isprintable() and 0 < len(shown) <= TEXT_LIMIT:
+        if not shown.startswith(FILLER) and shown.isprintable() and 0 < len(shown) <= MOST_NAME_CHARS:
             before = classes.get(shown, Class(0, 0, is_own))  # classes of two loaders, or of two lambdas
             classes[shown] = Class(before.objects + count, before.size + total, is_own)
-    return Histogram(classes, floor if len(text) >= MOST_BYTES else 0)
+    return ClassHistogram(classes, floor if len(text) >= MOST_TEXT_BYTES else 0)
 
 
 def parse_name(text: str) -> tuple[str, bool]:
@@ -78,7 +78,7 @@ def parse_name(text: str) -> tuple[str, bool]:
     return element + "[]" * depth, is_own
 
 
-def growth(first: Histogram, second: Histogram, invocations: int) -> tuple[list[dict[str, object]], float]:
+def growth(first: ClassHistogram, second: ClassHistogram, invocations: int) -> tuple[list[dict[str, object]], float]:
     """What grew steadily, as the members of `growthLines`, and the KiB per invocation of all that grew beside it. The
     application's classes come first: what they refer to is the JDK's."""
     grown: list[tuple[bool, int, float, str]] = []
@@ -91,7 +91,7 @@ def growth(first: Histogram, second: Histogram, invocations: int) -> tuple[list[
         objects, size = now.objects - before.objects, now.size - before.size
         if size > 0:
             total += size
-            if objects * STEADY >= invocations:
+            if objects * INVOCATIONS_PER_OBJECT >= invocations:
                 grown.append((not now.is_own, -size, objects / invocations, name))
     named = [each for each in sorted(grown) if not each[0] or -each[1] * LEAST_PART >= total][:MOST_LINES]
     entries: list[dict[str, object]] = [

@@ -15,14 +15,14 @@ import posix
 from ..linux.procfs import DIGITS, Gone
 from ..support.files import SAFE_FLAGS, is_private, remove, write_private
 from ..support.numbers import whole
-from .histogram import MOST_BYTES, GaveUp, growth, parse_histogram
+from .histogram import MOST_TEXT_BYTES, GaveUp, growth, parse_histogram
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from ..linux.procfs import Procfs
-    from .histogram import Histogram
+    from .histogram import ClassHistogram
 
 WAIT, WAIT_MS = 20, 5000
 """So many invocations, and so many ms, until the JVM has to listen, and again until a histogram has to be there: it may
@@ -116,7 +116,7 @@ class Histograms:
         while self._count < count + WAIT or self._now_ms < now_ms + WAIT_MS:
             yield
 
-    def _histogram(self, address: str) -> Generator[None, None, tuple[int, Histogram]]:
+    def _histogram(self, address: str) -> Generator[None, None, tuple[int, ClassHistogram]]:
         """The number of the step in which it was asked for, and what came."""
         asked = self._count
         write_private(self._file, b"\n")
@@ -170,6 +170,6 @@ def _text(path: str) -> bytes:
     """The beginning of the file. Raises OSError."""
     descriptor = posix.open(path, SAFE_FLAGS)
     try:
-        return posix.read(descriptor, MOST_BYTES) if is_private(descriptor, 1, most=FILE_MAX) else b""
+        return posix.read(descriptor, MOST_TEXT_BYTES) if is_private(descriptor, 1, most=FILE_MAX) else b""
     finally:
         posix.close(descriptor)

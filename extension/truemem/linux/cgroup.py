@@ -13,7 +13,7 @@ from ..support.named_tuple import NamedTuple
 from ..support.numbers import whole
 from .procfs import DIGITS, Gone, KeptFile, Procfs, parse_meminfo
 
-PIECE = 16384
+READ_BYTES = 16384
 _KILLS = b"oom_kill "
 _KILLS_FILES = {"cgroup2": "memory.events", "cgroup1": "memory.oom_control"}
 
@@ -100,7 +100,7 @@ class OomKills:
     """The kernel's own count of OOM kills, from where this was made. Read when a window closes: 1 µs of a cgroup, 20 µs
     of /proc/vmstat (measured), so the descriptor is kept."""
 
-    def __init__(self, level: MemorySource, vmstat: str = "/proc/vmstat", piece: int = PIECE) -> None:
+    def __init__(self, level: MemorySource, vmstat: str = "/proc/vmstat", piece: int = READ_BYTES) -> None:
         name = _KILLS_FILES.get(level.source)
         self._file = KeptFile(f"{level.folder}/{name}" if name is not None else vmstat)
         self._piece = piece

@@ -34,7 +34,7 @@ OTHER_API = "function, of another API address"
 
 KEPT_PROCESSES = 64
 """Processes whose descriptors stay open: 4 each, of the 1,024 that an environment has."""
-MOST = 1024
+MOST_PROCESSES = 1024
 """What Lambda allows in one environment (developer guide, "Lambda quotas"): more are not looked at."""
 YOUNG_SECONDS = 2
 """A process may exec: one that is unrelated is looked at again while it is younger than this."""
@@ -42,7 +42,7 @@ AGAIN_SECONDS = 0.01
 """Young processes are not looked at again more often than this. (The function's own children are known by descent, at
 once.)"""
 NO_LIMIT_NS = 1 << 62
-FEW = 64
+MOST_NEW_PIDS = 64
 """So many new pids are looked at one by one, without listing /proc: a function starts a process, a machine is busy."""
 
 HANDLER = b"\0_HANDLER="
@@ -78,7 +78,7 @@ class ProcessTable:
         oom_score: OomScore | None = None,
         last_pid: int = 0,
         own_pid: int = 0,
-        most: int = MOST,
+        most: int = MOST_PROCESSES,
     ) -> None:
         """`api_address` is our AWS_LAMBDA_RUNTIME_API: the function's processes have the same. `last_pid` is the pid
         given out last before we asked to be registered: the runtime's comes after it. 0: not known."""
@@ -165,7 +165,11 @@ class ProcessTable:
         if zombie:
             self._new.unrelated.add(process.pid)
         # One that is still about to end will be a zombie.
-        if process.owner == FUNCTION and len(self._new.zombies) < MOST and (zombie or self._proc.exists(process.pid)):
+        if (
+            process.owner == FUNCTION
+            and len(self._new.zombies) < MOST_PROCESSES
+            and (zombie or self._proc.exists(process.pid))
+        ):
             self._new.zombies.add(process.pid)
         return self._drop(process)
 
@@ -349,7 +353,7 @@ class NewPids:
         self._is_full = is_full
         self.unrelated: set[int] = set()
         """A developer's other programs, and what has ended since all were listed."""
-        self._most = MOST
+        self._most = MOST_PROCESSES
         """When there are so many of them, all are listed again."""
         self.zombies: set[int] = set()
         """Processes of the function that had ended when they were last seen, and were not waited for."""
@@ -380,7 +384,7 @@ class NewPids:
         """Pids that may be new, and whether these are all there are. Raises OSError if /proc cannot be listed."""
         before, last = self.last, self._proc.last_pid()
         self._found_at = time.monotonic()
-        if before > 0 and 0 < last - before <= FEW and len(self.unrelated) < self._most:
+        if before > 0 and 0 < last - before <= MOST_NEW_PIDS and len(self.unrelated) < self._most:
             # Pids are given out in order: these are all that can be new, and threads.
             self.last = last
             made = range(before + 1, last + 1)
@@ -393,7 +397,7 @@ class NewPids:
         # A pid that is gone from one scan to the next may come back as another process's.
         self.unrelated &= present
         self.zombies &= present
-        self._most = len(self.unrelated) + MOST
+        self._most = len(self.unrelated) + MOST_PROCESSES
         return present, True
 
     def unknown(self, found: set[int], known: Collection[int], most_ns: int) -> Iterator[int]:

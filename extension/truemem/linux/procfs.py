@@ -8,7 +8,7 @@ from __future__ import annotations
 import posix
 import time
 
-from ..support.files import FLAGS, read
+from ..support.files import READ_FLAGS, read
 from ..support.named_tuple import NamedTuple
 from ..support.numbers import whole
 
@@ -34,7 +34,7 @@ UNREADABLE = -1
 SLEEPING = b"S"
 THREADS_ASKED = 32
 """Threads of one process that are asked for their states: 0.2 ms."""
-TRIES = 4
+READ_TRIES = 4
 """How often to try readings that must agree, or a thread that must live while it is read."""
 LIMITS = {"statm": 128, "schedstat": 128}
 """Longest texts, in bytes. One page is more than any other of these files has."""
@@ -232,7 +232,7 @@ class KeptFile:
     def read(self, limit: int, offset: int = 0) -> bytes:
         """Up to `limit` bytes from `offset`. Raises OSError."""
         if self.descriptor < 0:
-            self.descriptor = posix.open(self._path, FLAGS)
+            self.descriptor = posix.open(self._path, READ_FLAGS)
         return posix.pread(self.descriptor, limit, offset)
 
 
@@ -272,7 +272,7 @@ class ProcessFiles:
     def _follow(self) -> bool:
         """Find another thread that has the process's memory; False if there is none: it is a zombie."""
         self._forget(OF_MEMORY)
-        for _ in range(TRIES):
+        for _ in range(READ_TRIES):
             self._thread = ""
             try:
                 threads = posix.listdir(self._folder + "task")
@@ -293,7 +293,7 @@ class ProcessFiles:
 
     def _read(self, name: str) -> bytes:
         try:
-            descriptor = self._open(name, FLAGS)
+            descriptor = self._open(name, READ_FLAGS)
             try:
                 text = posix.pread(descriptor, LIMITS.get(name, 4096), 0)
             finally:
@@ -358,7 +358,7 @@ class ProcessFiles:
         second is the same twice, no other thread than the first has run in between. 2 µs."""
         total = self.cpu_ns()
         try:
-            for _ in range(TRIES if total is not None else 0):
+            for _ in range(READ_TRIES if total is not None else 0):
                 before = total
                 first = int(self._read("schedstat").split(None, 1)[0])  # of the first thread (sched-stats.rst)
                 total = self.cpu_ns()
@@ -466,7 +466,7 @@ class Procfs:
         for name in "net/tcp", "net/tcp6":
             text = b""
             try:
-                descriptor = posix.open(f"{self.root}/{name}", FLAGS)
+                descriptor = posix.open(f"{self.root}/{name}", READ_FLAGS)
                 try:
                     while piece := posix.read(descriptor, 65536):
                         text += piece

@@ -10,24 +10,24 @@ from __future__ import annotations
 from .. import arenas
 from ..config import OFF
 from ..support.log import log, reason
-from ..wings import HEAP, IN_USE, Wing
+from ..wings import HEAP_NOTE, IN_USE_NOTE, Wing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..linux.process_table import Process
-    from ..measure.sampling import Budget
+    from ..measure.sampling import CpuBudget
     from ..measure.window import Window
     from ..records.pending_record import PendingRecord
     from ..wings import Site
 
-FIRST = 64
+FIRST_READING = 64
 """It is read after so many invocations, then after twice as many, and so on."""
 MOST_CHUNKS = 1_000
 """Free chunks that are looked at: 3 ms. In exact mode the runtime's bytes may wait meanwhile."""
-MALLOC = "malloc"
-MIB = 1 << 20
+MALLOC_NOTE = "malloc"
+MIB_BYTES = 1 << 20
 
 
 class MallocReadings(Wing):
@@ -39,17 +39,17 @@ class MallocReadings(Wing):
         self._root = site.proc.root
         self._closed = 0
         """Invocations so far."""
-        self._due = FIRST
+        self._due = FIRST_READING
         """From this invocation on it is read next, as soon as the process sleeps."""
         self._process: Process | None = None
         """Whose readings they are."""
         self._is_over = False
         """It has a probe, or no malloc that can be read, or another process has come."""
 
-    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: Budget, dying: bool) -> None:
+    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: CpuBudget, dying: bool) -> None:
         record = records[-1]
         self._closed += 1
-        self._is_over |= HEAP in record.notes or IN_USE in record.notes
+        self._is_over |= HEAP_NOTE in record.notes or IN_USE_NOTE in record.notes
         if self._is_over or self._closed < self._due or dying:
             return
         now_ns, function = self._clock.monotonic_ns(), self._table.function()
@@ -60,12 +60,12 @@ class MallocReadings(Wing):
         budget.spend_beside(self._clock.cpu_ns() - began_ns, now_ns)  # more than it has, in a small function
         if found is not None:
             sizes = {"inUse": found.in_use, "held": found.held, "mapped": found.mapped}
-            rounded = {name: round(size / MIB, 3) for name, size in sizes.items()}  # to one KiB
-            record.note(MALLOC, {**rounded, "source": "outside"})
+            rounded = {name: round(size / MIB_BYTES, 3) for name, size in sizes.items()}  # to one KiB
+            record.note(MALLOC_NOTE, {**rounded, "source": "outside"})
 
     def members(self, record: PendingRecord) -> Mapping[str, object]:
-        found = record.notes.get(MALLOC)
-        return {HEAP: found} if found is not None else {}
+        found = record.notes.get(MALLOC_NOTE)
+        return {HEAP_NOTE: found} if found is not None else {}
 
     def _read(self, process: Process) -> arenas.Malloc | None:
         """None where nothing is known this time. Says when it is read next, or that it is over."""

@@ -17,12 +17,12 @@ from ..platform.telemetry import REPORT, START
 from ..records.pending_record import DEATHS, NEXT_REQUEST, EnvironmentState, Measured, death_report
 from ..support.log import log
 from ..wings import Wing
-from .requests import RUNNING, Request, Requests
+from .requests import MOST_RUNNING, Request, Requests
 from .segments import RESOLUTION_NS, SegmentRecorder, Segments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..lifecycle.loop import Event, Parts
+    from ..lifecycle.loop import LoopParts, ReceivedEvent
     from ..lifecycle.machine import Pending
     from ..measure.environment_memory import HeldMemory
     from ..records.pending_record import PendingRecord
@@ -37,7 +37,7 @@ IDLE_NS = sampling.SPARSE_NS
 BUSY_FOR_NS = 1000 * MS
 """Requests are taken to run for so long after telemetry: it comes late, and where one was there will be more."""
 
-AT_ONCE = 8
+MOST_PROCESSES_READ = 8
 """Processes that can be read while a request waits."""
 
 FOREVER_NS = 1 << 62
@@ -46,7 +46,7 @@ FOREVER_NS = 1 << 62
 class SegmentLoop:
     """The segments of one environment. Times are monotonic ns, unless they say otherwise."""
 
-    def __init__(self, parts: Parts, environment_state: EnvironmentState, requests: Requests) -> None:
+    def __init__(self, parts: LoopParts, environment_state: EnvironmentState, requests: Requests) -> None:
         self._parts = parts
         self._clock = parts.clock
         self._environment_state = environment_state
@@ -61,7 +61,7 @@ class SegmentLoop:
         self.together_kib = 0
         """Window.together of `recorder.whole`: what workers share, a mapped model, each of them has in its RSS."""
         now_ns = self._clock.monotonic_ns()
-        self.budget = sampling.Budget(parts.config.cpu_budget, parts.config.cpu_share, now_ns)
+        self.budget = sampling.CpuBudget(parts.config.cpu_budget, parts.config.cpu_share, now_ns)
         self._ended_at_ns = now_ns
         """When the last segment was ended, or tried to be."""
         self._reported_at_ns = now_ns  # so that the function is known by its first request
@@ -90,7 +90,7 @@ class SegmentLoop:
         """A request begins or ends, and waits. End the segment if the CPU time is there, and few processes are to be
         read."""
         affordable = self._clock.monotonic_ns() >= self._affordable_at_ns
-        if affordable and len(self._parts.table.function()) <= AT_ONCE:
+        if affordable and len(self._parts.table.function()) <= MOST_PROCESSES_READ:
             self.end(self._clock.cpu_ns())
 
     def _read(self) -> None:
@@ -121,7 +121,7 @@ LAST_REPORT_MS = 2 * MANAGED_TIMEOUT_MS
 class ManagedInstances:
     """One execution environment, from the first `next` to SHUTDOWN."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: LoopParts) -> None:
         self._parts = parts
         self._environment_memory = parts.environment_memory
         self._clock = parts.clock
@@ -140,7 +140,7 @@ class ManagedInstances:
         """Reason of SHUTDOWN."""
         self._half_ns = 0.0
         """Half the time that it has left."""
-        self._shutdown: Event | None = None
+        self._shutdown: ReceivedEvent | None = None
         self._shutdown_ns = 0
         """When that came."""
         self.actions = {
@@ -174,7 +174,7 @@ class ManagedInstances:
     def journal_invoke(self, body: bytes) -> None:
         """There is no journal."""
 
-    def take(self, event: Event) -> bool:
+    def take(self, event: ReceivedEvent) -> bool:
         """The event that was received: no other than SHUTDOWN is asked for."""
         if not event.invoke:
             self._shutdown = event
@@ -188,7 +188,7 @@ class ManagedInstances:
         return self._clock.epoch_ns()
 
     def _note_moments(self) -> None:
-        while (moment := self._exact.take(RUNNING)) is not None:
+        while (moment := self._exact.take(MOST_RUNNING)) is not None:
             if moment.begun is not None and not moment.is_sample:
                 self._requests.began(moment.begun, moment.measured)
             for invocation in moment.ended:

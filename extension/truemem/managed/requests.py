@@ -9,18 +9,18 @@ from .segments import RESOLUTION_NS, both
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..measure.window import Peak
-    from ..platform.exact_mode import Invocation
-    from ..platform.telemetry import Event
+    from ..platform.exact_mode import PassingInvocation
+    from ..platform.telemetry import PlatformEvent
     from .segments import Segments
 
 MS = 1_000_000
 
-RUNNING = 2048
+MOST_RUNNING = 2048
 """Requests that are kept while they run. 1,600 do at most (Lambda API, PerExecutionEnvironmentMaxConcurrency): if there
 are more, the report of the oldest was lost. And so many are kept until the segment of their end is closed: others get
 no record, and are counted as lost."""
 
-EARLY = 64
+MOST_EARLY = 64
 """Reports kept at most that came in an earlier delivery than the start of their request."""
 
 LONGEST_NS = 5_500_000 * MS
@@ -91,7 +91,7 @@ class Passage:
 
     __slots__ = ("end_ns", "invocation", "start_ns")
 
-    def __init__(self, invocation: Invocation, start_ns: int) -> None:
+    def __init__(self, invocation: PassingInvocation, start_ns: int) -> None:
         self.invocation = invocation
         self.start_ns = start_ns
         self.end_ns = 0
@@ -103,13 +103,13 @@ class Requests:
     def __init__(self) -> None:
         self._running: dict[str, Request] = {}
         self._ended: list[Request] = []
-        self._early: dict[str, Event] = {}
+        self._early: dict[str, PlatformEvent] = {}
         """Reports of requests whose start has not come, oldest first."""
         self._passages: dict[str, Passage] = {}
         """In exact mode, by request id, until the request is printed."""
         self._count = 0
         self.lost = 0
-        """Events about requests that are not known here, and requests beyond RUNNING."""
+        """Events about requests that are not known here, and requests beyond MOST_RUNNING."""
 
     def any(self) -> bool:
         """Is there a request that is not printed?"""
@@ -119,7 +119,7 @@ class Requests:
         """How many requests wait for their report."""
         return len(self._running)
 
-    def join(self, events: list[Event], now_ns: int) -> list[tuple[PendingRecord, Event]]:
+    def join(self, events: list[PlatformEvent], now_ns: int) -> list[tuple[PendingRecord, PlatformEvent]]:
         """Join a delivery of telemetry. Its events are in no certain order (Telemetry API, developer guide). Returns
         the records of the requests that have begun, each with its event."""
         begun = []
@@ -131,13 +131,13 @@ class Requests:
                 self._report(event, now_ns)
         return begun
 
-    def began(self, invocation: Invocation, now_ns: int) -> None:
+    def began(self, invocation: PassingInvocation, now_ns: int) -> None:
         """In exact mode: the request's event has been handed on to the runtime."""
         self._passages[invocation.request_id] = Passage(invocation, now_ns)
-        if len(self._passages) > RUNNING:
+        if len(self._passages) > MOST_RUNNING:
             del self._passages[next(iter(self._passages))]
 
-    def ended_at(self, invocation: Invocation, now_ns: int) -> None:
+    def ended_at(self, invocation: PassingInvocation, now_ns: int) -> None:
         """In exact mode: the request's worker has asked for its next event."""
         passage = self._passages.get(invocation.request_id)
         if passage is not None:
@@ -186,12 +186,12 @@ class Requests:
         remaining, self._ended = self._ended, []
         return remaining
 
-    def _start(self, event: Event, now_ns: int) -> PendingRecord | None:
+    def _start(self, event: PlatformEvent, now_ns: int) -> PendingRecord | None:
         request_id = event.request_id
-        if request_id is None or request_id in self._running or len(self._ended) >= RUNNING:
+        if request_id is None or request_id in self._running or len(self._ended) >= MOST_RUNNING:
             self.lost += 1
             return None
-        if len(self._running) >= RUNNING:
+        if len(self._running) >= MOST_RUNNING:
             self._end(next(iter(self._running.values())), now_ns)
         self._count += 1
         # Without a time it may have begun at any time: then its peak has no upper bound.
@@ -208,7 +208,7 @@ class Requests:
             self._report(early, now_ns)
         return record
 
-    def _report(self, event: Event, now_ns: int) -> None:
+    def _report(self, event: PlatformEvent, now_ns: int) -> None:
         request = self._running.get(event.request_id or "")
         if request is None:
             self._keep(event.request_id, event)
@@ -222,12 +222,12 @@ class Requests:
         request.passage = self._passages.get(request.record.request_id, request.passage)
         self._ended.append(request)
 
-    def _keep(self, request_id: str | None, event: Event) -> None:
+    def _keep(self, request_id: str | None, event: PlatformEvent) -> None:
         """Keep a report: the start of its request may be in the next delivery."""
         if request_id is None or request_id in self._early:
             self.lost += 1
             return
         self._early[request_id] = event
-        if len(self._early) > EARLY:
+        if len(self._early) > MOST_EARLY:
             del self._early[next(iter(self._early))]
             self.lost += 1

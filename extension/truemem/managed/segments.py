@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from ..linux.procfs import Gone, fault_sizes
-from ..measure.window import NEVER, SAMPLED, MemoryCurve, Peak, WholePicture, current, peak
+from ..measure.window import NEVER_NS, SAMPLED, MemoryCurve, Peak, WholePicture, current, peak
 from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ VMHWM_SEGMENTS = "vmhwm-segments"
 RESOLUTION_NS = 1_000_000
 """Resolution of the times that telemetry gives: a request may have begun, or ended, so much earlier or later."""
 
-KEPT = 64
+MOST_SEGMENTS = 64
 """Segments of one width. Beyond that the two oldest are merged: what lies N segments back is known to N/32 of them."""
 
 WIDTHS = 12
@@ -130,7 +130,7 @@ class Segments:
         """Add the next segment: it begins where the last one ended."""
         self._widths[0].append(segment)
         for index, width in enumerate(self._widths):
-            if len(width) <= KEPT:
+            if len(width) <= MOST_SEGMENTS:
                 return
             oldest = width.pop(0)
             oldest.take(width.pop(0))
@@ -187,7 +187,7 @@ class Segments:
                 yield segment
 
 
-MOST = 1 << 16
+ALL_PROCESSES = 1 << 16
 """All processes, however many: nothing waits for the readings but the next ones."""
 
 
@@ -222,10 +222,10 @@ class SegmentRecorder:
             self._table.scan()
         before = self._stats()
         start_ns = self._clock()
-        readings = self._recorder.read_and_reset(most=MOST)
+        readings = self._recorder.read_and_reset(most=ALL_PROCESSES)
         end_ns = self._clock()
         after = self._stats()
-        window = self._recorder.close(readings, NEVER)
+        window = self._recorder.close(readings, NEVER_NS)
         self._keep(window, end_ns)
         if not window.closing and self.whole is not None:
             window = window._replace(last=current(self.whole))  # a function that has ended leaves its last level

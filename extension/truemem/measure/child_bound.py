@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
     from ..linux.procfs import FaultSizes, Stat
 
-UNKNOWN = 1 << 40
+UNBOUNDED = 1 << 40
 """More KiB than any environment has, and more processes."""
 
 STILL_KIB = 64
@@ -143,7 +143,7 @@ class Lives:
         beside = [each for each in self._recent if each[0] >= pid]
         self.likely = max(self.likely, likely + sum([each[1] for each in beside]))
         self.most = max(self.most, most + sum([each[2] for each in beside]))
-        keep(self._recent, (last_pid if last_pid >= 0 else UNKNOWN, likely, most), _together)
+        keep(self._recent, (last_pid if last_pid >= 0 else UNBOUNDED, likely, most), _together)
 
 
 def _together(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -224,7 +224,7 @@ class ProcessFamily:
 
     def unseen(self, born: int) -> int:
         """Processes, at most, of those `born` in the window (-1: not known) that were never seen."""
-        return max(0, (born if born >= 0 else UNKNOWN) - self.found - self.threads)
+        return max(0, (born if born >= 0 else UNBOUNDED) - self.found - self.threads)
 
     def bound(
         self, exited: bool, born: int, adopted: int | None, sizes: FaultSizes, huge: int, limit_kib: int
@@ -240,7 +240,7 @@ class ProcessFamily:
         if self.orphaned or (exited and unseen):
             lost, orphans = lost or adopted is None, bool(adopted)
             unread_faults += adopted or 0
-        limit_kib = limit_kib or UNKNOWN
+        limit_kib = limit_kib or UNBOUNDED
         before_exec = [(min(count * limit_kib, faults * sizes.own), seen) for count, faults, seen in self._before_exec]
         late = sum(max(0, most - seen) for most, seen in before_exec)
         if not unread_faults:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ..linux.procfs import Gone
 from .sampling import child_interval_ns
-from .window import NEVER
+from .window import NEVER_NS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..linux.process_table import Process
-    from .open_window import OpenWindow, Watch
+    from .open_window import OpenWindow, WindowContext
 
 TICK_NS = 1_000_000
 """One tick may take so long, and one process more: the runtime's bytes may wait for it."""
@@ -18,7 +18,7 @@ TICK_NS = 1_000_000
 class LevelSampler:
     """Samples the function's level, and its children's watermarks."""
 
-    def __init__(self, watch: Watch, window: OpenWindow) -> None:
+    def __init__(self, watch: WindowContext, window: OpenWindow) -> None:
         self._watch = watch
         self._clock = watch.clock
         self._open = window
@@ -96,7 +96,7 @@ class LevelSampler:
         if len(processes) < 2:
             return None
         now_ns = self._clock()
-        due_ns = NEVER
+        due_ns = NEVER_NS
         for process in processes[1:]:
             if self._clock() > now_ns + TICK_NS:
                 return 0
@@ -111,7 +111,7 @@ class LevelSampler:
                 moved = abs(track.rss - before)
                 track.due_ns = now_ns + sparing * child_interval_ns(now_ns - track.found_ns, moved)
             due_ns = min(due_ns, track.due_ns)
-        return max(0, due_ns - self._clock()) if due_ns < NEVER else None
+        return max(0, due_ns - self._clock()) if due_ns < NEVER_NS else None
 
     def _processes(self) -> list[Process]:
         if self._watch.table.changed():

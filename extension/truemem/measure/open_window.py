@@ -36,9 +36,9 @@ from .child_bound import (
 )
 from .cpu_time import CpuTime
 from .process_track import ProcessTrack
-from .thread_bound import Level
+from .thread_bound import ProcessMemory
 from .watermark import Look, Parsed
-from .window import NEVER, Boundary, MemoryCurve, Sample, WholePicture, Window, keep
+from .window import NEVER_NS, Boundary, MemoryCurve, Sample, WholePicture, Window, keep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ FEW_FAULTS = 16
 """Page faults that cannot have hidden more than a figure's own error."""
 
 
-class Watch:
+class WindowContext:
     """What all windows of one environment are opened with."""
 
     def __init__(
@@ -86,7 +86,7 @@ class OpenWindow:
 
     def __init__(
         self,
-        watch: Watch,
+        watch: WindowContext,
         first_pid: int,
         baseline: int = 0,
         before: int = 0,
@@ -101,7 +101,7 @@ class OpenWindow:
         self.baseline = baseline
         self.before = before
         self.resets = resets
-        self.opening = opening or Boundary(NEVER)
+        self.opening = opening or Boundary(NEVER_NS)
         self.reset_delay_us = reset_delay_us
         self.is_first = tracks is None
         self.tracks: dict[int, ProcessTrack] = tracks or {}
@@ -223,7 +223,7 @@ class OpenWindow:
         huge = first.huge if first is not None else self._watch.huge_pages
         if sizes.asked and others_ran and new_faults > FEW_FAULTS:
             huge = self._watch.proc.huge_pages() or huge
-        level = Level._make((own, shared, faults_before, huge))
+        level = ProcessMemory._make((own, shared, faults_before, huge))
         track.look(level, stat.faults, others_ns, others_ran, sizes, self.tracks.get(track.parent))
         return others_ran
 

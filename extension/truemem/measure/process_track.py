@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..linux.procfs import FaultSizes, Stat
     from .child_bound import OwnPart
-    from .thread_bound import Level
+    from .thread_bound import ProcessMemory
     from .watermark import Parsed
 
 
@@ -75,7 +75,7 @@ class ProcessTrack:
 
     def look(
         self,
-        level: Level,
+        level: ProcessMemory,
         faults: int,
         others_ns: int | None,
         others_ran: bool,

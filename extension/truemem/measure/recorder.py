@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 
 from ..linux.procfs import UNREADABLE, Gone, Procfs, Status, parse_state
-from .child_bound import UNKNOWN, ProcessFamily, Unread
+from .child_bound import UNBOUNDED, ProcessFamily, Unread
 from .level_sampler import LevelSampler
-from .open_window import OpenWindow, Watch
+from .open_window import OpenWindow, WindowContext
 from .process_track import ProcessTrack
-from .thread_bound import Level, ThreadBound
-from .watermark import AT_ONCE, Look, ProcessReader, Reading, Readings
-from .window import NEVER, Window
+from .thread_bound import ProcessMemory, ThreadBound
+from .watermark import PROCESSES_READ_FIRST, Look, ProcessReader, ProcessReading, ProcessReadings
+from .window import NEVER_NS, Window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ SETTLE_NS = 20_000_000
 """CPU time of looking for new processes when a window is closed: what is not found leaves no upper bound."""
 FEW_OF_FORK = 64
 """Page faults of a child of fork() or vfork() that has hardly run: it may be about to call exec()."""
-FEW = 8
+PROCESSES_ASKED = 8
 """Processes that are asked whether they ignore SIGCHLD: the runtime, and its first children."""
-ENDED = (b"Z", b"X")
+ENDED_STATES = (b"Z", b"X")
 """States of a process that runs no more (proc_pid_stat(5))."""
 SIGCHLD = 17
 """On x86 and ARM (signal(7))."""
@@ -40,7 +40,7 @@ SIGCHLD = 17
 class _Closing:
     """A window that is being closed, and the sums over the processes that were read for it. Sizes in KiB."""
 
-    def __init__(self, window: OpenWindow, readings: Readings) -> None:
+    def __init__(self, window: OpenWindow, readings: ProcessReadings) -> None:
         self.window = window
         self.readings = readings
         self.statuses: list[Status] = []
@@ -78,17 +78,17 @@ class Recorder:
         self._limit_kib = limit_kib
         self._clock = clock
         self.reader = ProcessReader(table, proc, clock)
-        self._watch = Watch(table, self.reader, proc, limit_kib, clock)
+        self._watch = WindowContext(table, self.reader, proc, limit_kib, clock)
         self.window = OpenWindow(self._watch, proc.last_pid())
         self.levels = LevelSampler(self._watch, self.window)
-        self.readings_taken: Sequence[Callable[[Readings], None]] = ()
+        self.readings_taken: Sequence[Callable[[ProcessReadings], None]] = ()
         """Who reads more at the same moment (Wing.readings_taken)."""
         self._threads = 0
         """Threads of the function's processes beside their main ones, when the window opened."""
         self._adopted = table.adopted_faults()
         """Faults of all orphans that processes above the function had waited for, as last read."""
 
-    def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
+    def read_and_reset(self, at_rest: bool = False, most: int = PROCESSES_READ_FIRST) -> ProcessReadings:
         readings = self.reader.read_and_reset(at_rest, most)
         if at_rest:
             readings.adopted = self._table.adopted_faults()
@@ -96,14 +96,14 @@ class Recorder:
             readings_taken(readings)
         return readings
 
-    def read_rest(self, readings: Readings, most_ns: int) -> None:
+    def read_rest(self, readings: ProcessReadings, most_ns: int) -> None:
         """Read the processes that were left out, for so long at most. Those left out the last time come first."""
         self.reader.read_rest(readings, {pid for pid, track in self.window.tracks.items() if track.stale}, most_ns)
 
-    def close(self, readings: Readings, not_before_ns: int = 0, arrived_ns: int | None = None) -> Window:
+    def close(self, readings: ProcessReadings, not_before_ns: int = 0, arrived_ns: int | None = None) -> Window:
         """Close the open window with these readings, and open the next. Returns the one that was closed.
 
-        The runtime's event did not come before `not_before_ns` (epoch ns): NEVER where it comes after the readings
+        The runtime's event did not come before `not_before_ns` (epoch ns): NEVER_NS where it comes after the readings
         for certain, 0 where nothing is known. `arrived_ns` is when the sidecar's own event arrived, None without one.
         """
         closing = self._end(readings, not_before_ns)
@@ -116,14 +116,14 @@ class Recorder:
             self._adopt_new_processes(closing)
         return self._settle(closing)
 
-    def _end(self, readings: Readings, not_before_ns: int) -> _Closing:
+    def _end(self, readings: ProcessReadings, not_before_ns: int) -> _Closing:
         window, boundary, family = self.window, self.window.end, self.window.family
         closing = _Closing(window, readings)
         for process, final in readings.ended:
             window.end_process(process, final)
         closing.dying = self._watch.picture.is_dying(self._clock())
         boundary.prove(min(not_before_ns, readings.done_ns) if readings.split else not_before_ns)
-        boundary.has_waited = not_before_ns == NEVER
+        boundary.has_waited = not_before_ns == NEVER_NS
         boundary.fault_kib = self._watch.fault_sizes.most
         for reading in readings.readings:
             try:
@@ -136,7 +136,7 @@ class Recorder:
         for track in window.tracks.values():
             window.leave(track)
         family.threads = max(0, closing.task_threads - self._threads - closing.earlier)
-        self._threads = UNKNOWN if readings.left else closing.task_threads
+        self._threads = UNBOUNDED if readings.left else closing.task_threads
         several = len(closing.statuses) > 1
         window.found(several or family.reaped > 0, exited=family.reaped > 0, lost=boundary.lost_ns > 0)
         closing.dip = closing.rss - closing.together if several else 0
@@ -155,7 +155,7 @@ class Recorder:
         )
         self.levels.begin(self.window, closing.rss, None if closing.dying else closing.holder)
 
-    def _close_one(self, reading: Reading, closing: _Closing) -> None:
+    def _close_one(self, reading: ProcessReading, closing: _Closing) -> None:
         """The window ends for one process, and the next begins for it. Raises Gone."""
         process, window, readings = reading.process, closing.window, closing.readings
         parsed = reading.parsed()
@@ -163,7 +163,7 @@ class Recorder:
         self._watch.cpu.see(process, reading.cpu_ns, after)
         track = window.track(process)
         huge_pages = readings.huge_pages or self._watch.huge_pages
-        level = Level(status.anon, status.file + status.shmem, parsed.faults, huge_pages)
+        level = ProcessMemory(status.anon, status.file + status.shmem, parsed.faults, huge_pages)
         closing.missed += window.see(track, process.files, reading.end_ns, parsed)
         closing.threads |= track.threads.several_ran
         if track.lost:
@@ -200,7 +200,7 @@ class Recorder:
         what they held when they were read last, KiB."""
         rss = 0
         for process in closing.readings.left:
-            closing.window.end.lost_ns = NEVER
+            closing.window.end.lost_ns = NEVER_NS
             track = closing.tracks[process.pid] = closing.window.track(process)
             track.stale = True
             if not track.rss:  # it was found when there was no time left
@@ -212,7 +212,7 @@ class Recorder:
             rss += track.rss
         return rss
 
-    def add_readings(self, readings: Readings) -> None:
+    def add_readings(self, readings: ProcessReadings) -> None:
         """The window stays open: these readings are a sample of it."""
         window = self.window
         for process, final in readings.ended:
@@ -294,7 +294,7 @@ class Recorder:
         """Bound what was not read, and freeze the window."""
         window, family = closing.window, closing.window.family
         unseen = family.unseen(closing.born)
-        asked = self._table.function()[:FEW]
+        asked = self._table.function()[:PROCESSES_ASKED]
         if ((unseen or family.gone) and any(map(ignores_children, asked))) or (unseen and not asked):
             window.found(several=True, exited=True, lost=True)  # no process waits for what ends
         family.credit(closing.parents)
@@ -326,7 +326,7 @@ class Recorder:
 def is_alive(process: Process) -> bool:
     """False also for one that has ended and was not waited for yet."""
     try:
-        return parse_state(process.files.read("stat")) not in ENDED
+        return parse_state(process.files.read("stat")) not in ENDED_STATES
     except Gone:
         return False
 

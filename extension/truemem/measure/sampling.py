@@ -44,7 +44,7 @@ BESIDE_PART = 0.1
 """Part of the budget that other readings may have on average, whatever sampling needs."""
 SECOND_NS = 1000 * MS
 """However much is saved, no second has more than its own share."""
-SLOTS = 10
+SLICES_PER_SECOND = 10
 """A second's share is counted in so many parts of it."""
 REST_NS = 1 * MS
 """CPU time of reading the other ones of many processes, after the answer."""
@@ -52,7 +52,7 @@ MOST_REST_NS = 2 * MS
 """Most CPU time of reading these processes, however much is saved: in exact mode the runtime's bytes wait meanwhile."""
 
 
-class Budget:
+class CpuBudget:
     """CPU time that sampling may use, in ns: it accrues with wall time, and is spent by what ticks really cost. What
     sampling leaves unused is saved for samples of children."""
 
@@ -72,7 +72,7 @@ class Budget:
     def spend(self, cost_ns: int, now_ns: int, saved: bool = False) -> None:
         """A tick used `cost_ns` of CPU time, waking up included: of what is `saved`, for a sample of children."""
         self._accrue(now_ns)
-        part = now_ns * SLOTS // SECOND_NS
+        part = now_ns * SLICES_PER_SECOND // SECOND_NS
         before = self._spent.pop()[1] if self._spent and self._spent[-1][0] == part else 0
         self._spent.append((part, before + cost_ns))
         if saved:
@@ -117,8 +117,8 @@ class Budget:
 
     def _second_full_ns(self, now_ns: int) -> int:
         """Time until a second that ends with a tick of the usual cost has no more than its share: 0 for now."""
-        part = now_ns * SLOTS // SECOND_NS
-        while self._spent and not part - SLOTS <= self._spent[0][0] <= part:  # the clock may have gone back
+        part = now_ns * SLICES_PER_SECOND // SECOND_NS
+        while self._spent and not part - SLICES_PER_SECOND <= self._spent[0][0] <= part:  # the clock may have gone back
             del self._spent[0]
         over = sum([cost_ns for _, cost_ns in self._spent]) + 1.5 * self._cost - self._rate * SECOND_NS
         free_ns = now_ns
@@ -126,7 +126,7 @@ class Budget:
             if over <= 0:
                 break
             over -= cost_ns
-            free_ns = (part + SLOTS + 1) * SECOND_NS // SLOTS
+            free_ns = (part + SLICES_PER_SECOND + 1) * SECOND_NS // SLICES_PER_SECOND
         return free_ns - now_ns
 
     def _accrue(self, now_ns: int) -> None:

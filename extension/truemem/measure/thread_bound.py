@@ -24,8 +24,9 @@ What the kernel does
 What is read at a look
 ----------------------
 
-Level: `own` (RssAnon) and `shared` (RssFile and RssShmem), which together are R; the count of `faults` before they were
-read, and the count after; `huge` pages of all processes; the CPU time of all threads but the first (`others_ns`).
+The process's memory: `own` (RssAnon) and `shared` (RssFile and RssShmem), which together are R; the count of `faults`
+before they were read, and the count after; `huge` pages of all processes; the CPU time of all threads but the first
+(`others_ns`).
 
 One thread alone
 ----------------
@@ -82,7 +83,7 @@ from __future__ import annotations
 
 from ..linux.procfs import HUGE_FAULT_KIB
 from ..support.named_tuple import NamedTuple
-from .window import KERNEL_SLACK_KIB, NEVER, keep
+from .window import KERNEL_SLACK_KIB, NEVER_NS, keep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ if TYPE_CHECKING:
     from ..linux.procfs import FaultSizes
 
 
-class Level(NamedTuple):
+class ProcessMemory(NamedTuple):
     """What a process holds, at one look."""
 
     own: int
@@ -120,7 +121,9 @@ class Interval(NamedTuple):
 class ThreadBound:
     """What the threads of one process can have hidden from its watermark since that was read last."""
 
-    def __init__(self, level: Level | None, others_ns: int | None, has_several: bool, unmaps_files: bool) -> None:
+    def __init__(
+        self, level: ProcessMemory | None, others_ns: int | None, has_several: bool, unmaps_files: bool
+    ) -> None:
         """`level` and `others_ns` are what was read when the window opened; None and 0 for a process that was found
         later. `has_several`: it had more threads than one then."""
         self.level = level
@@ -145,11 +148,17 @@ class ThreadBound:
         """By so much the watermark may be below a level that was seen, KiB."""
 
     def look(
-        self, level: Level, faults: int, others_ns: int | None, others_ran: bool, sizes: FaultSizes, inherited: int
+        self,
+        level: ProcessMemory,
+        faults: int,
+        others_ns: int | None,
+        others_ran: bool,
+        sizes: FaultSizes,
+        inherited: int,
     ) -> None:
         """The process holds this now, after so many `faults` at most. `others_ran`: other threads than its first may
         have run since the last look. `inherited`: what it can have had before the first look, from its parent."""
-        first = self.level if self.level is not None else Level(inherited, 0, 0, level.huge)
+        first = self.level if self.level is not None else ProcessMemory(inherited, 0, 0, level.huge)
         self.level, self.level_others_ns = level, others_ns
         new_faults = max(0, faults - first.faults)
         at_faults, joined = (new - old for new, old in zip(level.huge, first.huge, strict=True))
@@ -200,4 +209,4 @@ class ThreadBound:
             else:
                 most = min(interval.touched, seen + gone)
             highest = max(highest, most)
-        return min(highest, max(limit_kib or NEVER, seen))
+        return min(highest, max(limit_kib or NEVER_NS, seen))

@@ -6,7 +6,7 @@ import posix
 import time
 
 from ..linux.process_table import NO_LIMIT_NS
-from ..linux.procfs import ESRCH, TRIES, Gone, Procfs, Stat, Status, parse_stat, reset_problem
+from ..linux.procfs import ESRCH, READ_TRIES, Gone, Procfs, Stat, Status, parse_stat, reset_problem
 from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..linux.procfs import ProcessFiles
 
 
-class Reading:
+class ProcessReading:
     """One process's files, in the order in which they were read. `before` and `after` are parsed later."""
 
     __slots__ = ("after", "again", "before", "cpu_ns", "end_ns", "others_ns", "process", "reset", "status")
@@ -80,11 +80,11 @@ class Look(NamedTuple):
     is not in it."""
 
 
-class Readings:
+class ProcessReadings:
     """One reading of all processes of the function, and the reset of their watermarks."""
 
     def __init__(self, processes: list[Process], last_pid: int) -> None:
-        self.readings: list[Reading] = []
+        self.readings: list[ProcessReading] = []
         self.ended: list[tuple[Process, int | None]] = []
         """Each with its final faults, None where it is gone."""
         self.left = processes
@@ -104,7 +104,7 @@ class Readings:
         self.split = False
         """Some were read later than that, or not at all."""
 
-    def read_later(self, later: Readings) -> None:
+    def read_later(self, later: ProcessReadings) -> None:
         """What this one has left out was read for the next one: by then it has not been reset since."""
         left = {process.pid for process in self.left}
         self.readings += [reading for reading in later.readings if reading.process.pid in left]
@@ -113,7 +113,7 @@ class Readings:
         self.left = [process for process in self.left if process.pid in left]
 
 
-AT_ONCE = 12
+PROCESSES_READ_FIRST = 12
 """Processes that are read while the answer waits: 0.3 ms. The others are read later."""
 SCAN_NS = 200_000
 """CPU time of looking for processes that have just begun, or ended, while the answer waits."""
@@ -138,7 +138,7 @@ class ProcessReader:
         self.others_ran = False
         """At the last look, a process had several threads still, and others than its first had run."""
 
-    def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
+    def read_and_reset(self, at_rest: bool = False, most: int = PROCESSES_READ_FIRST) -> ProcessReadings:
         """Read all processes and reset their watermarks, now: the runtime waits for this, or may run already.
         `at_rest`: it waits, so that there is nothing to compare with where nothing is reset, and time to look for
         children that were not seen: they may end, and be waited for, in the next window. At most `most` processes:
@@ -147,7 +147,7 @@ class ProcessReader:
         if at_rest and last_pid != self._table.last_pid:
             self._table.scan(SCAN_NS)
             last_pid = self._proc.last_pid()
-        taken = Readings(self._table.function(), last_pid)
+        taken = ProcessReadings(self._table.function(), last_pid)
         taken.whole = at_rest and taken.last_pid == self._table.last_pid >= 0 and not self._table.unfinished
         if self.counts_huge_pages:
             taken.huge_pages = self._proc.huge_pages()
@@ -185,13 +185,13 @@ class ProcessReader:
         """Had a process of the function several threads when they were read last?"""
         return bool(self._threaded)
 
-    def read_rest(self, readings: Readings, first: set[int], most_ns: int) -> None:
+    def read_rest(self, readings: ProcessReadings, first: set[int], most_ns: int) -> None:
         """Read the processes that were left out, for so long at most. Those of `first` (pids) come first."""
         if readings.left:
             readings.left.sort(key=lambda process: process.pid not in first)
             self._read(readings, len(readings.left), most_ns, at_rest=False)
 
-    def read_cpu(self, readings: Readings, after: Readings | None) -> None:
+    def read_cpu(self, readings: ProcessReadings, after: ProcessReadings | None) -> None:
         """The runtime had just asked for its next event when these were taken, and may have been running still: then
         its CPU time was not counted yet. It waits by now, or did when the next ones were taken (`after`)."""
         later = {reading.process: reading.cpu_ns for reading in after.readings} if after is not None else {}
@@ -206,7 +206,7 @@ class ProcessReader:
 
     def _cpu_at_rest(self, files: ProcessFiles) -> int | None:
         """CPU time (ns) of a process that rests; None where its first thread goes on running. Raises Gone."""
-        for _ in range(TRIES):
+        for _ in range(READ_TRIES):
             if b") R " not in files.read("stat"):  # a name that has it makes the time unknown
                 return files.cpu_ns()
             posix.sched_yield()
@@ -227,7 +227,7 @@ class ProcessReader:
         """Count a reading that failed, unless the process has ended."""
         self.lost += gone.errno != 0
 
-    def _read(self, taken: Readings, most: int, most_ns: int, at_rest: bool) -> None:
+    def _read(self, taken: ProcessReadings, most: int, most_ns: int, at_rest: bool) -> None:
         until_ns = self._clock() + most_ns
         waiting, taken.left = taken.left[:most], taken.left[most:]
         for at, process in enumerate(waiting, 1):
@@ -240,7 +240,9 @@ class ProcessReader:
                 if reset:
                     self.reset(files)
                 after = before if at_rest and not reset else files.read("stat")
-                taken.readings.append(Reading(process, before, status, cpu_times, after, reset and not self.refused))
+                taken.readings.append(
+                    ProcessReading(process, before, status, cpu_times, after, reset and not self.refused)
+                )
             except Gone as gone:
                 self.failed(gone)
                 taken.ended.append((process, files.final_faults()))
@@ -253,7 +255,7 @@ class ProcessReader:
         if any(final is None for _, final in taken.ended):
             self._hear_of_the_gone(taken)
 
-    def _hear_of_the_gone(self, taken: Readings) -> None:
+    def _hear_of_the_gone(self, taken: ProcessReadings) -> None:
         """A process is gone, and its parent may have been read before it had waited for it."""
         for reading in taken.readings:
             try:

@@ -23,9 +23,9 @@ the function held, for so long."""
 SAMPLES_KEPT = 64
 """Samples kept as they are; as many older ones are thinned."""
 
-SHOWN = 32
+MOST_TAIL_SAMPLES = 32
 
-LAST = 8
+LAST_SAMPLES = 8
 """Samples at the end of a tail that are all there."""
 
 RATE_NS = (100_000_000, 1_000_000_000)
@@ -79,19 +79,19 @@ class MemoryCurve:
         return [[round(max(0, end_ns - at_ns) / 1e6, 1), mib(level)] for at_ns, level in self.thinned(since_ns, end_ns)]
 
     def thinned(self, since_ns: int, end_ns: int) -> list[tuple[int, int]]:
-        """At most SHOWN of the samples, oldest first, and the more of them the closer to `end_ns`; none from before
-        `since_ns` but for the last one, if there was none since."""
+        """At most MOST_TAIL_SAMPLES of the samples, oldest first, and the more of them the closer to `end_ns`; none
+        from before `since_ns` but for the last one, if there was none since."""
         told = [sample for sample in reversed(self.samples) if sample[0] >= since_ns] or self.samples[-1:]
         agos = [max(0, end_ns - at_ns) for at_ns, _ in told]
         step = 0.0
-        if len(told) > SHOWN:  # the last ones all, then ever fewer, back to the first
-            step = (agos[-1] / max(1, agos[LAST - 1])) ** (1 / (SHOWN - LAST))
+        if len(told) > MOST_TAIL_SAMPLES:  # the last ones all, then ever fewer, back to the first
+            step = (agos[-1] / max(1, agos[LAST_SAMPLES - 1])) ** (1 / (MOST_TAIL_SAMPLES - LAST_SAMPLES))
         shown: list[tuple[int, int]] = []
         wanted_ns = 0.0
         for ago_ns, sample in zip(agos, told, strict=True):
-            if ago_ns >= wanted_ns and len(shown) < SHOWN:
+            if ago_ns >= wanted_ns and len(shown) < MOST_TAIL_SAMPLES:
                 shown.append(sample)
-                if len(shown) >= LAST:
+                if len(shown) >= LAST_SAMPLES:
                     wanted_ns = ago_ns * step
         return shown[::-1]
 
@@ -123,19 +123,19 @@ class MemoryCurve:
 KERNEL_SLACK_KIB = 256
 """Two readings of one level may differ by this much: the kernel keeps RSS in per-thread or per-CPU batches."""
 
-KEPT = 16
+MOST_KEPT_SAMPLES = 16
 """Samples that are kept of one process in one window. Beyond that the older half is merged in pairs: coarser, never
 wrong."""
 
-NEVER = 1 << 62
+NEVER_NS = 1 << 62
 """Epoch ns: later than all samples."""
 
 
 def keep(history: list[Entry], entry: Entry, merge: Callable[[Entry, Entry], Entry]) -> None:
-    """Append an entry to a history; if that has more than KEPT, merge its older entries in pairs."""
+    """Append an entry to a history; if that has more than MOST_KEPT_SAMPLES, merge its older entries in pairs."""
     history.append(entry)
-    if len(history) > KEPT:
-        half = KEPT // 2
+    if len(history) > MOST_KEPT_SAMPLES:
+        half = MOST_KEPT_SAMPLES // 2
         history[:half] = [merge(history[at], history[at + 1]) for at in range(0, half, 2)]
 
 
@@ -161,10 +161,10 @@ class Boundary:
     that close the window come before that event or after it. So this bounds what each of the two windows has held."""
 
     def __init__(self, not_before_ns: int = 0) -> None:
-        """`not_before_ns`: NEVER where the event came after the last sample for certain."""
+        """`not_before_ns`: NEVER_NS where the event came after the last sample for certain."""
         self.not_before_ns = not_before_ns
         """The runtime's event did not come before this time (epoch ns), as far as is known by now."""
-        self.has_waited = not_before_ns == NEVER
+        self.has_waited = not_before_ns == NEVER_NS
         """The runtime has waited for the readings: if other threads or processes of the function have run then, that is
         no race of two invocations."""
         self.levels: list[tuple[int, int]] = []
@@ -188,7 +188,7 @@ class Boundary:
     @property
     def exact(self) -> bool:
         """Did the event come after the last sample for certain? Then nothing is left open."""
-        return self.not_before_ns == NEVER
+        return self.not_before_ns == NEVER_NS
 
     @property
     def lost(self) -> bool:
@@ -254,9 +254,9 @@ class Window(NamedTuple):
     """Without resets: the watermark of the whole life up to the opening."""
     resets: bool = True
     """Does the reset work here? Else VmHWM is the peak of a life, and samples are what is left."""
-    opening: Boundary = Boundary(NEVER)
+    opening: Boundary = Boundary(NEVER_NS)
     """What is known of the time around the event that began the window."""
-    end: Boundary = Boundary(NEVER)
+    end: Boundary = Boundary(NEVER_NS)
     """What is known of the time around the event that ended the window. Telemetry may still prove more."""
     reset_delay_us: int | None = None
     """From the event's arrival at the sidecar to the reset that opened the window; None if there was none."""
@@ -363,7 +363,7 @@ def peak(window: Window) -> Peak | None:
     seen = max(seen, current(window) - window.dip, *(status.hwm for status in window.closing))
     if window.end.exact:
         lower = seen
-    upper = max(lower, min(upper, window.limit or NEVER) if window.multi_process else upper)
+    upper = max(lower, min(upper, window.limit or NEVER_NS) if window.multi_process else upper)
     likely = watermark + window.lived + _unread(window, window.unread_estimate)
     if window.unread:  # what raised the mark, and was not read, was most likely a child
         likely = max(likely, window.baseline + window.risen)

@@ -29,7 +29,7 @@ LAST_LOOK_NS = 500_000_000
 """At SHUTDOWN a collector is waited for so long at most."""
 
 
-class Outputs(Wing):
+class RecordOutputs(Wing):
     """The collector and the agent of one environment."""
 
     def __init__(self, config: Config, environ: Mapping[bytes, bytes], clock: Clock, managed: bool = False) -> None:
@@ -127,4 +127,4 @@ class Outputs(Wing):
 
 def door(site: Site) -> Wing | None:
     """Where TRUEMEM_OUTPUT names a collector or an agent."""
-    return Outputs(site.config, site.environ, site.clock, site.managed) if site.config.exports else None
+    return RecordOutputs(site.config, site.environ, site.clock, site.managed) if site.config.exports else None

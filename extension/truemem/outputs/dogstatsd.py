@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..records.record import InvocationRecord
 
 
-LONGEST = 1432
+MOST_DATAGRAM_BYTES = 1432
 """Bytes of a datagram that no network cuts: what Datadog's own clients keep to for UDP."""
 TAG_LIMIT = 200
 """Characters of a tag, key and all ("Getting started with tags")."""
@@ -36,7 +36,7 @@ METRICS = {
     "truemem.memory.baseline": ("baselineRSS", MIB),
 }
 """Members of the line and their kind, the most important one first. Sizes are sent in bytes."""
-HEAP = {"truemem.heap.used": "used", "truemem.heap.live": "live", "truemem.heap.held": "held"}
+HEAP_METRICS = {"truemem.heap.used": "used", "truemem.heap.live": "live", "truemem.heap.held": "held"}
 """Members of `heap`, MiB."""
 
 _KEPT = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-:./")
@@ -49,7 +49,7 @@ def tag(name: str, value: str) -> str:
 
 
 def datagram(record: InvocationRecord, tags: Mapping[str, str]) -> bytes:
-    """One record, in LONGEST bytes at most; nothing where it has no value. `tags` of the function; those of the
+    """One record, in MOST_DATAGRAM_BYTES at most; nothing where it has no value. `tags` of the function; those of the
     invocation are added."""
     members = record.properties
     own = {
@@ -59,7 +59,7 @@ def datagram(record: InvocationRecord, tags: Mapping[str, str]) -> bytes:
     }
     tags_of_all = ",".join(tag(name, value) for name, value in {**tags, **own}.items() if value)
     lines = [f"{name}:{value}|d|#{tags_of_all}" for name, value in _values(record)]
-    while lines and len("\n".join(lines)) > LONGEST:
+    while lines and len("\n".join(lines)) > MOST_DATAGRAM_BYTES:
         lines.pop()
     return "\n".join(lines).encode()
 
@@ -68,7 +68,7 @@ def _values(record: InvocationRecord) -> Iterator[tuple[str, int]]:
     members, heap = {**record.properties, **record.metrics}, record.properties.get("heap")
     found = [(name, scaled(members, member, kind)) for name, (member, kind) in METRICS.items()]
     if isinstance(heap, dict):
-        found += [(name, scaled(heap, member, MIB)) for name, member in HEAP.items()]
+        found += [(name, scaled(heap, member, MIB)) for name, member in HEAP_METRICS.items()]
     return ((name, value) for name, value in found if value is not None)
 
 

@@ -29,7 +29,7 @@ DELTA, CUMULATIVE = 1, 2
 """AggregationTemporality."""
 MEBI = 1 << 20
 FACTORS = {MIB: 1 << 20, KIB: 1 << 10, WHOLE: 1}
-MOST = 1 << 62
+INTEGER_LIMIT = 1 << 62
 """What a 64-bit integer surely has room for."""
 HEADER_LIMIT = 1024
 """Characters of a tracing header that are looked at. A caller can add to it."""
@@ -72,7 +72,7 @@ def scaled(members: Mapping[str, object], name: str, kind: str) -> int | None:
     if value is None:
         return None
     whole = round(value * FACTORS[kind])
-    return whole if abs(whole) < MOST else None
+    return whole if abs(whole) < INTEGER_LIMIT else None
 
 
 class Period:
@@ -149,7 +149,7 @@ class Period:
     def _histogram(self, peak: int, record: InvocationRecord, trace: Trace | None) -> dict[str, object]:
         """Its exemplar is the record with the highest peak."""
         exemplar = {
-            "timeUnixNano": record.time_ms * 1_000_000 if 0 <= record.time_ms < MOST // 1_000_000 else 0,
+            "timeUnixNano": record.time_ms * 1_000_000 if 0 <= record.time_ms < INTEGER_LIMIT // 1_000_000 else 0,
             "asDouble": peak,
             "filteredAttributes": attributes({"faas.invocation_id": record.properties.get("requestId", "")}),
             "traceId": trace.trace_id if trace is not None else "",

@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 MS = 1_000_000
 QUEUE = 8
 """Periods that wait for a collector, at most."""
-AGAIN = (429, 502, 503, 504)
+RETRY_STATUSES = (429, 502, 503, 504)
 """Answers after which a request may be sent again ("OTLP Specification", "Retryable response codes")."""
 RETRY_LIMIT_S = 3600
-LINES = 20
+MOST_LOG_LINES = 20
 """Lines of the log about this, at most: a collector may come and go."""
 FOREVER_NS = 1 << 62
 
 ANSWER_LIMIT = 64 * 1024
 """Longest body of an answer, in bytes. That of a collector has some hundred at most."""
-PIECE = 4096
+RECEIVE_BYTES = 4096
 """Received at once, in bytes. The C library maps and unmaps each large buffer."""
 PIECES = 4
 """Received in one step at most: others wait."""
@@ -50,7 +50,7 @@ PAUSE_MS = 20
 for each byte."""
 
 
-class Outcome(NamedTuple):
+class RequestOutcome(NamedTuple):
     """How a request has ended: with an answer, or not connected, broken off, or without an answer in time."""
 
     status: int
@@ -74,14 +74,14 @@ class CollectorConnection:
         self._address = host, port
         self._timeout_ms = timeout_ms
         self._socket: _socket.socket | None = None
-        self._reader = http1.Reader(ANSWER_LIMIT)
+        self._reader = http1.MessageReader(ANSWER_LIMIT)
         self._request = b""
         self._sent = 0
         self._end_ms = 0.0
         """The request is given up then."""
         self._look_at_ms = 0.0
         """A part of the answer has come: it is looked at again then. 0: as soon as something comes."""
-        self.outcome: Outcome | None = None
+        self.outcome: RequestOutcome | None = None
         """Outcome of the last request, once it has ended."""
 
     @property
@@ -92,7 +92,7 @@ class CollectorConnection:
     def begin(self, request: bytes, now_ms: float) -> None:
         """Send it: as much as the kernel takes now."""
         self._request, self._sent, self.outcome = request, 0, None
-        self._reader = http1.Reader(ANSWER_LIMIT)
+        self._reader = http1.MessageReader(ANSWER_LIMIT)
         self._end_ms, self._look_at_ms = now_ms + self._timeout_ms, 0.0
         self.step(now_ms)
 
@@ -128,7 +128,7 @@ class CollectorConnection:
     def give_up(self, why: str) -> None:
         """The request, if one is on its way, has no answer."""
         if self.busy:
-            self._end(Outcome(0, b"", b"", self._sent > 0, why))
+            self._end(RequestOutcome(0, b"", b"", self._sent > 0, why))
 
     def _connect(self) -> _socket.socket:
         """Raises OSError."""
@@ -145,16 +145,16 @@ class CollectorConnection:
         """Raises OSError, Malformed."""
         self._look_at_ms = 0.0
         for _ in range(PIECES):
-            piece = connection.recv(PIECE)
+            piece = connection.recv(RECEIVE_BYTES)
             self._reader.feed(piece)
             message = self._reader.take(not piece)
             if message is not None:
                 retry_after = message.headers.get(b"retry-after", b"")[:32]
-                self._end(Outcome(message.status, message.body, retry_after, True, ""))
+                self._end(RequestOutcome(message.status, message.body, retry_after, True, ""))
                 return
             self._look_at_ms = now_ms + PAUSE_MS  # also after an interim answer: a collector may send any number
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, outcome: RequestOutcome) -> None:
         close(self._socket)
         self._socket, self._request, self.outcome = None, b"", outcome
 
@@ -180,7 +180,7 @@ class OtlpOutput:
         self._period_ns = settings.period_ms * MS
         self._send_at_ns = clock.monotonic_ns() + self._period_ns
         """The next request is due then, if there is something to send."""
-        self._lines = LINES
+        self._lines = MOST_LOG_LINES
         self._works = False
         self.lost = 0
         """Records of periods that were dropped."""
@@ -280,7 +280,7 @@ class OtlpOutput:
             self._queue.clear()
             self._report(True, f"works, {taken} invocations taken")
             self._look_for_rejected(outcome.body)
-        elif outcome.status in AGAIN or not outcome.left:
+        elif outcome.status in RETRY_STATUSES or not outcome.left:
             # Retry-After in seconds; not a date, whose clock is another's.
             pause_s = min(whole(outcome.retry_after, 8) or 0, RETRY_LIMIT_S)
             self._send_at_ns = max(self._send_at_ns, now_ns + pause_s * 1000 * MS)

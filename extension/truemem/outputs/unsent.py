@@ -9,7 +9,7 @@ from ..support.files import read_private, remove, write_private
 from ..support.minijson import loads
 from ..support.named_tuple import NamedTuple
 
-LIMIT = 256 * 1024
+MOST_UNSENT_BYTES = 256 * 1024
 """Bytes of the file."""
 
 
@@ -24,7 +24,7 @@ def leave(path: str, periods: list[UnsentPeriod]) -> bool:
     """Write them for the next process. False if that is not possible."""
     content = "".join([f"{records} {text}\n" for text, records in periods]).encode()
     remove(path)
-    if len(content) > LIMIT:
+    if len(content) > MOST_UNSENT_BYTES:
         return False
     try:
         write_private(path, content)
@@ -36,7 +36,7 @@ def leave(path: str, periods: list[UnsentPeriod]) -> bool:
 def take(path: str) -> list[UnsentPeriod]:
     """What an earlier process has left, once. Other programs can write there: what is not as `leave` wrote it is not
     taken, as it would spoil the request that it is a part of."""
-    content = read_private(path, LIMIT) or b""
+    content = read_private(path, MOST_UNSENT_BYTES) or b""
     remove(path)
     periods = []
     try:

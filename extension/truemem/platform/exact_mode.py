@@ -20,13 +20,13 @@ _INVOCATION = b"/runtime/invocation/"
 _NEXT, _ANSWER, _OTHER = range(3)
 
 REQUEST_ID = b"lambda-runtime-aws-request-id"
-MOST = 4096
+MOST_RUNNING = 4096
 """Invocations that may run, as far as we know them."""
-PIPELINED = 64
+MOST_PIPELINED = 64
 """Requests that may wait for their answer on one connection. Runtimes have one."""
 
 
-class Invocation:
+class PassingInvocation:
     """One event on its way through the runtime."""
 
     def __init__(self, connection: RuntimeConnection) -> None:
@@ -53,7 +53,7 @@ class Moment:
     """The function was read and reset here: `begun` is the invocation whose window opens, `ended` are those whose
     window closes. Where it was no event after all, it was a sample of the open window, and no more."""
 
-    def __init__(self, measured: Any, begun: Invocation | None, ended: list[Invocation]) -> None:
+    def __init__(self, measured: Any, begun: PassingInvocation | None, ended: list[PassingInvocation]) -> None:
         self.measured = measured
         self.begun = begun
         self.ended = ended
@@ -72,7 +72,7 @@ class ExactMode:
         """Events that were handed on so far."""
         self.moments: list[Moment] = []
         """What was measured, in its order, for the loop to work out when there is time."""
-        self.running: list[Invocation] = []
+        self.running: list[PassingInvocation] = []
         """Invocations whose event has been handed on and whose runtime has not asked for another. More than one on
         Managed Instances alone."""
         self.asking = 0
@@ -106,16 +106,16 @@ class ExactMode:
             self._add_moment(None, ended)
         self._asked = True
 
-    def begins(self, connection: RuntimeConnection) -> Invocation:
+    def begins(self, connection: RuntimeConnection) -> PassingInvocation:
         """The first bytes of an event are about to be handed on."""
         self.asking -= 1
         self.begun += 1
-        invocation = Invocation(connection)
-        self.running = [*self.running[1 - MOST :], invocation]
+        invocation = PassingInvocation(connection)
+        self.running = [*self.running[1 - MOST_RUNNING :], invocation]
         invocation.unsure = not self._add_moment(invocation, [])
         return invocation
 
-    def delivers(self, invocation: Invocation, head: Message) -> None:
+    def delivers(self, invocation: PassingInvocation, head: Message) -> None:
         """The head of its answer is about to be handed on. The Runtime API gives an event again to a worker that asks
         meanwhile: of those that are not answered the first that is whole counts."""
         invocation.event = head
@@ -130,7 +130,7 @@ class ExactMode:
                 each.unsure |= each.elsewhere  # the same worker, perhaps, on another connection
                 self.forget(invocation if each.whole else each)
 
-    def interim(self, invocation: Invocation) -> None:
+    def interim(self, invocation: PassingInvocation) -> None:
         """An interim answer (1xx) has passed: the event is still to come."""
         self.asking += 1
         self.forget(invocation)
@@ -149,7 +149,7 @@ class ExactMode:
             except Exception:
                 self.failures += 1
 
-    def forget(self, invocation: Invocation) -> None:
+    def forget(self, invocation: PassingInvocation) -> None:
         """Forget what was no event after all, or one that another worker has got already."""
         self.running = [each for each in self.running if each is not invocation]
         for moment in self.moments:
@@ -196,11 +196,11 @@ class ExactMode:
             if invocation.answer is None and (even_whole or not invocation.whole):
                 self.forget(invocation)
 
-    def _of(self, connection: RuntimeConnection) -> list[Invocation]:
+    def _of(self, connection: RuntimeConnection) -> list[PassingInvocation]:
         """Invocations that run, and were delivered on this connection."""
         return [invocation for invocation in self.running if invocation.connection is connection]
 
-    def _add_moment(self, begun: Invocation | None, ended: list[Invocation]) -> bool:
+    def _add_moment(self, begun: PassingInvocation | None, ended: list[PassingInvocation]) -> bool:
         """Measure; False where that fails."""
         if self.measure is None:
             return True
@@ -221,7 +221,7 @@ class RuntimeConnection:
         self._responses = Framing(requests=False)
         self._waiting: list[int] = []
         """Kinds of the requests that have no answer yet."""
-        self._event: Invocation | None = None
+        self._event: PassingInvocation | None = None
         """The event whose head passes."""
 
     @property
@@ -252,7 +252,7 @@ class RuntimeConnection:
                 self._exact.asks(self)
             elif kind == _ANSWER:
                 self._exact.answers(self, request_id, head, failed)
-        if self._requests.lost or len(self._waiting) > PIPELINED:
+        if self._requests.lost or len(self._waiting) > MOST_PIPELINED:
             self._give_up(lost=True)
 
     def received(self, piece: memoryview) -> None:

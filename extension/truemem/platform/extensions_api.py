@@ -31,7 +31,7 @@ TIMEOUT_MS = 25
 MANAGED_TIMEOUT_MS = 250
 """On Managed Instances AWS's emulator stands still for good if a delivery is not answered when the next one is due."""
 
-PIECE = 4096
+RECEIVE_BYTES = 4096
 """Received at once, in bytes. The C library maps and unmaps each large buffer: 20 µs before `next` is asked for."""
 
 ANSWER_LIMIT = 1 << 20
@@ -64,7 +64,7 @@ class ApiError(OwnWords):
         """The body, for us to look at, not for the log: events are bodies, too."""
 
 
-class ExtensionsApi:
+class ExtensionsClient:
     """One extension's connection to `AWS_LAMBDA_RUNTIME_API` ("host:port", no scheme)."""
 
     def __init__(self, address: str, rest_s: float = REST_S) -> None:
@@ -75,7 +75,7 @@ class ExtensionsApi:
         self._port = int(port)
         self._address = address
         self._socket: _socket.socket | None = None
-        self._reader = http1.Reader(ANSWER_LIMIT)
+        self._reader = http1.MessageReader(ANSWER_LIMIT)
         self._extension = ""
         self._next = b""
         """The request for the next event: the one that must not be late."""
@@ -169,7 +169,7 @@ class ExtensionsApi:
         if self.overdue_at == FOREVER:
             self.arrived_ns = None
         try:
-            piece, control, _, _ = connection.recvmsg(PIECE, 64, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
+            piece, control, _, _ = connection.recvmsg(RECEIVE_BYTES, 64, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
         except BlockingIOError:
             if time.monotonic() >= self.overdue_at:
                 raise http1.Broken("the answer does not come") from None
@@ -194,7 +194,7 @@ class ExtensionsApi:
         """Give up the connection; the next request makes a new one."""
         close(self._socket)
         self._socket, self.descriptor = None, -1
-        self._reader = http1.Reader(ANSWER_LIMIT)
+        self._reader = http1.MessageReader(ANSWER_LIMIT)
 
     def _connect(self) -> _socket.socket:
         connection = new_socket(self._host)

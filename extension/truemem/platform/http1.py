@@ -2,7 +2,8 @@
 
 `Framing` finds where messages begin and end in a stream, and keeps no body: the proxy reads along with it, and what it
 does not understand ends the reading, not the stream. It reads heads itself. A body has a reader, by the way in which
-its end is told (RFC 9112, 6.3): `LengthReader`, `ChunkedReader`, `UntilCloseReader`. `Reader` takes whole messages.
+its end is told (RFC 9112, 6.3): `LengthReader`, `ChunkedReader`, `UntilCloseReader`. `MessageReader` takes whole
+messages.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Message:
         """Headers by lower-case name; of a repeated header the last one counts."""
         self.body_bytes = 0
         self.body = b""
-        """The body, where a Reader has kept it."""
+        """The body, where a MessageReader has kept it."""
         self.complete = False
 
     @property
@@ -286,7 +287,7 @@ class Framing:
         return LengthReader(head, int(length)) if int(length) else None
 
 
-class Reader:
+class MessageReader:
     """Takes a stream apart into messages. Whatever the pieces in which it comes, no byte is looked at more than a few
     times: a sender cannot make a message cost more by sending it slowly."""
 

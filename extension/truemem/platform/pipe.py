@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import posix
 
-SIZE = 524_288
+PIPE_BYTES = 524_288
 """Bytes that it holds. It has a place for each page or packet, so of small packets these are fewer."""
 
 _FLAGS = posix.SPLICE_F_NONBLOCK | posix.SPLICE_F_MOVE
@@ -21,7 +21,7 @@ class Pipe:
         """What went wrong when bytes were passed on the last time, at the socket that they came from; or at the other
         one, if some are held."""
         try:
-            fcntl.fcntl(self._writer, fcntl.F_SETPIPE_SZ, SIZE)
+            fcntl.fcntl(self._writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:
             pass
 
@@ -36,7 +36,7 @@ class Pipe:
         self.refusal = None
         try:
             while left and not self._held:
-                size = self._held = splice(source, writer, min(left, SIZE), None, None, _FLAGS)
+                size = self._held = splice(source, writer, min(left, PIPE_BYTES), None, None, _FLAGS)
                 if not size:
                     break
                 left -= size

@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from ..linux.process_table import ProcessTable
     from .exact_mode import ExactMode
 
-PIECE = 131_072
+RECEIVE_BYTES = 131_072
 """Bytes that are received at once, and kept at most in each direction of a connection."""
-SPLICED = 65_536
+LEAST_SPLICED_BYTES = 65_536
 """Bytes of a body that are left at least where they are passed on without a copy. Fewer are copied as fast."""
-AT_ONCE = 64
+PIECES_AT_ONCE = 64
 """Pieces that are passed on before anything else is looked at: a whole event of 6 MB."""
-PAUSE_S = 0.01
+ACCEPT_PAUSE_S = 0.01
 """No connection is accepted for so long where the system has no descriptor or no memory left."""
-SPARE = 8
+SPARE_DESCRIPTORS = 8
 """Descriptors kept for the runtime's connections, should there be no other any more."""
-NAME = "\0truemem/exact/"
+HANDSHAKE_NAME = "\0truemem/exact/"
 """Name of the datagram socket: an abstract one (unix(7)), which is gone when this process is. Then the address of the
 Runtime API and our port."""
 HANDSHAKE = 256
 """Bytes of what the wrapper sends: an address."""
-CREDENTIALS = 32
+CREDENTIALS_BYTES = 32
 """Bytes of what the kernel says of its sender (unix(7)): there is no room for descriptors."""
 
 _IN, _OUT = select.POLLIN, select.POLLOUT
@@ -59,10 +59,10 @@ class ProxyListener(Listener):
     def __init__(self, api_address: str) -> None:
         """Raises OSError or ValueError where it cannot be had: then there is no exact mode."""
         parse_address(api_address)
-        super().__init__("127.0.0.1", PAUSE_S, SPARE)
+        super().__init__("127.0.0.1", ACCEPT_PAUSE_S, SPARE_DESCRIPTORS)
         self.handshake = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
         self.handshake.setsockopt(_socket.SOL_SOCKET, _SO_PASSCRED, 1)
-        self.handshake.bind(f"{NAME}{api_address}/{self.port}".encode("latin-1"))
+        self.handshake.bind(f"{HANDSHAKE_NAME}{api_address}/{self.port}".encode("latin-1"))
         self.handshake.setblocking(False)
 
 
@@ -106,7 +106,7 @@ class RuntimeProxy:
         self.exact = exact
         self._address = parse_address(api_address)
         self._ends: dict[int, _End] = {}
-        self._buffer = memoryview(bytearray(PIECE))
+        self._buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._pipe: Pipe | None = None
         """An empty one, for the next large body."""
         self.splices = True
@@ -131,7 +131,7 @@ class RuntimeProxy:
         """What to wait for: poll's events by descriptor."""
         listener = self._listener
         wanted = {listener.handshake.fileno(): _IN}
-        self.patience_s = PAUSE_S if listener.paused_until else float("inf")
+        self.patience_s = ACCEPT_PAUSE_S if listener.paused_until else float("inf")
         if not listener.paused_until or time.monotonic() >= listener.paused_until:
             wanted[listener.socket.fileno()] = _IN
         for descriptor, end in self._ends.items():
@@ -195,7 +195,7 @@ class RuntimeProxy:
             end.socket.getpeername()
         if end.unsent:
             self._send(end)
-        for _ in range(AT_ONCE):
+        for _ in range(PIECES_AT_ONCE):
             if end.closed or end.other.unsent:
                 break
             try:
@@ -206,7 +206,7 @@ class RuntimeProxy:
                 end.closed = True
                 self._did(pair.connection.ended if end is pair.api else pair.connection.finished)
                 self._finish(end.other)
-            if size != PIECE:  # there is no more now, or poll tells of it
+            if size != RECEIVE_BYTES:  # there is no more now, or poll tells of it
                 break
         if pair.runtime.closed and pair.api.closed and not pair.runtime.unsent and not pair.api.unsent:
             self._close(pair, _socket.socket.close)
@@ -219,12 +219,12 @@ class RuntimeProxy:
         except Exception:  # a bug of ours, as in _did
             self.exact.failures += 1
             left = 0
-        pipe = self._take_pipe() if left >= SPLICED else None
+        pipe = self._take_pipe() if left >= LEAST_SPLICED_BYTES else None
         return self._copy(end) if pipe is None else self._splice(end, pipe, left)
 
     def _splice(self, end: _End, pipe: Pipe, left: int) -> int:
         other, connection = end.other, end.pair.connection
-        size = pipe.pass_on(end.socket.fileno(), other.socket.fileno(), min(left, AT_ONCE * PIECE))
+        size = pipe.pass_on(end.socket.fileno(), other.socket.fileno(), min(left, PIECES_AT_ONCE * RECEIVE_BYTES))
         if not self._did(connection.skip, end is end.pair.runtime, size):
             self._did(connection.lose)
         if pipe:
@@ -376,7 +376,7 @@ class RuntimeProxy:
         """The wrapper says where its runtime would have gone: another vendor's proxy, perhaps. Only the first one
         counts: it is sent before any code of the function runs."""
         try:
-            text, control, flags, _ = self._listener.handshake.recvmsg(HANDSHAKE, CREDENTIALS)
+            text, control, flags, _ = self._listener.handshake.recvmsg(HANDSHAKE, CREDENTIALS_BYTES)
             address = parse_address(text.decode("ascii"))
         except (OSError, ValueError):
             return

@@ -31,16 +31,16 @@ LOGS_DROPPED = "platform.logsDropped"
 
 _USED = (INIT_START, RESTORE_START, START, RUNTIME_DONE, REPORT, LOGS_DROPPED)
 
-TEXT_LIMIT = 256
+MOST_MEMBER_CHARS = 256
 """Characters of a member that goes into our lines. (A tenant's id may have so many.)"""
 
 
-PARTS = 32_768
+MOST_DELIVERY_PARTS = 32_768
 """Members, elements and brackets of one delivery. The platform's have one in 23 bytes or more; denser ones, which take
 many times their size and time to parse, are not the platform's."""
 
 
-class Event(NamedTuple):
+class PlatformEvent(NamedTuple):
     """One platform event that we use."""
 
     kind: str
@@ -51,7 +51,7 @@ class Event(NamedTuple):
     def text(self, name: str) -> str | None:
         """A member that is a string, else None; no more of it than the longest that the platform may send."""
         value = self.record.get(name)
-        return value[:TEXT_LIMIT] if isinstance(value, str) and value else None
+        return value[:MOST_MEMBER_CHARS] if isinstance(value, str) and value else None
 
     def metric(self, name: str) -> float | None:
         """A member of `metrics` that is a number, and not infinite, else None."""
@@ -78,13 +78,13 @@ def remaining_ms(event: dict[str, Any], now_ms: int) -> float:
     return deadline_ms - now_ms if deadline_ms is not None else float("inf")
 
 
-def parse_batch(body: bytes) -> tuple[list[Event], int]:
+def parse_batch(body: bytes) -> tuple[list[PlatformEvent], int]:
     """The events of one delivery that we use, and how many elements could not be understood.
 
     Unknown types are passed over without being counted. Raises ValueError if the body is no JSON array, or has more
-    than PARTS.
+    than MOST_DELIVERY_PARTS.
     """
-    if body.count(b"{") + body.count(b"[") + body.count(b",") > PARTS:
+    if body.count(b"{") + body.count(b"[") + body.count(b",") > MOST_DELIVERY_PARTS:
         raise ValueError("telemetry in too many parts")
     batch = loads(body)
     if not isinstance(batch, list):
@@ -98,7 +98,7 @@ def parse_batch(body: bytes) -> tuple[list[Event], int]:
         elif kind in _USED:
             record = element.get("record")
             if isinstance(record, dict):
-                events.append(Event._make((kind, record, epoch_ns(element.get("time")))))
+                events.append(PlatformEvent._make((kind, record, epoch_ns(element.get("time")))))
             else:
                 bad += 1
     return events, bad
@@ -131,13 +131,13 @@ BODY_LIMIT = 2 * 262_144 + 65_536
 """Bytes of one delivery. The platform sends at most twice the `maxBytes` that we ask for, and metadata; all the
 connections that have not shown to be the platform's may keep so much together."""
 
-PIECE = 16384
+RECEIVE_BYTES = 16384
 """Received at once, in bytes: a usual delivery. The C library maps and unmaps each large buffer."""
 
-PIPELINED = 16
+MOST_PIPELINED = 16
 """Requests that may come at once on one connection. The platform waits for each answer."""
 
-PAUSE_S = 1.0
+ACCEPT_PAUSE_S = 1.0
 """No connection is accepted for so long where the system has no descriptor or no memory left."""
 
 DELIVERIES = 64
@@ -150,7 +150,7 @@ _REFUSED = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\
 class _Connection:
     def __init__(self, socket: _socket.socket) -> None:
         self.socket = socket
-        self.reader = http1.Reader(BODY_LIMIT, requests=True)
+        self.reader = http1.MessageReader(BODY_LIMIT, requests=True)
         self.delivered = False
         self.proven = False
         """A request has come to our path: this is the platform."""
@@ -161,7 +161,7 @@ class TelemetryServer:
 
     def __init__(self) -> None:
         """Raises OSError when no port is to be had."""
-        self._listener = Listener("0.0.0.0", PAUSE_S)
+        self._listener = Listener("0.0.0.0", ACCEPT_PAUSE_S)
         self.port = self._listener.port
         self._connections: dict[int, _Connection] = {}
         self._path = b"/" + posix.urandom(8).hex().encode()
@@ -205,7 +205,7 @@ class TelemetryServer:
         connection = self._connections[descriptor]
         reader = connection.reader
         try:
-            piece = connection.socket.recv(PIECE)
+            piece = connection.socket.recv(RECEIVE_BYTES)
         except BlockingIOError:
             return []
         except OSError:
@@ -221,7 +221,7 @@ class TelemetryServer:
                 # Answered before it is read: the platform must not wait for us.
                 connection.socket.send(_OK)
                 bodies.append(message.body)
-                if len(bodies) == PIPELINED:
+                if len(bodies) == MOST_PIPELINED:
                     self._refuse(descriptor)
                     return bodies
             if reader.start_line:
@@ -241,7 +241,7 @@ class TelemetryServer:
     def _bound(self) -> None:
         """What strangers have sent and not finished is bounded as a whole: the connection with most of it is closed."""
         strangers = {number: made for number, made in self._connections.items() if not made.proven}
-        if sum(made.reader.held for made in strangers.values()) > BODY_LIMIT + PIECE:
+        if sum(made.reader.held for made in strangers.values()) > BODY_LIMIT + RECEIVE_BYTES:
             self._refuse(max(strangers, key=lambda number: strangers[number].reader.held))
 
     def _refuse(self, descriptor: int) -> None:
@@ -276,7 +276,7 @@ class TelemetryInbox:
             if self._listener is not None and len(self.bodies) < DELIVERIES:
                 self.bodies += self._listener.ready(descriptor)
 
-    def read(self) -> list[Event]:
+    def read(self) -> list[PlatformEvent]:
         try:
             events, bad = parse_batch(self.bodies.pop(0))
         except ValueError:

@@ -10,7 +10,7 @@ import posix
 
 from ..measure.environment_memory import AT_LIMIT
 from ..measure.window import current, peak
-from ..platform.telemetry import REPORT, RUNTIME_DONE, START, Event
+from ..platform.telemetry import REPORT, RUNTIME_DONE, START, PlatformEvent
 from ..support import minijson
 from ..support.named_tuple import NamedTuple
 from ..support.numbers import mib
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..measure.environment_memory import HeldMemory
     from ..measure.window import Boundary, MemoryCurve, Peak, Window
-    from ..platform.exact_mode import Invocation
+    from ..platform.exact_mode import PassingInvocation
 
 SNAP_START = "snap-start"
 
@@ -98,7 +98,7 @@ START_MS = 100
 """Running time in which the next invocation's platform.start arrives where it would make a record exact: four times the
 buffering."""
 
-WAITING = 16
+MOST_WAITING = 16
 """Closed records that may wait at once."""
 
 
@@ -118,7 +118,7 @@ class PendingRecords:
 
     def over_capacity(self) -> bool:
         """Do more wait than should? Invocations may follow each other so closely that there is no time to print."""
-        return len(self._waiting) > 2 * WAITING
+        return len(self._waiting) > 2 * MOST_WAITING
 
     def current(self) -> PendingRecord | None:
         """The invocation whose window is open, or None."""
@@ -144,7 +144,7 @@ class PendingRecords:
                 return record
         return same[-1] if same else None
 
-    def join(self, event: Event) -> bool:
+    def join(self, event: PlatformEvent) -> bool:
         """Add what the platform says; False where it is about an invocation that does not wait."""
         record = self.for_request(event.request_id, event.kind)
         if record is None:
@@ -161,7 +161,7 @@ class PendingRecords:
 
     def _is_due(self, running_ms: float) -> bool:
         first, closed = self._waiting[0], len(self._waiting) - (self.current() is not None)
-        if closed > WAITING or not self._reports or first.measured is None:
+        if closed > MOST_WAITING or not self._reports or first.measured is None:
             return True
         waited_ms = running_ms - first.measured.at_ms
         if not first.reported.report_came:
@@ -193,9 +193,9 @@ EXTENSION_CRASH = "Extension.Crash"
 DEATHS = (PLATFORM, "Runtime.ExitError", EXTENSION_CRASH)
 """The platform's words for an invocation that ended with its processes."""
 KERNEL = "kernel"
-EXIT = "exit-at-limit"
-TIMEOUT = "timeout-at-limit"
-MARK = "mark-at-limit"
+EXIT_AT_LIMIT = "exit-at-limit"
+TIMEOUT_AT_LIMIT = "timeout-at-limit"
+MARK_AT_LIMIT = "mark-at-limit"
 
 
 def signals(record: PendingRecord, limit_mib: int, mark_before_mib: float) -> list[str]:
@@ -222,12 +222,12 @@ def signals(record: PendingRecord, limit_mib: int, mark_before_mib: float) -> li
         at_limit = False  # the environment has never been there: RSS counts twice what two processes share
     reached = (mark_mib or 0) >= limit_mib > mark_before_mib
     if at_limit:
-        fired.append(TIMEOUT if timeout else EXIT)
+        fired.append(TIMEOUT_AT_LIMIT if timeout else EXIT_AT_LIMIT)
     # Page cache fills a mark as well: memory that cannot be reclaimed must have been able to. Where the kernel counts
     # its kills, and counted none, it did not: a burst's growth says nothing of a timeout seconds later.
     can_have_grown = record.kernel_kills != 0 and _can_have_reached(record, limit_kib)
     if reached and (fired or can_have_grown):
-        fired.append(MARK)
+        fired.append(MARK_AT_LIMIT)
     return fired
 
 
@@ -327,7 +327,7 @@ class Measured(NamedTuple):
     """Peak of an invocation that shares its window with others; else it follows from the window."""
 
 
-class Answer(NamedTuple):
+class Exchange(NamedTuple):
     """What has passed between the runtime and its API, in exact mode."""
 
     request_bytes: int | None
@@ -336,7 +336,7 @@ class Answer(NamedTuple):
     """The runtime answered with an error. The platform may call that a success."""
 
 
-class Reported:
+class PlatformReport:
     """What the platform says of one invocation, and what SHUTDOWN lets infer of it. Only its methods write."""
 
     def __init__(self) -> None:
@@ -354,7 +354,7 @@ class Reported:
         """Times of the environment's start, and of its restore from a snapshot, ms: with its first report."""
         self.restore_ms: float | None = None
 
-    def join(self, event: Event) -> None:
+    def join(self, event: PlatformEvent) -> None:
         """platform.start, runtimeDone or report of this invocation."""
         if event.kind not in (START, RUNTIME_DONE, REPORT):
             return
@@ -409,14 +409,14 @@ class PendingRecord:
         """CPU time of the init phase in ns (Window.cpu_ns)."""
         self.shared_by = 0
         """Most requests that ran at once while it did, itself included; 0 where they never do."""
-        self.answer: Answer | None = None
+        self.answer: Exchange | None = None
         """In exact mode: what has passed of the answer."""
 
         self.notes: dict[str, object] = {}
         """What wings want to know of it when it is printed."""
 
         self.measured: Measured | None = None
-        self.reported = Reported()
+        self.reported = PlatformReport()
 
         # What is decided
         self.peak: Peak | None = None
@@ -493,10 +493,10 @@ class PendingRecord:
             self._know(risen=round((mark_mib - before_mib) * 1024))
             self.update_peak()
 
-    def answered(self, invocation: Invocation) -> None:
+    def answered(self, invocation: PassingInvocation) -> None:
         """In exact mode: its event and its response have passed."""
         response = invocation.answer.body_bytes if invocation.answer is not None else None
-        self.answer = Answer(invocation.size, response, invocation.failed)
+        self.answer = Exchange(invocation.size, response, invocation.failed)
 
     def note(self, name: str, value: object) -> None:
         """What a wing wants to know of it when it is printed."""
@@ -575,7 +575,7 @@ class PendingRecord:
 
     # What the platform says
 
-    def join(self, event: Event) -> None:
+    def join(self, event: PlatformEvent) -> None:
         """platform.start, runtimeDone or report of this invocation."""
         self.reported.join(event)
         if event.kind == START and self.opening is not None:

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from ..measure.window import Peak, Window
     from .pending_record import PendingRecord
 
-NOTHING: Mapping[str, object] = {}
+NO_MEMBERS: Mapping[str, object] = {}
 
 VALUES = 100
 """Most values of one metric in one line."""
 
 
 def line(
-    record: InvocationRecord, config: Config, columns: Mapping[str, object] = NOTHING, *, is_short: bool = False
+    record: InvocationRecord, config: Config, columns: Mapping[str, object] = NO_MEMBERS, *, is_short: bool = False
 ) -> str:
     """The EMF document for one invocation, without a newline. `columns`: metrics with several values each, and what
     belongs to them; last, as Logs Insights finds the first 200 members of a line ("Supported logs and discovered
@@ -90,8 +90,8 @@ EXTRAORDINARY = frozenset(
 """Members of a record that needs attention: its line is full, and its own."""
 NOT_SHORT = EXTRAORDINARY | {"sharedBy", "reportMissing", "drift"}
 """Members that no short line has."""
-MEASURED = frozenset(("PeakRSS", "CurrentRSS"))
-KNOWN = frozenset(("durationMs", "peakLower", "peakUpper", "rss", "processes", "threads"))
+NEEDED_METRICS = frozenset(("PeakRSS", "CurrentRSS"))
+NEEDED_PROPERTIES = frozenset(("durationMs", "peakLower", "peakUpper", "rss", "processes", "threads"))
 """Members that its record must have: where they are not on the line, they are known all the same."""
 KNOWN_IN_EXACT_MODE = frozenset(("baselineRSS", "requestBytes", "responseBytes"))
 FULL_EVERY = 16
@@ -118,8 +118,8 @@ class ShortLines:
         """Is this one short?"""
         if "recovered" in record.properties:  # its figures are those of a file that the function can write
             return False
-        holders = record.properties.get("holders", NOTHING)
-        held_mib = holders.get("truemem", 0.0) + sum(holders.get("extensions", NOTHING).values())
+        holders = record.properties.get("holders", NO_MEMBERS)
+        held_mib = holders.get("truemem", 0.0) + sum(holders.get("extensions", NO_MEMBERS).values())
         is_short = not self._never and held_mib < self._held_mib + RISE_MIB and _can_be_short(record)
         if not is_short:
             self._held_mib = max(self._held_mib, held_mib)
@@ -132,11 +132,11 @@ def _can_be_short(record: InvocationRecord) -> bool:
     return (
         not _is_due(members["invocation"])
         and not members.keys() & NOT_SHORT
-        and members.keys() >= KNOWN
+        and members.keys() >= NEEDED_PROPERTIES
         and members.get("status") == SUCCESS
         and members.get("closedBy") == (NEXT_REQUEST if is_exact else NEXT_INVOKE)
         and (not is_exact or members.keys() >= KNOWN_IN_EXACT_MODE)
-        and record.metrics.keys() >= MEASURED
+        and record.metrics.keys() >= NEEDED_METRICS
     )
 
 
@@ -196,7 +196,7 @@ def finished(
     signals: Sequence[str] = (),
     drift: Mapping[str, object] | None = None,
     dropped: int = 0,
-    added: Mapping[str, object] = NOTHING,
+    added: Mapping[str, object] = NO_MEMBERS,
 ) -> InvocationRecord:
     """The record, of what is known by now. `signals`: that it ran out of memory; `drift`: the verdict on the
     environment's memory, where one is due; `dropped`: what was lost since the line before; `added`: members of

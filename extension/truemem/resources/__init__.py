@@ -15,7 +15,7 @@ from ..linux.procfs import DIGITS, Gone, Procfs, field
 from ..support.files import tmp_of
 from ..support.named_tuple import NamedTuple
 from ..support.numbers import mib, whole
-from ..verdict import COUNTED_KIB, EVERY, GROWING, LEAST_KIB, STABLE, Drift, LeakVerdict
+from ..verdict import COUNTED_KIB, GROWING, LEAST_KIB, STABLE, VERDICT_EVERY, Drift, LeakVerdict
 from ..wings import Wing
 
 TYPE_CHECKING = False
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from ..linux.process_table import Process, ProcessTable
     from ..linux.procfs import Status
-    from ..measure.sampling import Budget
+    from ..measure.sampling import CpuBudget
     from ..measure.window import Window
     from ..records.pending_record import PendingRecord
     from ..support.clock import Clock
     from ..wings import Site
 
-AT_ONCE = 24
+PROCESSES_COUNTED = 24
 """Processes whose descriptors are counted, the runtime first: 1 µs each."""
 ENTRY_NS = 300
 """CPU time of listing one descriptor. One slot of its table is taken for one; what it has cost is paid afterwards."""
@@ -43,16 +43,16 @@ SHOWN_PART = 10
 """The line shows what is in use by more than this part of its limit: a tenth."""
 MOST_SLOTS = 16_384
 """A larger table is not listed: 10,000 descriptors take 4 ms (docs/resources.md)."""
-MOST_KNOWN = 4 * AT_ONCE
+MOST_KNOWN = 4 * PROCESSES_COUNTED
 """Processes whose limits are kept."""
 TASKS = 1024
 """Processes and threads together that Lambda allows in an environment (developer guide, "Lambda quotas"). Another
 machine allows more: there, what is told of a function is still what Lambda will do."""
-UNSURE = 0.9
+UNSURE_PART = 0.9
 """Share of a limit from which on it is read again: a process may raise its own (Node.js and Java do, as they start)."""
 
 
-class Limits(NamedTuple):
+class ProcessLimits(NamedTuple):
     """What one process may use: soft limits (getrlimit(2)). None: unlimited, or not known."""
 
     descriptors: int | None
@@ -70,10 +70,10 @@ def parse_slots(text: bytes) -> int:
         return 0
 
 
-def parse_limits(text: bytes) -> Limits:
+def parse_limits(text: bytes) -> ProcessLimits:
     """The soft limits that we use, of /proc/PID/limits: one in a line, after its name."""
     tasks = _soft_limit(text, b"\nMax processes ")
-    return Limits(_soft_limit(text, b"\nMax open files "), TASKS if tasks is None else min(tasks, TASKS))
+    return ProcessLimits(_soft_limit(text, b"\nMax open files "), TASKS if tasks is None else min(tasks, TASKS))
 
 
 def _soft_limit(text: bytes, name: bytes) -> int | None:
@@ -92,7 +92,7 @@ class Descriptors:
         self._proc = proc
         self.is_sized = False
         """Is the size of such a folder the number of descriptors? Found out with our own folder: some are open."""
-        self._limits: dict[tuple[int, int], Limits] = {}
+        self._limits: dict[tuple[int, int], ProcessLimits] = {}
         """Limits of each process, by pid and start time: read once, for that takes 15 µs."""
         try:
             # A captured tree is on a disk, where folders have sizes of their own.
@@ -119,16 +119,16 @@ class Descriptors:
             total += slots
         return total
 
-    def limits(self, process: Process, opened: int = 0) -> Limits:
+    def limits(self, process: Process, opened: int = 0) -> ProcessLimits:
         """What the process may have, `opened` descriptors of which it has by now."""
         key = process.pid, process.start_time
         limits = self._limits.get(key)
         known = limits.descriptors if limits is not None else None
-        if limits is None or (known is not None and opened > UNSURE * known):
+        if limits is None or (known is not None and opened > UNSURE_PART * known):
             try:
                 limits = parse_limits(self._proc.text(f"{process.pid}/limits", 4096))
             except Gone:
-                limits = Limits(None, None)
+                limits = ProcessLimits(None, None)
             if len(self._limits) >= MOST_KNOWN:  # most of them have ended
                 self._limits.clear()
             self._limits[key] = limits
@@ -187,11 +187,11 @@ class Resources:
         self._descriptors = Descriptors(proc)
         self._tmp = tmp
 
-    def read(self, closing: Sequence[Status], budget: Budget) -> Usage:
+    def read(self, closing: Sequence[Status], budget: CpuBudget) -> Usage:
         """All of it. `closing`: the function's processes as the window's end has found them. What takes more than some
         µs is done only when `budget` has saved enough for it."""
         tmp = self._tmp.read()
-        function = self._table.function()[:AT_ONCE]
+        function = self._table.function()[:PROCESSES_COUNTED]
         if not closing or not function:  # it has ended
             return Usage(tmp)
         zombies = self._zombies(budget)
@@ -207,13 +207,13 @@ class Resources:
             self._add_others(holders, budget)
         return Usage(tmp, opened, limit, holders, *tasks)
 
-    def _zombies(self, budget: Budget) -> int:
+    def _zombies(self, budget: CpuBudget) -> int:
         known = self._table.zombies(again=False)
         if not known or not budget.affords(PID_NS * known, self._clock.monotonic_ns()):
             return known
         return self._table.zombies()
 
-    def _counted(self, processes: Sequence[Process], budget: Budget) -> list[tuple[Process, int]]:
+    def _counted(self, processes: Sequence[Process], budget: CpuBudget) -> list[tuple[Process, int]]:
         """The open descriptors of each that can be looked at. Empty where that costs too much now."""
         if self._descriptors.is_sized:
             return self._count(processes)
@@ -237,9 +237,9 @@ class Resources:
                 continue
         return counted
 
-    def _add_others(self, holders: dict[str, int], budget: Budget) -> None:
+    def _add_others(self, holders: dict[str, int], budget: CpuBudget) -> None:
         """Add those of sidecar and extensions."""
-        for process, opened in self._counted(self._table.others()[:AT_ONCE], budget):
+        for process, opened in self._counted(self._table.others()[:PROCESSES_COUNTED], budget):
             name = process.owner.partition(":")[2] or process.owner
             holders[name] = holders.get(name, 0) + opened
 
@@ -318,7 +318,7 @@ class ResourceDrift:
     def members(self, usage: Usage, always: bool) -> dict[str, object]:
         """The member of the line of the invocation that was added last: what is above a tenth of its limit, or grows;
         with `always` all that is known. Every 16th has the verdicts."""
-        due = self._count % EVERY == 0
+        due = self._count % VERDICT_EVERY == 0
         found: dict[str, object] = {}
         for name, used, limit, beside, figures in _figures(usage):
             series = self._series[name]
@@ -358,7 +358,7 @@ class ResourceUse(Wing):
         self._drift = ResourceDrift()
         self._always = site.config.resources == ALWAYS
 
-    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: Budget, dying: bool) -> None:
+    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: CpuBudget, dying: bool) -> None:
         if dying:  # what a dying function has tells nothing
             return
         usage = self._resources.read(window.closing, budget)

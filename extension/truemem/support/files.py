@@ -9,10 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FLAGS = posix.O_RDONLY | posix.O_CLOEXEC
-SAFE_FLAGS = FLAGS | posix.O_NOFOLLOW | posix.O_NONBLOCK
+READ_FLAGS = posix.O_RDONLY | posix.O_CLOEXEC
+SAFE_FLAGS = READ_FLAGS | posix.O_NOFOLLOW | posix.O_NONBLOCK
 """Follows no link, and waits neither for a FIFO nor for a lease (fcntl(2))."""
-PAGE = 4096
+PAGE_BYTES = 4096
 """What the kernel has begun to copy it copies to the end of the page, whatever signal comes."""
 
 _KIND, _REGULAR = 0o170000, 0o100000
@@ -20,7 +20,7 @@ _KIND, _REGULAR = 0o170000, 0o100000
 
 def read(path: str, limit: int) -> bytes:
     """The first `limit` bytes: files of /proc have no size. Raises OSError."""
-    descriptor = posix.open(path, FLAGS)
+    descriptor = posix.open(path, READ_FLAGS)
     try:
         return posix.read(descriptor, limit)
     finally:

@@ -13,14 +13,14 @@ import select
 
 LEVELS = ("info", "warn", "error", "off")
 
-LONGEST = 2000
+MOST_MESSAGE_BYTES = 2000
 """Bytes of a message. A pipe that polls as writable takes 4,096 at once (pipe(7))."""
 
-LINES = 500
+MOST_LINES_LOGGED = 500
 """Printed at most: a fault that repeats itself must not fill the user's log."""
 
 _threshold = LEVELS.index("info")
-_left = LINES
+_left = MOST_LINES_LOGGED
 
 
 class OwnWords(Exception):
@@ -40,9 +40,9 @@ def reason(error: BaseException) -> str:
 
 
 def set_level(name: str) -> None:
-    """Begin the log: print lines of level `name` (one of LEVELS) and above, LINES of them."""
+    """Begin the log: print lines of level `name` (one of LEVELS) and above, MOST_LINES_LOGGED of them."""
     global _left, _threshold
-    _threshold, _left = LEVELS.index(name), LINES
+    _threshold, _left = LEVELS.index(name), MOST_LINES_LOGGED
 
 
 def log(level: str, message: str) -> None:
@@ -63,8 +63,8 @@ def last_word(message: str) -> None:
 
 
 def _write(level: str, message: str, after: bytes = b"") -> None:
-    text = "".join(c if c.isprintable() else " " for c in message[:LONGEST])
-    line = f"truemem {level.upper()} {text}".encode("utf-8", "replace")[:LONGEST] + after + b"\n"
+    text = "".join(c if c.isprintable() else " " for c in message[:MOST_MESSAGE_BYTES])
+    line = f"truemem {level.upper()} {text}".encode("utf-8", "replace")[:MOST_MESSAGE_BYTES] + after + b"\n"
     writable = select.poll()
     writable.register(2, select.POLLOUT)
     if writable.poll(0):

@@ -17,11 +17,11 @@ from typing import Any, Literal, NamedTuple, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from truemem.verdict import (
-    BLOCK,
     GROWING_FROM,
     LEAST_KIB,
-    LEVELS,
+    LEVEL_INVOCATIONS,
     MINIMUM,
+    MOST_LEVELS_KEPT,
     SPIKE_KIB,
     LeakVerdict,
     Trend,
@@ -198,8 +198,8 @@ def _judge(life: Curve) -> Verdict:
     if len(trusted) < MINIMUM:
         return INSUFFICIENT
     seen = LeakVerdict()
-    most = LEVELS if len(trusted) < MANY else LAST_LEVELS
-    levels, floors = levels_of(trusted.current_kib.tolist(), min(most, len(trusted) // BLOCK))
+    most = MOST_LEVELS_KEPT if len(trusted) < MANY else LAST_LEVELS
+    levels, floors = levels_of(trusted.current_kib.tolist(), min(most, len(trusted) // LEVEL_INVOCATIONS))
     seen.look(levels, floors, int(trusted.invocation[-1]) - int(life.invocation[0]) + 1, _spikes(life))
     return Verdict(cast(Name, seen.name), *seen.growth, seen.confidence if seen.name == "growing" else None)
 

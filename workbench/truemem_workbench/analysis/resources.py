@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from truemem.verdict import EVERY
+from truemem.verdict import VERDICT_EVERY
 
 from ..lines.record import figure
 from ..support.terminal import mib, whole
 from .thresholds import NEAR
 
-RECENT = 2 * EVERY
+RECENT = 2 * VERDICT_EVERY
 """A verdict `growing` is repeated after so many invocations at most: without one it grows no more."""
 
 

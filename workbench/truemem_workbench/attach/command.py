@@ -121,15 +121,15 @@ def attach(
 
 def _variables(settings: Sequence[str]) -> Mapping[str, str]:
     """TRUEMEM_ variables by name. Raises BadInput for a name or value that the sidecar would not take."""
-    from truemem.config import NAMES, PREFIX, Config
+    from truemem.config import PREFIX, SETTING_NAMES, Config
 
     prefix = PREFIX.decode()
     found: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         name = re.sub(r"[^A-Z_]", "_", name.strip().upper().removeprefix(prefix))
-        if not equals or name not in NAMES:
-            known = ", ".join(each.lower() for each in NAMES)
+        if not equals or name not in SETTING_NAMES:
+            known = ", ".join(each.lower() for each in SETTING_NAMES)
             raise BadInput(f"--set {setting}: not NAME=VALUE with one of {known}")
         problems = Config({f"{prefix}{name}".encode(): value.encode()}).problems
         if problems or not value.strip():
