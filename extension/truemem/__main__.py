@@ -62,7 +62,8 @@ def _serve(path: str) -> None:
 
 
 def _loadavg() -> bytes:
-    """Its last word is the pid given out last. Before we register there is no runtime: its pid comes after this one."""
+    """/proc/loadavg as text: its last word is the pid given out last. The runtime starts after we register, so its pid
+    is higher."""
     try:
         return files.read("/proc/loadavg", 128)
     except OSError:

@@ -32,7 +32,7 @@ LEAST_EMPTY = 8
 """Bins that must be empty: chance finds one or two."""
 MOST_ARENAS, MOST_CHUNKS = 256, 500_000
 MOST_READ_BYTES = 1 << 20
-"""As much is read of libc's writable mapping, which has 8 KiB, and of `maps`."""
+"""Most bytes that are read of libc's writable mapping, which has 8 KiB, and of `maps`."""
 SAFE_LINKING = 12
 """Fast bins' links are hidden by their own address, moved by so many bits (since glibc 2.32)."""
 
@@ -47,7 +47,7 @@ class Malloc(NamedTuple):
     mapped: int
     """Given out, each block with a mapping of its own."""
     main: int
-    """Of `in_use`, what the main arena has given out: it lies in the mapping `[heap]`."""
+    """The part of `in_use` that the main arena has given out: it lies in the mapping `[heap]`."""
 
 
 class NoGlibc(ValueError):

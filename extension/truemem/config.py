@@ -21,7 +21,7 @@ SETTING_NAMES = (
     *("CPU_METRIC", "LOG_LEVEL"),
 )
 EXEC_WRAPPER = "EXEC_WRAPPER"
-"""Read by the wrapper of exact mode alone."""
+"""The setting that only the wrapper of exact mode reads."""
 
 ON_WORDS = ("true", "1", "yes", "on")
 OFF_WORDS = ("false", "0", "no", "off")
@@ -89,7 +89,8 @@ class Config:
         self.journal: bool = setting("JOURNAL", parse_switch, True, "true or false")
         """Keep what is not printed yet in a file in /tmp, for the next process of the environment."""
         self.aggregate_s: int = setting("AGGREGATE", _seconds, 0, "off, or seconds from 1 to 300")
-        """For so long ordinary invocations wait for others, to share a line of up to 100; 0: each has its own."""
+        """Seconds that an ordinary invocation waits for others, to share a line of up to 100; 0: each has its own
+        line."""
         self.cpu_metric: bool = setting("CPU_METRIC", parse_switch, False, "true or false")
         """Make a metric of an invocation's CPU time, too: each metric costs money."""
         self.outputs: tuple[str, ...] = setting("OUTPUT", _outputs, (EMF,), "emf, json, otlp, dogstatsd, or several")
@@ -133,7 +134,7 @@ def _text(environ: Mapping[bytes, bytes], name: bytes) -> str:
 
 
 def _is_name(text: str) -> bool:
-    """Is it a name as Lambda's variables have them, and not something else in the place of one?"""
+    """Is the text a name as Lambda's variables have them, and not something else in the place of one?"""
     return text.isascii() and text.replace("_", "A").isalnum() and len(text) <= NAME_SHOWN
 
 

@@ -28,8 +28,8 @@ LEAST_ERROR = 0.05
 SLOW_INVOCATIONS = 400
 """An interval is wider by this many invocations to those seen: slow movements are not seen yet."""
 TAIL_PART, STRAIGHT_TAIL_PART = 0.2, 0.28
-"""It goes on if the last third brings more than the first part of the whole rise, or more than the other one of the
-rise since what is loaded at the start: of a straight line it is a third. Chosen on the tuning seeds of testing.drift:
+"""Growth goes on if the last third brings more than the first part of the whole rise, or more than the other part of
+the rise since what is loaded at the start. A straight line brings a third. Chosen on the tuning seeds of testing.drift:
 they find most leaks while hardly anything that fills is accused."""
 
 
@@ -120,7 +120,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def parts_of(levels: Sequence[float], count: int) -> list[Sequence[float]]:
-    """So many parts of about the same length."""
+    """The levels in `count` parts of about the same length."""
     edges = [round(len(levels) * at / count) for at in range(count + 1)]
     return [levels[edges[at] : edges[at + 1]] for at in range(count)]
 
@@ -142,13 +142,14 @@ GIVEN_BACK = 0.5
 LEAST_LEVELS = 6
 """A trend needs so many."""
 OPEN_KIB = 16
-"""Where as much growth per invocation as this is within the interval, it is too early for `stable` and `plateau`."""
+"""KiB of growth per invocation: while the interval has as much in it, it is too early for `stable` and `plateau`."""
 
 LEVELLED_OFF = "levelled off"
 FELL_BACK = "fell back"
 
 CONFIDENCE = ((4096, 0.94), (1024, 0.88), (0, 0.84))
-"""Of verdicts `growing` after so many invocations, so many were right (benchmarks/results/drift.md, "Confidence")."""
+"""From this number of invocations on, this part of the verdicts `growing` was right (benchmarks/results/drift.md,
+"Confidence")."""
 
 
 class LeakVerdict:
@@ -240,7 +241,7 @@ class LeakVerdict:
 
 
 def levels_of(values: Sequence[float], count: int) -> tuple[list[float], list[float]]:
-    """So many levels of the values, or fewer, and their floors: where all values are there at once."""
+    """The values, all there at once, as `count` levels or fewer, and the levels' floors."""
     parts = parts_of(values, min(count, len(values)))
     return [median(part) for part in parts], [min(part) for part in parts]
 
@@ -268,7 +269,7 @@ SPIKE_KIB = 16 * 1024
 
 
 def look_schedule() -> Iterator[tuple[int, int]]:
-    """When it is looked at the levels: invocations in one level, and their number, of each look without end."""
+    """Yields for each look at the levels, without end: the invocations in one level, and the number of levels."""
     stride, count = LEVEL_INVOCATIONS, LEVELS_NEEDED
     while True:
         yield stride, count
@@ -293,7 +294,7 @@ class Drift:
         self._stride = LEVEL_INVOCATIONS
         self._looks = look_schedule()
         self._look_at = next(self._looks)[1]
-        """With so many levels the next look is due."""
+        """Number of levels at which the next look is due."""
         self._first_ms = self._last_ms = 0
         self._held_kib = 0
         self._spikes = self._seen = 0

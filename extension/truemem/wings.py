@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .support.clock import Clock
 
     class Lifecycle(Protocol):
-        """One execution environment, from the first `next` to SHUTDOWN."""
+        """The lifecycle of one execution environment, from the first `next` to SHUTDOWN."""
 
         def run(self) -> None:
             """Serve until SHUTDOWN."""
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
             """What to wait for: events by descriptor."""
 
         def due_ns(self, now_ns: int) -> int:
-            """When `step` has something to do, whatever comes."""
+            """Monotonic ns at which `step` has something to do, whatever comes."""
 
         def step(self) -> None:
             """Go on, as far as that goes without waiting."""
@@ -56,7 +56,7 @@ class Site(NamedTuple):
     name: str
     """Name of the extension's file."""
     managed: bool
-    """On Managed Instances."""
+    """True on Managed Instances."""
     table: ProcessTable
     proc: Procfs
     clock: Clock
@@ -74,7 +74,7 @@ class InUse(NamedTuple):
     pid: int
     """The runtime's process."""
     kib: int | None
-    """None where it does not say this time."""
+    """KiB in use; None if the runtime does not say this time."""
     is_jvm: bool = False
     """A JVM with counters: else a runtime with a preload."""
 
@@ -133,7 +133,8 @@ class Keeper:
         """The environment's invocation `number` runs, since epoch `time_ms`: `event` as the platform sent it."""
 
     def checkpoint_due(self, level_kib: int, urgent: bool, now_ns: int) -> bool:
-        """Is it to be written at this level? `urgent`: the invocation may be about to die. `now_ns`: monotonic."""
+        """Is the checkpoint to be written at this level? `urgent`: the invocation may be about to die. `now_ns`:
+        monotonic."""
         return False
 
     def checkpoint(

@@ -56,19 +56,19 @@ class BatchLines(Lines):
         return [PrintedLine(text, [record.slot for record in records if record.slot is not None], len(records) - 1)]
 
     def _fits(self, record: InvocationRecord) -> bool:
-        """Can it share a line with those that wait?"""
+        """Can the record share a line with those that wait?"""
         if self._last is None or len(self._waiting) >= VALUES or self._is_overdue(record.time_ms):
             return False
         return _kind(self._last) == _kind(record)
 
     def _is_overdue(self, now_ms: int) -> bool:
-        """Has the first of them waited for long enough, at epoch `now_ms`? Also where the clock was set back."""
+        """Has the first waiting record waited for long enough, at epoch `now_ms`? Also if the clock was set back."""
         span_ms = self._config.aggregate_s * MS_PER_S
         return bool(self._waiting) and not 0 <= now_ms - self._waiting[0].time_ms < span_ms
 
 
 def _is_ordinary(record: InvocationRecord) -> bool:
-    """One that needs attention has a line of its own, at once."""
+    """May this record share a line? One that needs attention has a line of its own, at once."""
     members = record.properties
     heap: Mapping[str, object] = members.get(HEAP_NOTE, {})
     is_read = "kept" in heap or heap.get("source") == "outside"  # once in a while, and the judge needs each of them
@@ -128,5 +128,5 @@ class _Batch(Wing):
 
 
 def door(site: Site) -> Wing | None:
-    """Where TRUEMEM_AGGREGATE wants them, and records have lines."""
+    """The wing, if TRUEMEM_AGGREGATE is set and records have lines."""
     return _Batch(site.config) if site.config.aggregate_s and site.config.prints else None

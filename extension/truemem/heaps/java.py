@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from ..linux.process_table import Process
 
 LOOKS_PER_PROCESS = 3
-"""So often is a process without a file looked at, each time an invocation ends: it may yet become a JVM, by exec()."""
+"""How often a process without a file is looked at, each time when an invocation ends: it may yet become a JVM, by
+exec()."""
 MOST_NEW = 8
 """Processes that are looked at in one invocation. The others are, in the next one."""
 MOST_OPEN = 8
@@ -96,7 +97,7 @@ class Layout(NamedTuple):
     end: int
     """Bytes of the file that hold all of them."""
     heads: list[tuple[bytes, int, int, bytes]]
-    """Of each number: its name, where its entry and its value begin, from `start`, and the bytes between."""
+    """For each number: its name, the places from `start` where its entry and its value begin, and the bytes between."""
     policy: bytes
     """Value of POLICY, a constant; or nothing."""
 
@@ -260,7 +261,7 @@ class HsperfFiles:
         self._open: dict[tuple[int, int], _Counters] = {}
         self._users: dict[int, str] = {}
         self._first = 0, 0
-        """Whose counters were read last."""
+        """Pid and start time of the process whose counters were read last."""
 
     @property
     def pid(self) -> int:

@@ -45,16 +45,16 @@ PYTHON_NAMES = (b"gc0", b"gc1", b"gc2", b"threads")
 SETTLED_NAMES = (b"kept", b"garbage", b"room")
 """Names that are there only where the probe has settled the process."""
 KNOWN_NAMES = {*RUNTIME_FIELDS, *MALLOC_NAMES, *PYTHON_NAMES, *SETTLED_NAMES, b"blocks", b"small", b"children", b"bits"}
-"""All that are read. Others are for later versions, and are passed over."""
+"""All names that are read. Others are for later versions, and are passed over."""
 
 
 class Settled(NamedTuple):
     """What a process kept that the probe had settled: garbage was collected. KiB."""
 
     kept: int
-    """In use by malloc and small objects (Python), or by V8's heap and what its objects own outside of it."""
+    """KiB in use by malloc and small objects (Python), or by V8's heap and what its objects own outside of it."""
     garbage: int
-    """Freed by all such collections."""
+    """KiB that collections of garbage freed when the process was settled."""
     room: int | None
     """Entries until the cache is full that fills most, of those with a bound of their own; None: there is none."""
 
@@ -72,8 +72,8 @@ class RuntimeHeap(NamedTuple):
     runtime: str
     """`java`, `nodejs`, `go` or `dotnet`."""
     used: int | None
-    """By objects, those that nothing refers to any more included: the collector has not taken them yet. With Java 25's
-    Serial and Parallel collectors as of the end of the last collection: None before the first."""
+    """KiB used by objects, those that nothing refers to any more included: the collector has not taken them yet. With
+    Java 25's Serial and Parallel collectors as of the end of the last collection: None before the first."""
     committed: int
     """Taken from the system for the heap, used or not."""
     live: int | None = None
@@ -198,7 +198,8 @@ def _reading(slot: bytes, wanted: bytes, since_ms: int) -> PythonHeap | RuntimeH
 
 
 def _python(figures: dict[bytes, int]) -> PythonHeap | None:
-    """malloc's figures are all there, or none are: the budget allowed no reading, or there is no mallinfo."""
+    """Python's figures as a PythonHeap. malloc's are all there, or none are: the budget allowed no reading, or there is
+    no mallinfo. None if some are missing."""
     children = figures.get(b"children", 0)
     known = sum(name in figures for name in (*MALLOC_NAMES, *PYTHON_NAMES))
     if not known:
@@ -259,7 +260,7 @@ def _read(path: str) -> bytes:
 
 
 class HeapLimitNotice:
-    """Says so once in an environment, about the first heap that has a limit."""
+    """Logs advice on the runtime's heap limit, once in an environment, about the first heap that has one."""
 
     def __init__(self, memory_mib: int) -> None:
         """`memory_mib`: the function's memory size; 0 where that is not known."""
@@ -267,7 +268,8 @@ class HeapLimitNotice:
         self._looked = False
 
     def look(self, heap: PythonHeap | RuntimeHeap | None) -> None:
-        """At the close of each invocation."""
+        """Log the advice on the first heap that has a limit, if there is any; called at the close of each
+        invocation."""
         if self._looked or not isinstance(heap, RuntimeHeap) or heap.limit is None:
             return
         self._looked = True

@@ -78,7 +78,7 @@ class LoopParts(NamedTuple):
             self.wings.sender.hurry(limit_ns, last, reset)
 
     def know_runtime(self) -> None:
-        """Only at the first events: which process is the runtime?"""
+        """Find out which process is the runtime; needed at the first events only."""
         if self.table.is_settled():
             return
         self.table.scan()
@@ -194,7 +194,7 @@ class ReceivedEvent:
         self.body = body
         self.invoke = is_invoke(body)
         self.arrived_ns = arrived_ns
-        """When it arrived, as the kernel says: epoch ns; None if it does not say."""
+        """When the event arrived, as the kernel says: epoch ns; None if it does not say."""
         self.now_ns = clock.monotonic_ns()
         self.time_ms = clock.epoch_ns() // MS
 
@@ -227,7 +227,7 @@ class Loop:
         self._ready: list[int] = []
         """Descriptors that are ready, but for the runtime's."""
         self._did_nothing = False
-        """Nothing was done in the last turn: what could be done is the same still."""
+        """True if the last turn did nothing: what could be done is then the same still."""
         self._own: dict[str, Callable[[], object]] = {
             machine.ASK_NEXT: self._ask_next,
             machine.TAKE_DELIVERIES: lambda: self.inbox.take(self._ready),
@@ -306,7 +306,8 @@ class Loop:
             log("error", reason(error))
 
     def members(self, event: ReceivedEvent) -> dict[str, Any]:
-        """Of an event's JSON object: none, which is counted, where it is not understood. It has come all the same."""
+        """The members of an event's JSON object. Empty if it is not understood, which is counted: the event has come
+        all the same."""
         members = telemetry.members(event.body)
         if members is None:
             self._lose()

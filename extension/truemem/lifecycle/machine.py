@@ -64,9 +64,9 @@ if TYPE_CHECKING:
 MS = 1_000_000
 
 CALM_NS = 2 * MS
-"""In exact mode other work waits until no bytes have passed for so long."""
+"""Exact mode: other work waits until no bytes have passed for this time."""
 PASSING_NS = 5 * MS
-"""In exact mode other work waits so long at most, while bytes keep passing."""
+"""Exact mode: longest time that other work waits while bytes keep passing."""
 AWAY_NS = 5 * MS
 """The environment was frozen if the loop wakes up this much too late."""
 
@@ -132,7 +132,8 @@ _Table = dict[tuple[str, str], tuple[tuple[str, ...], str]]
 
 
 def _serving(state: str, tick: str, end: str) -> _Table:
-    """Before the first INVOKE, and then from one to the next: `tick` and `end` (of what is open at SHUTDOWN) differ."""
+    """The rows of `state`, which are the same before the first INVOKE and after it, but for `tick` and `end` (which
+    closes what is open at SHUTDOWN)."""
     return {
         (state, EVENT_READY): ((READ_AND_RESET, RECEIVE), state),
         (state, NO_EVENT): ((ADD_READINGS,), state),
@@ -196,11 +197,11 @@ class Pending:
     def __init__(self) -> None:
         self.event_ready = False
         self.overdue_at_ns: float = float("inf")
-        """When to give up an answer that has begun; infinite where none has."""
+        """When to give up an answer that has begun, monotonic ns; infinite if none has."""
         self.asked = False
         """A request for the next event is on its way."""
         self.ask_at_ns = 0
-        """When to send it if it is not."""
+        """When to ask for the next event, if that is not done."""
         self.look_at_ns: float = float("inf")
         """When to look at the threads of a runtime that has just got its event; infinite where there are none."""
         self.bytes_first = False
@@ -218,7 +219,7 @@ class Pending:
         self.output_at_ns: float = float("inf")
         """When records are to be sent in any case; infinite where they are sent nowhere, or there are none."""
         self.report_missing = False
-        """After SHUTDOWN: telemetry may still come that a record waits for."""
+        """True if, after SHUTDOWN, telemetry may still come that a record waits for."""
         self.last_report_until_ns = 0
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from .machine import Pending
 
 MOMENTS_AHEAD = 2
-"""One event is on its way at a time: another moment after its first bytes says that it was cut off."""
+"""Moments of exact mode that may be open: one event is on its way at a time, so a second moment means that the first
+event was cut off."""
 MOST_ENDED_EARLY = 16
 """Invocations that may have ended before the sidecar was told of them."""
 
@@ -55,7 +56,7 @@ class ExactWindows:
 
     @property
     def measured_next(self) -> bool:
-        """Has the next invocation begun, perhaps? What is read now may be of its window."""
+        """May the next invocation have begun? What is read now may be of its window."""
         return bool(self._exact.moments)
 
     @property
@@ -105,7 +106,7 @@ class ExactWindows:
         return any(closed)
 
     def begin(self, request_id: str) -> None:
-        """Its INVOKE has come, and its record is open. It may have ended here already."""
+        """Begin an invocation: its INVOKE has come, and its record is open. In exact mode it may have ended already."""
         self._began = True
         if request_id in self._finished:
             self._end(*self._finished.pop(request_id))
@@ -148,7 +149,7 @@ class SamplerLoop:
         self._moved_kib = 0
         self._urgent = False
         self._sample_ns = now_ns
-        """When all is to be looked at next, not children alone."""
+        """When all processes are to be sampled next, not children alone: monotonic ns."""
         self._watched = False
         self._child_in_ns: int | None = None
         self.next_ns = now_ns
@@ -207,7 +208,7 @@ class SamplerLoop:
         return interval_ns
 
     def _limit_in_ns(self) -> float | None:
-        """When everybody together would be at the limit, if the function grows on as it does."""
+        """Time until the whole environment would be at the memory limit, ns, if the function grows on as it does."""
         if not self._limit_kib:
             return None
         return self._recorder.window.curve.ns_until(self._limit_kib - self._environment_memory.held_kib)
@@ -222,10 +223,11 @@ class SamplerLoop:
 MS = 1_000_000
 
 FIRST_LOOK_NS = 100_000
-"""After an event was handed on: the thread that asked for it (AWS's client for Python) has mostly ended by then."""
+"""Time from an event to the first look at the runtime's threads: the one that asked for the event (in AWS's client for
+Python) has mostly ended by then."""
 LOOK_AGAIN_NS = MS
 LOOKS_PER_EVENT = 3
-"""After one event, at most."""
+"""Most looks at the runtime's threads after one event."""
 
 ENDING_REASONS = ("spindown", "sandboxterminated", "")
 """Reasons of a SHUTDOWN that is no reset (the second is AWS's emulator's)."""
@@ -235,7 +237,7 @@ LAST_REPORT_MS = 250
 
 
 class OnDemand:
-    """One execution environment, from the first `next` to SHUTDOWN."""
+    """Performs the lifecycle of one on-demand environment, from the first `next` to SHUTDOWN."""
 
     def __init__(self, parts: LoopParts, environment_state: EnvironmentState) -> None:
         self._parts = parts
@@ -272,7 +274,7 @@ class OnDemand:
         self._half_until_ns = 0.0
         """When half the time that SHUTDOWN has left is over."""
         self._last_report_until_ns: int | None = None
-        """After SHUTDOWN: when to stop waiting for it."""
+        """After SHUTDOWN: when to stop waiting for the last report, monotonic ns."""
         self.actions = {
             machine.READ_AND_RESET: self._read_and_reset,
             machine.ADD_READINGS: self._add_readings,

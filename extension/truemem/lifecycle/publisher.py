@@ -100,7 +100,7 @@ class Publisher:
         self._pending = pending = PendingRecords(reports)
         self.current, self.any_closed = pending.current, pending.any_closed
         self.unreported, self.complete = pending.unreported, pending.complete
-        """See PendingRecords."""
+        """PendingRecords' methods of these names."""
         self._output = StdoutWriter(keeper=wings.keeper)
         self._lost = 0
         self._lost_printed = 0
@@ -247,8 +247,8 @@ class Publisher:
         return finished(record, self._config, self._history.environment_id, signals, drift, dropped, added)
 
     def _conclude(self, record: PendingRecord) -> list[str]:
-        """From what is known by now: its peak, the marks that it has reached, and the signals that it ran out of
-        memory."""
+        """Conclude from what is known by now: the peak, the marks that it has reached, and the signals that it ran out
+        of memory."""
         record.mark_rose(self._history.mark_mib)
         if record.peak is not None:  # telemetry may have raised it since the window was closed
             record.mark_reached(record.peak.estimate)

@@ -36,9 +36,9 @@ class KillPlacement:
         self._open = 0
         """Counted, and put back."""
         self._counted_ns = 0
-        """When the last of them was counted, as `take` was told."""
+        """When the last kill was counted, as `take` was told."""
         self._uncounted: ProcessReadings | None = None
-        """These end a window, and its kills are counted before the next event is handed on."""
+        """Readings that end a window whose kills are not counted yet; they are before the next event is handed on."""
         self._is_between = False
         """The runtime has asked for an event, and has none yet."""
         self._joined = 0
@@ -89,7 +89,7 @@ class KillPlacement:
         self._is_between = not begins
 
     def settle(self) -> None:
-        """There is time to count what was left uncounted."""
+        """Count the kills that were left uncounted: there is time now."""
         if self._uncounted is not None:
             self._uncounted.killed, self._uncounted = self._more(), None
 
@@ -101,7 +101,7 @@ class KillPlacement:
             self._looks.append((clock(), self._joined))
 
     def join(self, readings: ProcessReadings) -> None:
-        """These readings end no window after all."""
+        """Forget that these readings were to end a window: they end none after all."""
         self._joined += readings.killed or 0
 
     def _more(self) -> int | None:
@@ -113,7 +113,7 @@ class KillPlacement:
         return killed
 
     def settled(self, window: Window, now_ns: int, is_last: bool) -> tuple[int, bool]:
-        """At the end of a segment on Managed Instances: kills, and whether they may be of the function. A process is
+        """Kills of a segment of Managed Instances that ends now, and whether they may be of the function. A process is
         killed at once, and may be seen to have ended a segment later: until then there are none. `is_last`: no segment
         follows."""
         killed, of_function = self.take(now_ns) or 0, may_be_of_function(window)
@@ -123,7 +123,7 @@ class KillPlacement:
         return killed, of_function
 
     def put_back(self, killed: int) -> None:
-        """It is not known yet whose these kills were: the next `take` has them again."""
+        """Give kills back, because it is not known yet whose they were: the next `take` has them again."""
         self._open += killed
 
 
@@ -167,7 +167,7 @@ class WindowCloser:
         self._clock = clock
         self._environment_state = environment_state
         self._of_extensions = 0
-        """So many of the kills that were put back were extensions'."""
+        """Number of extensions' kills among those that were put back."""
         self._between = 0
         """Kills between two invocations, or before the first."""
         self._began = False
@@ -297,7 +297,7 @@ class WindowCloser:
         return killed
 
     def _put_back(self, killed: int) -> None:
-        """These are of a later record; if this process does not live to close it, of the next one's."""
+        """Leave these kills to a later record; if this process does not live to close it, to the next process's."""
         self.kills.put_back(killed)
         if self._environment_state.kills is not None:
             self._environment_state.kills -= killed

@@ -37,9 +37,10 @@ CPU_PERCENT = 100
 MEMORY_PART, MOST_MEMORY_KIB = 20, 16 * 1024
 """The profile may hold this part of the memory size, and no more than so many KiB."""
 ROOM_PART = 5
-"""So much of the memory size must be free: four times what the profile may hold."""
+"""This part of the memory size (a fifth) must be free: four times what the profile may hold."""
 JVM_ROOM_PART = 3
-"""So much of the memory size must be free for a JVM: after a full collection it has held up to 35 % more."""
+"""This part of the memory size (a third) must be free for a JVM: after a full collection it has held up to 35 %
+more."""
 RISES, RISE_PART = 3, 16
 """A JVM's live heap grows if so many major collections have each left more, by such a part at least. There may be too
 few of them for the verdict."""
@@ -49,10 +50,11 @@ often."""
 PATIENCE_INVOCATIONS = 4 * PROFILED_INVOCATIONS
 """Invocations until no answer is waited for any more."""
 LEFT_MS = 2000
-"""Of the function's timeout an invocation must leave so much: looks come after its answer, take up to half of that, and
-the timeout goes on until the next request."""
+"""An invocation must leave this much of the function's timeout: looks come after its answer, take up to half of that,
+and the timeout goes on until the next request."""
 FADING_FACTOR = 0.98
-"""With each invocation the longest one counts this part of what it did: the first one of an environment is slow."""
+"""The longest duration so far is multiplied by this with each invocation, because an environment's first one is
+slow."""
 PID_DIGITS = 10
 REQUEST_PREFIX = ".truemem-lines-"
 LINES_NOTE = "growthLines"
@@ -142,7 +144,8 @@ class GrowthLines(Wing):
         return members if isinstance(members, dict) else {}
 
     def _begin(self, record: PendingRecord) -> None:
-        """Is this one of the environments in which it is asked, and not asked before a reset?"""
+        """Begin, if this is one of the environments in which the function is asked, and it was not asked before a
+        reset."""
         self._has_begun = True
         mark = read_private(self._mark, 1 + PID_DIGITS)
         pid = whole((mark or b"").strip(), PID_DIGITS)
@@ -283,7 +286,7 @@ class GrowthLines(Wing):
 
 
 def door(site: Site) -> Wing | None:
-    """Where TRUEMEM_LINES wants them, records have lines, and the memory size is known. Not on Managed Instances:
+    """The wing, if TRUEMEM_LINES is on, records have lines, and the memory size is known. Not on Managed Instances:
     several requests run in a process at once, and several processes."""
     config = site.config
     is_wanted = config.lines_share and config.prints and config.memory_mib and not site.managed

@@ -51,7 +51,7 @@ LINE_CHECKS: Mapping[str, Check] = {
     "perInvocationKiB": _KIB,
     "share": _number(0, 1),
 }
-"""All of them are needed."""
+"""Checks of a line's members; all are needed."""
 PROFILE_CHECKS: Mapping[str, Check] = {
     "runtime": _name,
     "invocations": _COUNT,
@@ -89,7 +89,7 @@ def parse(text: bytes) -> tuple[dict[str, object], int]:
 
 
 def _line(given: Mapping[str, Any]) -> tuple[dict[str, object], int]:
-    """One line as the record has it, and what was left out of it; empty if something that it needs is missing."""
+    """One line of code as the record has it, and how much was left out of it; empty if a needed member is missing."""
     line, lost = _checked(given, LINE_CHECKS)
     if len(line) < len(LINE_CHECKS):
         return {}, 1

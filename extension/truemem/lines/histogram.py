@@ -7,7 +7,7 @@ from ..support.numbers import whole
 from .answer import MOST_LINES, MOST_NAME_CHARS
 
 MOST_TEXT_BYTES = 64 * 1024
-"""So many bytes of a histogram are read: the largest classes are first in it."""
+"""Most bytes of a histogram that are read: the largest classes come first in it."""
 MOST_CLASSES = 200
 DIGITS_OF_BYTES = 15
 INVOCATIONS_PER_OBJECT = 2

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .histogram import ClassHistogram
 
 WAIT, WAIT_MS = 20, 5000
-"""So many invocations, and so many ms, until the JVM has to listen, and again until a histogram has to be there: it may
-be frozen between invocations, or have next to no CPU while they follow at once."""
+"""The JVM has to listen within this many invocations and ms, and then the histogram has to be there within as many: a
+JVM may be frozen between invocations, or have next to no CPU while they follow at once."""
 SIGQUIT = 3
 OPTIONS = (b"-Xrs", b"ReduceSignalUsage", b"DisableAttachMechanism")
 """Options of a JVM that handles SIGQUIT otherwise, or not at all."""
@@ -111,7 +111,7 @@ class Histograms:
         raise GaveUp("the JVM does not listen")  # the file stays: a JVM that finds it missing prints its threads
 
     def _patience(self) -> Generator[None, None, None]:
-        """One for each step that may be waited for."""
+        """Yields once for each step that may be waited for."""
         count, now_ms = self._count, self._now_ms
         while self._count < count + WAIT or self._now_ms < now_ms + WAIT_MS:
             yield

@@ -43,7 +43,8 @@ AGAIN_SECONDS = 0.01
 once.)"""
 NO_LIMIT_NS = 1 << 62
 MOST_NEW_PIDS = 64
-"""So many new pids are looked at one by one, without listing /proc: a function starts a process, a machine is busy."""
+"""Most new pids that are looked at one by one, without listing /proc: a function starts a process, a machine is
+busy."""
 
 HANDLER = b"\0_HANDLER="
 """Variable of the runtime that Lambda gives to no extension (developer guide, "Extensions API")."""
@@ -302,7 +303,7 @@ class ProcessTable:
         return GUESS if is_connected else OTHER
 
     def _is_proxy(self, address: str, is_hinted: bool) -> bool:
-        """Is it an extension of this environment that answers at `address`? Where that cannot be seen, a runtime's
+        """Does an extension of this environment answer at `address`? Where that cannot be seen, a runtime's
         variables must do."""
         server = self._evidence.holder_of(port_of(address), 0, self._known)
         return server in self._known if server else is_hinted
@@ -354,7 +355,7 @@ class NewPids:
         self.unrelated: set[int] = set()
         """A developer's other programs, and what has ended since all were listed."""
         self._most = MOST_PROCESSES
-        """When there are so many of them, all are listed again."""
+        """Number of unrelated pids from which on all pids are listed again."""
         self.zombies: set[int] = set()
         """Processes of the function that had ended when they were last seen, and were not waited for."""
         self.young: set[int] = set()
@@ -429,8 +430,8 @@ class ProcessEvidence:
         return self._proc.process(pid, keep=False).stat()
 
     def variables(self, pid: int) -> tuple[str, bool, bool]:
-        """By which a runtime is known (proc_pid_environ(5)): its Runtime API's address, or ""; whether there is a
-        handler; and whether it may be a runtime. Raises Gone."""
+        """Variables by which a runtime is known (proc_pid_environ(5)): its Runtime API's address, or ""; whether there
+        is a handler; and whether it may be a runtime. Raises Gone."""
         text = b"\0" + self._proc.text(f"{pid}/environ")
         address = text.partition(_ADDRESS)[2].partition(b"\0")[0].decode("latin-1")
         return address, HANDLER in text, HANDLER in text or RUNTIME in text
@@ -448,7 +449,7 @@ class ProcessEvidence:
         return ""
 
     def is_connected(self, pid: int, address: str) -> bool:
-        """Does it talk to the Runtime API at `address`? For one whose variables do not say."""
+        """Does the process talk to the Runtime API at `address`? For one whose variables do not say."""
         try:
             own = self._proc.sockets(pid)
         except Gone:

@@ -85,7 +85,7 @@ class Stat(NamedTuple):
     """What /proc/PID/stat says beside memory."""
 
     state: bytes
-    """One letter: R, S, D, Z (zombie), X (dead), T ..."""
+    """State of the process, one letter: R, S, D, Z (zombie), X (dead), T ..."""
     parent: int
     faults: int
     """Page faults of the process, minor and major. Resident memory does not grow without one."""
@@ -103,7 +103,8 @@ class Stat(NamedTuple):
     name: str = ""
     """Name of the program, up to 15 characters: a process may give itself another."""
     has_memory: bool = True
-    """Has it an address space? Not once it ends, also before it is a zombie. (`rss` may be 0 just after exec().)"""
+    """Has the process an address space? Not once it ends, also before it is a zombie. (`rss` may be 0 just after
+    exec().)"""
     mm: bytes = b""
     """Where program and stack begin: another value is another address space, after exec(). Empty where the kernel
     does not say (no permission, or no memory any more). A child of fork() has its parent's."""
@@ -520,7 +521,7 @@ class Procfs:
         return posix.access(f"{self.root}/{pid}", posix.F_OK)
 
     def leads(self, pid: int) -> bool:
-        """Is it a process, and not a thread or nothing? (A thread's folder is there, but not in the list.)"""
+        """Is the pid a process, and not a thread or nothing? (A thread's folder is there, but not in the list.)"""
         try:
             return b"\nTgid:\t%d\n" % pid in self.text(f"{pid}/status", 1024)
         except Gone:
@@ -536,7 +537,7 @@ class Procfs:
 
 
 def watermark_slack_kib() -> int:
-    """By so much the kernel's figures may be off, KiB, and a watermark from a level: it counts on each CPU and adds up
+    """KiB by which the kernel's figures may be off, and a watermark from a level: it counts on each CPU and adds up
     later. 372 for each CPU. Before Linux 6.2 it counts up to 63 pages in each thread."""
     return COUNTERS * COUNTED_PAGES * PAGE_KIB * (posix.cpu_count() or 1)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..wings import Site
 
 FIRST_READING = 64
-"""It is read after so many invocations, then after twice as many, and so on."""
+"""Invocations until malloc is first read; then it is read after twice as many, and so on."""
 MOST_CHUNKS = 1_000
 """Free chunks that are looked at: 3 ms. In exact mode the runtime's bytes may wait meanwhile."""
 MALLOC_NOTE = "malloc"
@@ -40,11 +40,12 @@ class MallocReadings(Wing):
         self._closed = 0
         """Invocations so far."""
         self._due = FIRST_READING
-        """From this invocation on it is read next, as soon as the process sleeps."""
+        """Number of the invocation from which on malloc is read next, as soon as the process sleeps."""
         self._process: Process | None = None
-        """Whose readings they are."""
+        """The process whose malloc is read."""
         self._is_over = False
-        """It has a probe, or no malloc that can be read, or another process has come."""
+        """True if malloc is read no more: the process has a probe, or no malloc that can be read, or another process
+        has come."""
 
     def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: CpuBudget, dying: bool) -> None:
         record = records[-1]
@@ -68,7 +69,7 @@ class MallocReadings(Wing):
         return {HEAP_NOTE: found} if found is not None else {}
 
     def _read(self, process: Process) -> arenas.Malloc | None:
-        """None where nothing is known this time. Says when it is read next, or that it is over."""
+        """malloc's figures; None if they are not known this time. Sets when malloc is read next, or that it is over."""
         self._process = self._process or process
         self._is_over = process[:2] != self._process[:2]
         before_ns, found, problem = process.files.asleep_ns(), None, None
@@ -90,5 +91,5 @@ class MallocReadings(Wing):
 
 
 def door(site: Site) -> Wing | None:
-    """Where TRUEMEM_SETTLE does not say off. Not on Managed Instances: requests overlap, so none is at an end."""
+    """The wing, unless TRUEMEM_SETTLE is off. Not on Managed Instances: requests overlap, so none is at an end."""
     return MallocReadings(site) if site.config.settle != OFF and not site.managed else None

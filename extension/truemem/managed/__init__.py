@@ -119,7 +119,7 @@ LAST_REPORT_MS = 2 * MANAGED_TIMEOUT_MS
 
 
 class ManagedInstances:
-    """One execution environment, from the first `next` to SHUTDOWN."""
+    """Performs the lifecycle of one environment of Managed Instances, from the first `next` to SHUTDOWN."""
 
     def __init__(self, parts: LoopParts) -> None:
         self._parts = parts
@@ -142,7 +142,7 @@ class ManagedInstances:
         """Half the time that it has left."""
         self._shutdown: ReceivedEvent | None = None
         self._shutdown_ns = 0
-        """When that came."""
+        """When SHUTDOWN came, monotonic ns."""
         self.actions = {
             machine.CLOSE_MOMENTS: self._note_moments,
             machine.END_SEGMENT: lambda: self._segments.end(self._loop.cpu_at_wake),
@@ -172,7 +172,7 @@ class ManagedInstances:
             pending.last_report_until_ns = self._shutdown_ns + round(min(wait_ms * MS, self._half_ns))
 
     def journal_invoke(self, body: bytes) -> None:
-        """There is no journal."""
+        """Does nothing: Managed Instances have no journal."""
 
     def take(self, event: ReceivedEvent) -> bool:
         """The event that was received: no other than SHUTDOWN is asked for."""
@@ -283,7 +283,7 @@ class ManagedInstances:
         notice(self._parts, "vmhwm-segments", self._exact.engaged)
 
     def _died(self, request: Request) -> None:
-        """If it ended with its processes: what was known of the last moment."""
+        """Put what was known of the last moment into the record of a request that ended with its processes."""
         record = request.record
         if record.reported.report_came and record.reported.error_type not in DEATHS:
             return

@@ -29,7 +29,7 @@ LONGEST_NS = 5_500_000 * MS
 LATE_NS = 800 * MS
 """A report comes so late at most, mostly: a request without one has run until then."""
 AGED_NS = 200 * MS
-"""Of a request that has run for so long, and whenever that has doubled, the peak so far is taken from the segments:
+"""When a request has run for this time, and whenever that has doubled, its peak so far is taken from the segments:
 those of its beginning are not merged with earlier ones yet."""
 
 
@@ -49,9 +49,9 @@ class Request:
         """The request's peak until `reached_ns`; None before that, or where the function was not seen."""
         self.reached_ns = 0
         self.aged_ns = record.time_ms * MS + AGED_NS
-        """When its peak is to be taken next."""
+        """When the request's peak is to be taken next."""
         self.passage = passage
-        """In exact mode: when it passed through the sidecar."""
+        """Exact mode: when the request passed through the sidecar."""
         self.kills = 0
         """OOM kills of the function's processes while the request ran."""
         self.environment_kills = 0
@@ -106,7 +106,7 @@ class Requests:
         self._early: dict[str, PlatformEvent] = {}
         """Reports of requests whose start has not come, oldest first."""
         self._passages: dict[str, Passage] = {}
-        """In exact mode, by request id, until the request is printed."""
+        """Exact mode: when requests passed through the sidecar, by request id, until they are printed."""
         self._count = 0
         self.lost = 0
         """Events about requests that are not known here, and requests beyond MOST_RUNNING."""
@@ -132,13 +132,13 @@ class Requests:
         return begun
 
     def began(self, invocation: PassingInvocation, now_ns: int) -> None:
-        """In exact mode: the request's event has been handed on to the runtime."""
+        """Note that the request's event has been handed on to the runtime (exact mode)."""
         self._passages[invocation.request_id] = Passage(invocation, now_ns)
         if len(self._passages) > MOST_RUNNING:
             del self._passages[next(iter(self._passages))]
 
     def ended_at(self, invocation: PassingInvocation, now_ns: int) -> None:
-        """In exact mode: the request's worker has asked for its next event."""
+        """Note that the request's worker has asked for its next event (exact mode)."""
         passage = self._passages.get(invocation.request_id)
         if passage is not None:
             passage.end_ns = now_ns

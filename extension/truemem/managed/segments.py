@@ -31,8 +31,8 @@ MOST_SEGMENTS = 64
 """Segments of one width. Beyond that the two oldest are merged: what lies N segments back is known to N/32 of them."""
 
 WIDTHS = 12
-"""Each twice the one before: of 20 ms, all are 87 minutes, and of no request more than half its age is asked for
-(AGED_NS). In the last, what is older goes on merging."""
+"""Widths of segments, each twice the one before: of 20 ms, all are 87 minutes, and of no request more than half its age
+is asked for (AGED_NS). In the last, what is older goes on merging."""
 
 
 class Zone(NamedTuple):
@@ -79,7 +79,7 @@ class Segment:
         """What the function held at `closing_ns`, when the readings at its end began, at least."""
         found = peak(window)
         self.upper = found.upper if found is not None else 0
-        """Not less than the peak; 0: not bounded."""
+        """Upper bound of the peak, KiB; 0: not bounded."""
         if self.upper:
             # One process was reset already, the other not yet: the sum of that moment is in neither of two windows.
             self.upper = max(self.upper, opening.highest, closing.highest)
@@ -207,7 +207,7 @@ class SegmentRecorder:
         function was last seen."""
         self._picture = WholePicture()
         self.holder: tuple[str, int, int] | None = None
-        """Who held most then, as in Recorder."""
+        """Who held most when the function was last seen whole, as in Recorder."""
         self.gone = False
         """The function's processes have ended."""
 

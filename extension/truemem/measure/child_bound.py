@@ -131,7 +131,7 @@ class Lives:
 
     def __init__(self) -> None:
         self._recent: list[tuple[int, int, int]] = []
-        """For each process the last pid that was given out when it had ended, and what `add` was told."""
+        """For each process that has ended: the last pid given out by then, and what `add` was told."""
         self.likely = 0
         """KiB that those held most likely that may have lived at once."""
         self.most = 0
@@ -154,15 +154,15 @@ class Unread(NamedTuple):
     """What processes may have held in a window that was not read, KiB."""
 
     most: int = 0
-    """At most, of processes that have ended."""
+    """Most KiB that the processes which have ended can have held."""
     estimate: int = 0
-    """Most likely, of processes that have ended."""
+    """KiB that the processes which have ended held most likely."""
     late: int = 0
-    """More, at most, of processes that may have called exec() before they were read."""
+    """Most KiB more that processes can have held which may have called exec() before they were read."""
     orphans: bool = False
     """What was not read may have been a daemon, for which the function did not wait (Window.orphans)."""
     lost: bool = False
-    """There is no upper bound (Window.lost)."""
+    """True if there is no upper bound (Window.lost)."""
 
 
 class ProcessFamily:
@@ -174,8 +174,8 @@ class ProcessFamily:
         self.threads = 0
         """Threads that were found, of those that were born."""
         self._before_exec: list[tuple[int, int, int]] = []
-        """Of processes that may have called exec() before they were read: how many, their page faults until then, and
-        the KiB that were read."""
+        """Processes that may have called exec() before they were read: how many, their page faults until then, and the
+        KiB that were read."""
         self.reaped = 0
         """Faults of children that the function's living processes have waited for."""
         self.credited = 0
@@ -189,7 +189,7 @@ class ProcessFamily:
         self.deaths = 0
         """Processes that were seen, and have ended."""
         self.gone: dict[int, int] = {}
-        """Of processes that are gone: their faults as last read, by their parent's pid."""
+        """Page faults of processes that are gone, as last read, by their parent's pid."""
 
     def ended(self, faults: int, final: int | None, parent: int) -> None:
         """A process has ended, as last read after so many `faults`; `final` are all it had, if nothing has waited

@@ -54,7 +54,7 @@ class CpuTime:
         """Processes that have ended in the open window, and were not waited for at once."""
         self._is_known = True
         self._is_lost = False
-        """Too many have ended and were not waited for."""
+        """True if too many processes have ended that were not waited for."""
 
     def see(self, process: Process, own_ns: int | None, stat: Stat) -> None:
         """A process as the window closes; `own_ns` is None where that is not known."""

@@ -15,7 +15,7 @@ AT_LIMIT = 0.97
 """Share of the limit from which on a level is at it: functions that thrash were seen at 127 of 128 and 192 of 192."""
 
 EXTENSIONS = 10
-"""As many as a function may have: more than that only pretend to be some."""
+"""Most extensions that a function may have: others only pretend to be extensions."""
 
 
 class HeldMemory(NamedTuple):
@@ -44,7 +44,7 @@ class EnvironmentMemory:
         """RSS of those that ended last, as read before."""
 
     def read(self, function_lives: bool = True) -> HeldMemory:
-        """All there is to know when a window closes."""
+        """What the environment holds when a window closes."""
         environment = self._level.read()
         before = self.extensions
         self.held_kib, sidecar, self.extensions = self._others(forget=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .open_window import OpenWindow, WindowContext
 
 TICK_NS = 1_000_000
-"""One tick may take so long, and one process more: the runtime's bytes may wait for it."""
+"""Most time that one tick may take, and then one process more: the runtime's bytes may wait for it."""
 
 
 class LevelSampler:
@@ -27,9 +27,9 @@ class LevelSampler:
         self.largest_process: tuple[str, int, int] | None = None
         """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
         self.is_whole = False
-        """Was the last sample a picture of all that the function held?"""
+        """True if the last sample had all that the function held."""
         self._turn = 0
-        """Where there are too many processes for one tick, the next one goes on from here."""
+        """Process from which the next tick goes on, if there are too many for one."""
 
     def begin(self, window: OpenWindow, rss: int, largest: tuple[str, int, int] | None) -> None:
         """A window has opened at this level in KiB. `largest`: who held most, if that was read."""
@@ -38,7 +38,7 @@ class LevelSampler:
         self.largest_process = largest or self.largest_process
 
     def sample(self, late: bool, reset: bool = True) -> int:
-        """One tick: how much the function's level has moved since the last, in KiB.
+        """Do one tick. Returns by how much the function's level has moved since the last one, in KiB.
 
         While memory grows only its level is read. Else, or `late` (much more time has passed than was asked for: a
         freeze, perhaps), this may well be the last sample before the next event, or before the process is killed: then

@@ -123,7 +123,7 @@ class OpenWindow:
         return track
 
     def is_new(self, process: Process) -> bool:
-        """Was it born within the open window?"""
+        """True if the process was born within the open window."""
         return process.pid > self.first_pid
 
     def read_watermark(self, process: Process, track: ProcessTrack, reset: bool) -> None:
@@ -165,7 +165,7 @@ class OpenWindow:
         return gap
 
     def has_parents_mm(self, track: ProcessTrack, stat: Stat) -> bool:
-        """Is it a child that has not called exec()?"""
+        """Is the process a child that has not called exec()?"""
         return track.has_mm_of(self.tracks.get(track.parent), stat)
 
     def own_part(self, track: ProcessTrack, stat: Stat, hwm: int) -> OwnPart | None:
@@ -183,7 +183,7 @@ class OpenWindow:
         return own_part_of_fork(stat.faults, hwm, least, track.handed_on, sizes)
 
     def look(self, process: Process, track: ProcessTrack) -> None:
-        """Read its level and its page faults if it has threads, or has had. Raises Gone."""
+        """Read the process's level and page faults, if it has threads or has had some. Raises Gone."""
         files = process.files
         others_ns = files.others_ns()
         if track.threads.has_several or others_ns is None or others_ns != track.threads.level_others_ns:
@@ -267,7 +267,7 @@ class OpenWindow:
             self.family.leave_orphans(self.tracks.keys())
 
     def see_level(self, now_ns: int, level_kib: int) -> None:
-        """All of the function was seen, and held this."""
+        """Note what the function held when all of it was seen."""
         self.last = level_kib
         self.curve.see(now_ns, level_kib)
 

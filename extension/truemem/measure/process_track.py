@@ -30,13 +30,13 @@ class ProcessTrack:
         self.found_ns = found_ns
         """When the process was found, epoch ns; 0 where it was there when the window opened."""
         self.due_ns = found_ns
-        """When to look at it next, if it is a child: epoch ns."""
+        """When to look at the process next, if it is a child: epoch ns."""
         self.child_faults = opening.child_faults if opening is not None else 0
         """Faults of its ended children, when the window opened."""
         self.last_stat = opening
         """What was read last: at the process's end the part of its faults whose effect is known."""
         self.samples: list[Sample] = []
-        """Its readings in the window; after each the watermark may have been reset."""
+        """The process's readings in the window; after each the watermark may have been reset."""
         self.rss = opening.rss if opening is not None else 0
         self.known = known
         """The process has held so much since its watermark was reset last: the watermark cannot be below that."""
@@ -51,10 +51,11 @@ class ProcessTrack:
         """What it holds beside its parent; None once it has called exec(), and where it was there when the window
         opened."""
         self.faults: int | None = None
-        """Of a process that was found within the window and does not have its parent's address space: page faults until
-        it was seen in its own. Before exec() it can have held what they made resident, and what it has inherited."""
+        """Page faults until the process was seen in an address space of its own, if it was found within the window and
+        no longer has its parent's. Before exec() it can have held what they made resident, and what it has
+        inherited."""
         self.stale = False
-        """It could not be read when the window opened: its watermark may be from before."""
+        """True if the process could not be read when the window opened: its watermark may be from before."""
         # No other thread than its first has run when a process begins.
         self.threads = threads or ThreadBound(None, 0, has_several=False, unmaps_files=False)
 
@@ -70,7 +71,7 @@ class ProcessTrack:
         return max((sample.highest for sample in self.samples), default=0)
 
     def has_mm_of(self, parent: ProcessTrack | None, stat: Stat) -> bool:
-        """Is it a child that has not called exec()? Then its watermark knows what it has inherited, too."""
+        """Is the process a child that has not called exec()? Then its watermark knows what it has inherited, too."""
         return parent is not None and parent.last_stat is not None and stat.mm == parent.last_stat.mm and bool(stat.mm)
 
     def look(

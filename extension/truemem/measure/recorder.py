@@ -34,7 +34,7 @@ PROCESSES_ASKED = 8
 ENDED_STATES = (b"Z", b"X")
 """States of a process that runs no more (proc_pid_stat(5))."""
 SIGCHLD = 17
-"""On x86 and ARM (signal(7))."""
+"""Number of the signal SIGCHLD on x86 and ARM (signal(7))."""
 
 
 class _Closing:

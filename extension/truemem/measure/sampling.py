@@ -62,7 +62,7 @@ class CpuBudget:
         self._burst = min(BURST_NS, self._rate * SECOND_NS * BURST_PART)
         self._allowance: float = self._burst
         self._spent: list[tuple[int, int]] = []
-        """Of the last second: the number of its part, counted from the clock's beginning, and what was spent in it."""
+        """For each part of the last second: its number, counted from the clock's beginning, and the ns spent in it."""
         self._saved: float = 0
         self._cost: float = 100_000
         self._updated = now_ns
@@ -87,7 +87,7 @@ class CpuBudget:
         return min(max(REST_NS, round(self._saved + self._allowance)), MOST_REST_NS)
 
     def affords(self, cost_ns: float, now_ns: int) -> bool:
-        """May something else than sampling use so much CPU time now? Of what sampling has saved; and where a busy
+        """May something else than sampling use so much CPU time now? It takes what sampling has saved; and where a busy
         function's sampling saves nothing, of BESIDE_PART on top."""
         self._accrue(now_ns)
         if self._saved >= cost_ns and not self._second_full_ns(now_ns):
@@ -95,7 +95,7 @@ class CpuBudget:
         return now_ns >= self._beside_ns and cost_ns <= self._burst
 
     def spend_beside(self, cost_ns: int, now_ns: int) -> None:
-        """It has used `cost_ns`. Sampling waits until that is earned."""
+        """Note `cost_ns` of CPU time that other work has used. Sampling waits until that is earned."""
         is_saved = self._saved >= cost_ns
         cost_before = self._cost
         self.spend(cost_ns, now_ns, saved=is_saved)

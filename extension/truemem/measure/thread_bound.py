@@ -113,7 +113,7 @@ class Interval(NamedTuple):
     given_back: int
 
     def or_higher(self, later: Interval) -> Interval:
-        """Both intervals as one: coarser, never wrong."""
+        """This interval and the later one as one: coarser, never wrong."""
         touched, mapped = max(self.touched, later.touched), max(self.mapped, later.mapped)
         return Interval(touched, mapped, max(self.given_back, later.given_back))
 
@@ -127,7 +127,7 @@ class ThreadBound:
         """`level` and `others_ns` are what was read when the window opened; None and 0 for a process that was found
         later. `has_several`: it had more threads than one then."""
         self.level = level
-        """At the last look; None before the first."""
+        """The process's memory at the last look; None before the first."""
         self.level_others_ns = others_ns
         """CPU time (ns) of its other threads at the last look; None where it could not be read (ProcessFiles)."""
         self.status_others_ns = others_ns
@@ -135,17 +135,18 @@ class ThreadBound:
         self.status_huge = level.huge if level is not None else (0, 0)
         """Huge pages of all processes (Procfs.huge_pages), when its status was read last or earlier."""
         self.has_several = has_several
-        """It has had several threads when it was read in an earlier window."""
+        """True if the process had several threads when it was read in an earlier window."""
         self.unmaps_files = unmaps_files
-        """It has unmapped files in its life: a fault may map more of one than a page, and leave no trace of it."""
+        """True if the process has ever unmapped files: a fault may map more of one than a page, and leave no trace of
+        it."""
         self.several_ran = False
-        """More than one of its threads have run in the window, as far as is known."""
+        """True if more than one thread of the process has run in the window, as far as is known."""
         self.touched = 0
         """The highest `touched` of all looks since its status was read last, whoever ran."""
         self.intervals: list[Interval] = []
         """Intervals between looks since its status was read last, where other threads may have run."""
         self.hidden = 0
-        """By so much the watermark may be below a level that was seen, KiB."""
+        """KiB by which the watermark may be below a level that was seen."""
 
     def look(
         self,

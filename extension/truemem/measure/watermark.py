@@ -39,7 +39,8 @@ class ProcessReading:
         and its reset."""
         self.after = after
         self.reset = reset
-        """Was there one? It is not needed where the level is at its watermark, and would open a gap between the two."""
+        """True if the watermark was reset. That is not needed if the level is at its watermark, and would open a gap
+        between the two."""
         self.again: int | None = None
         """RSS once more, after all others were read: at one moment between the two all levels were there together."""
         self.end_ns = 0
@@ -71,10 +72,10 @@ class Look(NamedTuple):
 
     process: Process
     before: bytes
-    """Its stat, read before the level: what was touched later is of the next look."""
+    """The process's stat, read before the level: what was touched later is of the next look."""
     statm: bytes
     after: bytes
-    """Its stat, read after the level."""
+    """The process's stat, read after the level."""
     others_ns: int | None
     """CPU time (ns) of the other threads than the first (ProcessFiles.cpu_times): read last, so that who has run since
     is not in it."""
@@ -86,7 +87,7 @@ class ProcessReadings:
     def __init__(self, processes: list[Process], last_pid: int) -> None:
         self.readings: list[ProcessReading] = []
         self.ended: list[tuple[Process, int | None]] = []
-        """Each with its final faults, None where it is gone."""
+        """Processes that have ended, each with its final page faults; None if it is gone."""
         self.left = processes
         self.done_ns = 0
         """Epoch ns after the last reset that the answer waited for."""
@@ -95,17 +96,19 @@ class ProcessReadings:
         self.huge_pages: tuple[int, int] | None = None
         """Huge pages of all processes (Procfs.huge_pages); None where they were not counted."""
         self.whole = False
-        """All processes there were are in it, for certain: nothing could begin while the runtime waited."""
+        """True if all processes there were are in the readings for certain: nothing could begin while the runtime
+        waited."""
         self.shown: object = None
         self.killed: int | None = None
-        """See Window."""
+        """OOM kills in the window that these readings end (Window.killed); None if not known."""
         self.adopted: int | None = None
-        """See ProcessTable.adopted_faults. Later it has the function's own as well, if that has ended."""
+        """Page faults of adopted processes (ProcessTable.adopted_faults), and later of the function's own ones that
+        ended."""
         self.split = False
-        """Some were read later than that, or not at all."""
+        """True if some processes were read later than the others, or not at all."""
 
     def read_later(self, later: ProcessReadings) -> None:
-        """What this one has left out was read for the next one: by then it has not been reset since."""
+        """Add what these readings left out and the next ones have: those processes were not reset in between."""
         left = {process.pid for process in self.left}
         self.readings += [reading for reading in later.readings if reading.process.pid in left]
         self.ended += [(process, final) for process, final in later.ended if process.pid in left]
@@ -136,7 +139,7 @@ class ProcessReader:
         self._threaded: dict[Process, int | None] = {}
         """Processes that had several threads when they were read last, and the CPU time of those but the first."""
         self.others_ran = False
-        """At the last look, a process had several threads still, and others than its first had run."""
+        """True if, at the last look, a process still had several threads, and others than its first had run."""
 
     def read_and_reset(self, at_rest: bool = False, most: int = PROCESSES_READ_FIRST) -> ProcessReadings:
         """Read all processes and reset their watermarks, now: the runtime waits for this, or may run already.
@@ -182,7 +185,7 @@ class ProcessReader:
 
     @property
     def has_threads(self) -> bool:
-        """Had a process of the function several threads when they were read last?"""
+        """True if a process of the function had several threads when they were read last."""
         return bool(self._threaded)
 
     def read_rest(self, readings: ProcessReadings, first: set[int], most_ns: int) -> None:

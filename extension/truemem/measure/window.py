@@ -71,7 +71,7 @@ class MemoryCurve:
             del self.samples[1:SAMPLES_KEPT:2]
 
     def last_ns(self) -> int:
-        """When the last sample was, 0 without one."""
+        """Epoch ns of the last sample; 0 without one."""
         return self.samples[-1][0] if self.samples else 0
 
     def tail(self, since_ns: int, end_ns: int) -> list[list[float]]:
@@ -177,9 +177,9 @@ class Boundary:
         self.unread: list[tuple[int, int]] = []
         """(epoch ns, KiB): processes that had ended by then may have held so much."""
         self.found_late_kib = 0
-        """Held by processes that were found after the window was closed: they may have been there before."""
+        """KiB that processes held which were found after the window was closed: they may have been there before."""
         self.is_outlived = False
-        """One of those has begun before that for certain."""
+        """True if a process that was found after the window was closed had begun before that for certain."""
         self.fault_kib = 0
         """What one page fault can make resident."""
         self.lost_ns = 0
@@ -251,15 +251,16 @@ class Window(NamedTuple):
 
     baseline: int = 0
     before: int = 0
-    """Without resets: the watermark of the whole life up to the opening."""
+    """If nothing can be reset: the watermark of the whole life up to the opening, KiB."""
     resets: bool = True
-    """Does the reset work here? Else VmHWM is the peak of a life, and samples are what is left."""
+    """True if watermarks can be reset here. Else VmHWM is the peak of a whole life, and only samples tell of the
+    window."""
     opening: Boundary = Boundary(NEVER_NS)
     """What is known of the time around the event that began the window."""
     end: Boundary = Boundary(NEVER_NS)
     """What is known of the time around the event that ended the window. Telemetry may still prove more."""
     reset_delay_us: int | None = None
-    """From the event's arrival at the sidecar to the reset that opened the window; None if there was none."""
+    """Time from the event's arrival at the sidecar to the reset that opened the window, µs; None if there was none."""
     sampled: int = 0
     """Highest level that the sampler saw: a simultaneous sum, or one process's watermark. 0 without a sample."""
     last: int = 0
@@ -275,8 +276,8 @@ class Window(NamedTuple):
     process_exited: bool = False
     """A process of the function ended in it: by itself, or killed."""
     lost: bool = False
-    """There is no upper bound: a watermark was lost (exec(), or the function has reset its own), or not all processes
-    could be read."""
+    """True if there is no upper bound: a watermark was lost (exec(), or the function has reset its own), or not all
+    processes could be read."""
     closing: Sequence[Status] = ()
     """Each live process as read when it closed, before the reset; the watermarks of those that began in it are in
     `lived`."""
@@ -299,7 +300,8 @@ class Window(NamedTuple):
     dip: int = 0
     """The levels in `closing` were read one after the other: together they were lower by so much, at most."""
     threads: bool = False
-    """More than one thread of a process has run in it, as far as is known: its watermark may be too low."""
+    """True if more than one thread of a process has run in the window, as far as is known: its watermark may be too
+    low."""
     shown: object = None
     """What a wing has read at the same moment (Readings.shown)."""
     cpu_ns: int | None = None
@@ -309,9 +311,9 @@ class Window(NamedTuple):
     limit: int = 0
     """The environment's memory limit; 0 if unknown."""
     child_most: int = 0
-    """None of the children that were waited for in it was larger; 0 where that is not known."""
+    """Upper bound of each child that was waited for in the window, KiB; 0 if not known."""
     risen: int = 0
-    """By so much Max Memory Used has risen in this invocation; 0 where that is not known."""
+    """KiB by which Max Memory Used has risen in this invocation; 0 if not known."""
 
 
 class Peak(NamedTuple):

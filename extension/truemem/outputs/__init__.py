@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 TRACE = "trace"
 COUNTED_NS = 60_000_000_000
-"""After the first loss lines tell of others so often at most: without an agent each record is one."""
+"""Shortest time between two lines of the log about lost records: without an agent each record is lost."""
 LAST_LOOK_NS = 500_000_000
-"""At SHUTDOWN a collector is waited for so long at most."""
+"""Longest wait for a collector at SHUTDOWN."""
 
 
 class RecordOutputs(Wing):
     """The collector and the agent of one environment."""
 
     def __init__(self, config: Config, environ: Mapping[bytes, bytes], clock: Clock, managed: bool = False) -> None:
-        """On Managed Instances (`managed`) an environment that fails is not reset, but ended."""
+        """`managed`: on Managed Instances an environment that fails is not reset, but ended."""
         self._clock = clock
         self._begun = False
         self.running_ms: Callable[[], float] = float
@@ -99,7 +99,7 @@ class RecordOutputs(Wing):
         self._count_losses()
 
     def interests(self) -> dict[int, int]:
-        """Nothing where the environment ends: `hurry` waits by itself."""
+        """The descriptors to wait for, with poll's events. None while the environment ends: `hurry` waits by itself."""
         interest = self._otlp.interest(self.running_ms()) if self._otlp is not None and not self._ending else None
         return dict([interest]) if interest is not None else {}
 
@@ -126,5 +126,5 @@ class RecordOutputs(Wing):
 
 
 def door(site: Site) -> Wing | None:
-    """Where TRUEMEM_OUTPUT names a collector or an agent."""
+    """The wing, if TRUEMEM_OUTPUT names a collector or an agent."""
     return RecordOutputs(site.config, site.environ, site.clock, site.managed) if site.config.exports else None

@@ -73,8 +73,8 @@ def _values(record: InvocationRecord) -> Iterator[tuple[str, int]]:
 
 
 class AgentSocket:
-    """On UDP or a Unix socket: nothing waits, nothing raises. It is connected, so that the kernel says at the next
-    datagram if nothing listens (udp(7))."""
+    """The socket to Datadog's agent, UDP or Unix. Nothing waits, nothing raises. It is connected, so that the kernel
+    says at the next datagram if nothing listens (udp(7))."""
 
     def __init__(self, settings: DogStatsdSettings) -> None:
         self._settings = settings
@@ -85,7 +85,7 @@ class AgentSocket:
         self._reported = 0
         """How many of the lost are in the log."""
         self._why = ""
-        """The last was lost because of that."""
+        """Why the last datagram was lost."""
 
     def send(self, datagram: bytes) -> None:
         """Send it, or count it."""

@@ -98,7 +98,7 @@ class Period:
         return {**known, "truemem.tenant.id": self._tenant} if self._tenant else {**known}
 
     def add(self, record: InvocationRecord, trace: Trace | None) -> None:
-        """One that is finished. What an earlier process has left in the journal may be of any kind."""
+        """Add a finished record. The journal of an earlier process may have left one whose members are of any kind."""
         self.records += 1
         members = {**record.properties, **record.metrics}
         peak = scaled(members, "PeakRSS", MIB)
@@ -120,7 +120,7 @@ class Period:
         self._environment_id = f"{members.get('environmentId', '')}"[:512]
 
     def metrics(self, now_ns: int, started_ns: int) -> list[dict[str, object]]:
-        """They, at epoch `now_ns`. `started_ns`: when the environment's processes began, about."""
+        """The period's metrics at epoch `now_ns`. `started_ns`: when the environment's processes began, about."""
         now = {"timeUnixNano": f"{max(now_ns, self.begun_ns)}"}
         times = {"startTimeUnixNano": f"{self.begun_ns}", **now}
         since = {"startTimeUnixNano": f"{min(started_ns, self.begun_ns)}", **now}
@@ -147,7 +147,7 @@ class Period:
         return made
 
     def _histogram(self, peak: int, record: InvocationRecord, trace: Trace | None) -> dict[str, object]:
-        """Its exemplar is the record with the highest peak."""
+        """The data point of the peaks' histogram; its exemplar is the record with the highest peak."""
         exemplar = {
             "timeUnixNano": record.time_ms * 1_000_000 if 0 <= record.time_ms < INTEGER_LIMIT // 1_000_000 else 0,
             "asDouble": peak,
@@ -184,7 +184,8 @@ def _value(value: object) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """As UTF-8 can have it: half of a surrogate pair is no character, and a collector may refuse the whole request."""
+    """The value as text that UTF-8 can have: half of a surrogate pair is no character, and a collector may refuse the
+    whole request."""
     return f"{value}".encode("utf-8", "replace").decode()
 
 
@@ -203,7 +204,7 @@ def resource(config: Config, region: str) -> dict[str, object]:
 
 
 def resource_metrics(resource: Mapping[str, object], version: str, metrics: list[dict[str, object]]) -> str:
-    """One period of one environment. `version` is ours."""
+    """The OTLP request, as JSON, with the metrics of one period of one environment. `version` is truemem's."""
     scope = {"scope": {"name": "truemem", "version": version}, "metrics": metrics}
     made = {"resource": {"attributes": attributes(resource)}, "scopeMetrics": [scope], "schemaUrl": SCHEMA_URL}
     return dumps(made)
@@ -227,8 +228,8 @@ class Trace(NamedTuple):
 
 
 def parse_trace(tracing: object) -> Trace | None:
-    """From the `tracing` of INVOKE or platform.start. None where there is none, or it is not sampled: a trace that is
-    not kept leads nowhere."""
+    """The trace in the `tracing` of INVOKE or platform.start. None where there is none, or it is not sampled: a trace
+    that is not kept leads nowhere."""
     value = tracing.get("value") if isinstance(tracing, dict) else None
     if not isinstance(value, str):
         return None

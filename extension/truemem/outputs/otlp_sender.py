@@ -59,14 +59,14 @@ class RequestOutcome(NamedTuple):
     retry_after: bytes
     """Header of the answer, as it came; or nothing."""
     left: bool
-    """Has a part of it left? Then the collector may have taken it."""
+    """Has a part of the request left? Then the collector may have taken it."""
     why: str
-    """Without an answer: what went wrong."""
+    """What went wrong, if no answer came."""
 
 
 class CollectorConnection:
-    """At most one request at a time. Each has a connection of its own: collectors close one that is idle (Node.js after
-    five seconds), and after a freeze just when the next request is sent, which would be lost.
+    """Sends requests to the collector, one at a time. Each has a connection of its own: collectors close one that is
+    idle (Node.js after five seconds), and after a freeze just when the next request is sent, which would be lost.
 
     Times are ms in which the environment ran: a collector in it was frozen with us."""
 
@@ -160,7 +160,8 @@ class CollectorConnection:
 
 
 class OtlpOutput:
-    """One collector. Times are monotonic ns, in which freezes count: a period is one of the clock on the wall."""
+    """Sends records to one OpenTelemetry collector. Times are monotonic ns, in which freezes count: a period is one of
+    the clock on the wall."""
 
     def __init__(self, settings: OtlpSettings, config: Config, region: str, clock: Clock, path: str = "") -> None:
         """`path`: of the file by which a process leaves what it could not send to the next one; or none."""
@@ -176,7 +177,7 @@ class OtlpOutput:
         self._started_ns = clock.epoch_ns()
         self._period = otlp_document.Period(self._started_ns)
         self._queue: list[UnsentPeriod] = []
-        """All of it is on its way while the connection is busy."""
+        """Periods that wait to be sent; all are on their way while the connection is busy."""
         self._period_ns = settings.period_ms * MS
         self._send_at_ns = clock.monotonic_ns() + self._period_ns
         """The next request is due then, if there is something to send."""
@@ -197,15 +198,15 @@ class OtlpOutput:
             self._period = otlp_document.Period(self._clock.epoch_ns())
 
     def know_account(self, account: str) -> None:
-        """An event has named it."""
+        """Take the account's id, which an event has named."""
         self._resource["cloud.account.id"] = account
 
     def add(self, record: InvocationRecord, trace: Trace | None) -> None:
-        """One that is finished."""
+        """Add a finished record to the period."""
         self._period.add(record, trace)
 
     def interest(self, now_ms: float) -> tuple[int, int] | None:
-        """See CollectorConnection."""
+        """The descriptor to wait for, with poll's events; None if no request runs."""
         return self._connection.interest(now_ms)
 
     def due_ns(self, now_ns: int, now_ms: float) -> int:
@@ -289,7 +290,7 @@ class OtlpOutput:
             self._drop(len(self._queue), why)
 
     def _drop(self, count: int, why: str) -> None:
-        """The first ones of the queue."""
+        """Drop the first requests of the queue."""
         records = sum(waiting.records for waiting in self._queue[:count])
         del self._queue[:count]
         self.lost += records
@@ -310,7 +311,7 @@ class OtlpOutput:
             self._report(False, f"it has rejected {count} data points; its own log may say why")
 
     def _report(self, works: bool, text: str) -> None:
-        """One line of the log, unless all that is new is that it still works."""
+        """Log one line, unless all that is new is that it still works."""
         if self._lines and not (works and self._works):
             self._lines -= 1
             after = "" if self._lines else " (no more lines of this)"

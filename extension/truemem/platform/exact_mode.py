@@ -41,11 +41,11 @@ class PassingInvocation:
         self.failed = False
         """The runtime answered with an error: the handler raised."""
         self.unsure = False
-        """It is not known that the window opened with the event that the runtime has taken."""
+        """True if it is not known that the window opened with the event that the runtime has taken."""
 
     @property
     def whole(self) -> bool:
-        """Has all of the event passed? Who answers it has taken it as whole."""
+        """Has all of the event passed? A runtime that answers it has taken it as whole."""
         return self.answer is not None or (self.event is not None and self.event.complete)
 
 
@@ -238,7 +238,7 @@ class RuntimeConnection:
         return (self._requests if of_runtime else self._responses).body_left
 
     def skip(self, of_runtime: bool, size: int) -> None:
-        """So many bytes of the body that is on its way (body_left) have passed."""
+        """Note that `size` bytes of the body on its way (body_left) have passed."""
         (self._requests if of_runtime else self._responses).skip(size)
 
     def sent(self, piece: memoryview) -> None:

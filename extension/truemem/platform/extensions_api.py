@@ -25,11 +25,12 @@ MANAGED_SCHEMA = "2025-01-29"
 """The only one that Managed Instances take."""
 
 BUFFERING = '{"maxItems":1000,"maxBytes":262144,"timeoutMs":%d}'
-"""All three are set: AWS's pages contradict each other about the defaults."""
+"""Buffering of telemetry. All three values are set: AWS's pages contradict each other about the defaults."""
 TIMEOUT_MS = 25
 """The least allowed."""
 MANAGED_TIMEOUT_MS = 250
-"""On Managed Instances AWS's emulator stands still for good if a delivery is not answered when the next one is due."""
+"""Buffering time of telemetry on Managed Instances, ms: AWS's emulator hangs if a delivery is not answered when the
+next one is due."""
 
 RECEIVE_BYTES = 4096
 """Received at once, in bytes. The C library maps and unmaps each large buffer: 20 µs before `next` is asked for."""
@@ -255,7 +256,7 @@ def is_invoke(body: bytes) -> bool:
 
 
 def _error_type(body: bytes) -> str:
-    """For the log, what a refusal is called, such as `, Extension.InvalidEventType`; empty if it has no such name."""
+    """The name of a refusal, for the log, such as `, Extension.InvalidEventType`; empty if it has none."""
     name = body.partition(b'"errorType"')[2].partition(b'"')[2].partition(b'"')[0]
     is_name = name.replace(b".", b"").isalpha() and len(name) <= NAME_LIMIT
     return f", {name.decode()}" if is_name else ""

@@ -86,7 +86,7 @@ class LengthReader:
         return at + size
 
     def skip(self, size: int) -> None:
-        """So many bytes of the body have passed: `left` at most."""
+        """Note that `size` bytes of the body have passed: `left` at most."""
         self.left -= size
         self.message.body_bytes += size
         if not self.left:
@@ -159,7 +159,7 @@ class UntilCloseReader(LengthReader):
 
 
 class Framing:
-    """One direction of one connection."""
+    """Finds where messages begin and end in one direction of one connection."""
 
     def __init__(self, requests: bool, head_limit: int = PROXY_HEAD_LIMIT) -> None:
         """`requests`: these are requests, whose body is empty where no length is given."""
@@ -195,7 +195,7 @@ class Framing:
         return self.body is None and bool(self._pending)
 
     def feed(self, piece: memoryview) -> list[Message]:
-        """More has come: the heads that end in it."""
+        """Take more of the stream. Returns the heads that end in it."""
         heads: list[Message] = []
         at = 0
         try:
@@ -214,7 +214,7 @@ class Framing:
             self.body = None
 
     def give_up(self) -> None:
-        """From now on nothing is read."""
+        """Read nothing from now on."""
         self.lost = True
         self.body = None
         self._pending.clear()
@@ -243,7 +243,7 @@ class Framing:
         return at
 
     def skip(self, size: int) -> None:
-        """So many bytes of the body have passed: `body_left` at most."""
+        """Note that `size` bytes of the body have passed: `body_left` at most."""
         if self.body is not None:
             self.body.skip(size)
             if self.body.message.complete:

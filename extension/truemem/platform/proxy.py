@@ -82,13 +82,13 @@ class _End:
         self.unsent: bytes | memoryview | Pipe = b""
         """Received at the other end, and not yet sent here."""
         self.closed = False
-        """Nothing more comes from here."""
+        """True if nothing more comes from this socket."""
         self.other: _End
         self.pair: _Pair
 
 
 class _Pair:
-    """One connection of the runtime, and ours for it."""
+    """One connection of the runtime to us, and ours to the API for it."""
 
     def __init__(self, runtime: _End, api: _End, connection: RuntimeConnection) -> None:
         self.runtime, self.api, self.connection = runtime, api, connection
@@ -255,7 +255,7 @@ class RuntimeProxy:
         self._send(end.other)
 
     def _did(self, read: Callable[..., None], *what: object) -> bool:
-        """Only reading along: a bug of ours is counted, and the bytes pass all the same."""
+        """Let exact mode read along. A bug of ours is counted, and the bytes pass all the same."""
         try:
             read(*what)
         except Exception:
@@ -289,7 +289,7 @@ class RuntimeProxy:
             self._keep_pipe(pipe)
 
     def _send_copied(self, end: _End, pipe: Pipe) -> None:
-        """It was refused to send what the pipe holds: sending a copy does it, or raises what is wrong."""
+        """Send a copy of what the pipe holds, because sending from the pipe was refused. Raises what is wrong."""
         end.unsent = pipe.empty()
         self._keep_pipe(pipe)
         self._send(end)

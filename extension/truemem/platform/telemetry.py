@@ -46,7 +46,7 @@ class PlatformEvent(NamedTuple):
     kind: str
     record: dict[str, Any]
     time_ns: int | None = None
-    """When it happened: epoch ns, in steps of a ms; None where it does not say."""
+    """When the event happened: epoch ns, in steps of a ms; None if it does not say."""
 
     def text(self, name: str) -> str | None:
         """A member that is a string, else None; no more of it than the longest that the platform may send."""
@@ -232,7 +232,7 @@ class TelemetryServer:
         return bodies
 
     def _admit(self, connection: _Connection, start_line: bytes) -> None:
-        """Is this the platform? Raises Malformed if it is known not to be."""
+        """Note whether the sender is the platform. Raises Malformed if it is known not to be."""
         if start_line.find(self._path) >= 0:
             connection.proven = self._strict = True
         elif self._strict:

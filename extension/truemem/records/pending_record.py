@@ -49,8 +49,8 @@ class EnvironmentState:
         self.drift = Drift()
         """Leak or not. It ends with this process: after a reset the function's processes are new as well."""
         self.resumed = False
-        """Another process of this sidecar has been here before: a reset started this one. So says its journal, or
-        the platform, if that comes before the first event."""
+        """True if a reset started this process: another one has been here before. Its journal says so, or the platform,
+        if that comes before the first event."""
 
     def reached(self, kib: int) -> None:
         """The function was seen to hold so much."""
@@ -341,7 +341,7 @@ class PlatformReport:
 
     def __init__(self) -> None:
         self.started = self.report_came = False
-        """platform.start of it has come; platform.report has."""
+        """True once platform.start of the invocation has come; once platform.report has."""
         self.done_ns: int | None = None
         """When the runtime was done, or gone: epoch ns, in steps of a ms."""
         self.status: str | None = None
@@ -410,7 +410,7 @@ class PendingRecord:
         self.shared_by = 0
         """Most requests that ran at once while it did, itself included; 0 where they never do."""
         self.answer: Exchange | None = None
-        """In exact mode: what has passed of the answer."""
+        """Exact mode: what has passed of the answer."""
 
         self.notes: dict[str, object] = {}
         """What wings want to know of it when it is printed."""
@@ -444,7 +444,8 @@ class PendingRecord:
 
     @property
     def cpu_ns(self) -> int | None:
-        """See CpuTime; None also where it shares its window with others."""
+        """The function's CPU time in the window (see CpuTime); None also if the invocation shares its window with
+        others."""
         return self.window.cpu_ns if self.window is not None and not self.shared_by else None
 
     @property
@@ -454,7 +455,8 @@ class PendingRecord:
     # How it began
 
     def follows_init(self, cold_start: bool, suppressed: bool, initialization_type: str = "") -> None:
-        """It is the first of the function's processes. `suppressed`: their init phase was done within it."""
+        """Note that the invocation is the first of the function's processes. `suppressed`: their init phase was done
+        within it."""
         self.cold_start, self.suppressed_init = cold_start, suppressed
         self.initialization_type = initialization_type if cold_start else ""
 
@@ -467,13 +469,13 @@ class PendingRecord:
         self.init_peak = reached
 
     def shared(self, at_once: int) -> None:
-        """It and others, `at_once` in all, run at the same time."""
+        """Note that `at_once` invocations, this one included, run at the same time."""
         self.shared_by = max(self.shared_by, at_once)
 
     # What was measured
 
     def close(self, measured: Measured) -> None:
-        """Its window has closed, or reading the function has failed."""
+        """Note what was measured: the window has closed, or reading the function has failed."""
         self.measured = measured
         self.update_peak()
 
@@ -483,7 +485,8 @@ class PendingRecord:
             self.measured = self.measured._replace(memory=memory)
 
     def children_were(self, most: int) -> None:
-        """Of the children that were waited for in it none was larger than `most`, KiB; 0 where that is not known."""
+        """Note that no child that was waited for in this invocation was larger than `most` KiB; 0 if that is not
+        known."""
         self._know(child_most=most)
 
     def mark_rose(self, before_mib: float) -> None:
@@ -494,7 +497,7 @@ class PendingRecord:
             self.update_peak()
 
     def answered(self, invocation: PassingInvocation) -> None:
-        """In exact mode: its event and its response have passed."""
+        """Note that the event and the response have passed (exact mode)."""
         response = invocation.answer.body_bytes if invocation.answer is not None else None
         self.answer = Exchange(invocation.size, response, invocation.failed)
 

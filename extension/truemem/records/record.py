@@ -95,7 +95,8 @@ NEEDED_PROPERTIES = frozenset(("durationMs", "peakLower", "peakUpper", "rss", "p
 """Members that its record must have: where they are not on the line, they are known all the same."""
 KNOWN_IN_EXACT_MODE = frozenset(("baselineRSS", "requestBytes", "responseBytes"))
 FULL_EVERY = 16
-"""So many invocations, as those with a verdict on the memory; and 1, 2, 4 and 8, for environments of a short life."""
+"""Each invocation whose number is a multiple of this has a full line, as it may have a verdict on the memory; and so
+have 1, 2, 4 and 8, for environments of a short life."""
 SLACK_MIB = KERNEL_SLACK_KIB / 1024
 RISE_MIB = 1.0
 """A line is full if the sidecar and the other extensions hold so much more than on any full one before."""
@@ -111,11 +112,11 @@ class ShortLines:
         """Most that sidecar and extensions held by a full line."""
 
     def end(self) -> None:
-        """What follows is the environment's last line."""
+        """Note that the next line is the environment's last one."""
         self._never = True
 
     def take(self, record: InvocationRecord) -> bool:
-        """Is this one short?"""
+        """Is this record's line short?"""
         if "recovered" in record.properties:  # its figures are those of a file that the function can write
             return False
         holders = record.properties.get("holders", NO_MEMBERS)
@@ -181,7 +182,7 @@ class InvocationRecord(NamedTuple):
     metrics: Mapping[str, float]
     """Metrics by name, each in the unit of its kind."""
     properties: Mapping[str, Any]
-    """The other members by name: free, and queryable in Logs Insights."""
+    """Members of the line that are no metrics, by name: free, and queryable in Logs Insights."""
     slot: int | None = None
     """The record's slot in the journal until it is printed."""
 
@@ -243,7 +244,7 @@ def _metrics(
 
 
 def _properties(pending: PendingRecord, config: Config, environment_id: str) -> dict[str, object]:
-    """All but what was concluded; None for what the line leaves out."""
+    """Members of the line but for what was concluded; None for what the line leaves out."""
     window, peak, reported, passed = pending.window, pending.peak, pending.reported, pending.answer
     is_exact = window is not None and window.opening.exact and pending.closed_by == NEXT_REQUEST
     baseline_kib = None

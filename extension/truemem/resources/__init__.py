@@ -91,7 +91,8 @@ class Descriptors:
     def __init__(self, proc: Procfs) -> None:
         self._proc = proc
         self.is_sized = False
-        """Is the size of such a folder the number of descriptors? Found out with our own folder: some are open."""
+        """Is the size of the folder /proc/PID/fd the number of descriptors? Found out with our own folder: some are
+        open."""
         self._limits: dict[tuple[int, int], ProcessLimits] = {}
         """Limits of each process, by pid and start time: read once, for that takes 15 µs."""
         try:
@@ -188,8 +189,8 @@ class Resources:
         self._tmp = tmp
 
     def read(self, closing: Sequence[Status], budget: CpuBudget) -> Usage:
-        """All of it. `closing`: the function's processes as the window's end has found them. What takes more than some
-        µs is done only when `budget` has saved enough for it."""
+        """Read all resources. `closing`: the function's processes as the window's end has found them. What takes more
+        than some µs is done only when `budget` has saved enough for it."""
         tmp = self._tmp.read()
         function = self._table.function()[:PROCESSES_COUNTED]
         if not closing or not function:  # it has ended
@@ -255,7 +256,8 @@ def _nearness(counted: tuple[int, int | None]) -> float:
 
 
 class _Verdict(LeakVerdict):
-    """Where nothing has moved there is nothing to look at: most functions, always."""
+    """The verdict on one resource. While the use has never moved there is nothing to look at: most functions,
+    always."""
 
     def look(self, levels: Sequence[float], *more: Any, **named: Any) -> None:
         if not self.since and max(levels) - min(levels) < LEAST_KIB:
@@ -265,7 +267,7 @@ class _Verdict(LeakVerdict):
 
 
 class _Series:
-    """One kind of thing, from invocation to invocation."""
+    """The use of one resource from invocation to invocation."""
 
     def __init__(self, name: str) -> None:
         is_tmp = name == "tmp"
@@ -330,8 +332,8 @@ class ResourceDrift:
 
 
 def _figures(usage: Usage) -> Iterator[tuple[str, int, int | None, int, dict[str, object]]]:
-    """Of each thing that is known: its name in the line, how much is in use, the limit, what else counts against that,
-    and its members of the line; None for those that are not known."""
+    """For each resource that is known: its name in the line, how much is in use, the limit, what else counts against
+    that, and its members of the line; None for those that are not known."""
     if usage.tmp is not None:
         used, size = usage.tmp
         yield "tmp", used, size, 0, {"used": mib(used), "size": mib(size)}
@@ -377,5 +379,5 @@ class ResourceUse(Wing):
 
 
 def door(site: Site) -> Wing | None:
-    """Where it is not switched off."""
+    """The wing, unless it is switched off."""
     return ResourceUse(site) if site.config.resources != OFF else None

@@ -46,7 +46,7 @@ def set_level(name: str) -> None:
 
 
 def log(level: str, message: str) -> None:
-    """One line. Never raises and never waits: what stderr does not take is not worth a function's time."""
+    """Print one line. Never raises and never waits: what stderr does not take is not worth a function's time."""
     global _left  # noqa: PLW0603
     if LEVELS.index(level) < _threshold or _left <= 0:
         return
@@ -55,7 +55,7 @@ def log(level: str, message: str) -> None:
 
 
 def last_word(message: str) -> None:
-    """One line whatever the level and the count: why nothing is measured. Never raises, not even without memory."""
+    """Print why nothing is measured, whatever the level and the count. Never raises, not even without memory."""
     try:
         _write("error", message)
     except MemoryError:

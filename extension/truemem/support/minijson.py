@@ -53,5 +53,6 @@ def loads(text: bytes) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """One line of JSON, without spaces. Raises ValueError for NaN and infinity, TypeError for foreign types."""
+    """The value as one line of JSON, without spaces. Raises ValueError for NaN and infinity, TypeError for foreign
+    types."""
     return "".join(_encode(value, 0))

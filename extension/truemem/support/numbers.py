@@ -23,6 +23,6 @@ def mib(kib: float) -> float:
 
 
 def ms(ns: int) -> float:
-    """ms with two decimals."""
+    """Nanoseconds as ms with two decimals."""
     hundredths, rest = divmod(ns, 10_000)
     return round(ns / 1e6, 2) if rest == 5000 else (hundredths + (rest > 5000)) / 100
