@@ -74,7 +74,7 @@ def micros(do: Callable[[], object], times: int) -> float:
 
 def once(free_blocks: int, objects: int, folder: str) -> None:
     """In a process of its own: prints µs of one reading, right after another."""
-    from layer.python.truemem_heap import CREDIT_NS, Page, Probe
+    from layer.python.truemem_heap import CREDIT_NS, PageFile, Probe
 
     library = ctypes.CDLL(None)
     library.malloc.restype = ctypes.c_void_p
@@ -83,7 +83,7 @@ def once(free_blocks: int, objects: int, folder: str) -> None:
     for block in blocks[::2]:  # every other one: neighbours that are free become one
         library.free(block)
     kept = [bytes(31) for _ in range(objects)]  # 64 bytes each
-    probe = Probe(Page(folder))
+    probe = Probe(PageFile(folder))
 
     def note() -> float:
         probe._credit_ns = CREDIT_NS

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from truemem_workbench.support.pages import pages
 
-PUBLISHED = "docs/anchors.txt"
+PUBLISHED_FILE = "docs/anchors.txt"
 
 
 def published(root: Path) -> set[str]:
     """What releases have had: `patterns#fragmentation`. Empty before the first."""
-    path = root / PUBLISHED
+    path = root / PUBLISHED_FILE
     return set(path.read_text(encoding="utf-8").split()) if path.exists() else set()
 
 
@@ -27,7 +27,7 @@ def current(root: Path) -> set[str]:
 def main() -> None:
     """Write the file."""
     here = Path().resolve()
-    Path(PUBLISHED).write_text("".join(f"{each}\n" for each in sorted(published(here) | current(here))))
+    Path(PUBLISHED_FILE).write_text("".join(f"{each}\n" for each in sorted(published(here) | current(here))))
 
 
 if __name__ == "__main__":

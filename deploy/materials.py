@@ -28,7 +28,7 @@ from layer.toolchain import LOCK
 LICENCE = "Apache-2.0"
 UPLOT = Path(__file__).parents[1] / "workbench" / "truemem_workbench" / "page" / "assets" / "uplot.js"
 """As npm has it, with its licence beside it: it draws the curves of the page."""
-SHORT = 60
+MOST_NAME_CHARS = 60
 """Longest licence in a package's metadata that is a name, and not the whole text."""
 
 
@@ -170,7 +170,7 @@ def _package(name: str) -> Component:
 def _licences(about: Mapping[str, str], classifiers: Iterable[str] | None) -> list[str]:
     """As the package states them."""
     given = about.get("License-Expression") or about.get("License") or ""
-    if given and len(given) <= SHORT and "\n" not in given:
+    if given and len(given) <= MOST_NAME_CHARS and "\n" not in given:
         return [given]
     return [each.rpartition(" :: ")[2] for each in classifiers or () if each.startswith("License :: ")]
 

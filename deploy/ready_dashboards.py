@@ -17,7 +17,7 @@ from truemem.outputs import dogstatsd, otlp_document
 
 SUFFIXES = {"By": "_bytes", "s": "_seconds"}
 """Of a unit; one in braces has none, and neither has what stands after a slash in braces."""
-HEAP = ("truemem.heap.used", "truemem.heap.live", "truemem.heap.held")
+HEAP_NAMES = ("truemem.heap.used", "truemem.heap.live", "truemem.heap.held")
 TITLE = "Memory of Lambda functions (truemem)"
 
 Json = dict[str, Any]
@@ -94,7 +94,7 @@ def _panels() -> Iterator[tuple[str, str, str, list[tuple[str, str]]]]:
     for name, (_, unit, about) in otlp_document.SUMS.items():
         query = f"sum by (job) (increase({prometheus(name, unit, total=True)}{chosen}[$__rate_interval]))"
         yield name, "short", about, [(query, "{{job}}")]
-    heap = [(f"max by (job) ({prometheus(name, 'By')}{chosen})", f"{{{{job}}}} {name}") for name in HEAP]
+    heap = [(f"max by (job) ({prometheus(name, 'By')}{chosen})", f"{{{{job}}}} {name}") for name in HEAP_NAMES]
     yield "Heap", "bytes", "What the function's runtime says of its heap", heap
 
 

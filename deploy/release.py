@@ -24,7 +24,7 @@ from layer.errors import BuildError
 from layer.pins import ARCHITECTURES
 
 from . import materials
-from .anchors import PUBLISHED, current, published
+from .anchors import PUBLISHED_FILE, current, published
 
 NOTES = "NOTES.md"
 SUMS = "SHA256SUMS"
@@ -48,7 +48,7 @@ def check_tag(tag: str, released: str, urls: Mapping[str, str], anchors: Collect
     if "Documentation" not in urls:
         raise BuildError("pyproject.toml names no site. Put its address there: Documentation, in [project.urls]")
     if anchors:
-        raise BuildError(f"{PUBLISHED} misses {counted(len(anchors), 'anchor')}. Try make anchors, and commit it")
+        raise BuildError(f"{PUBLISHED_FILE} misses {counted(len(anchors), 'anchor')}. Try make anchors, and commit it")
 
 
 def built_wheel(layers: list[Path], target: Path, epoch: int) -> Path:

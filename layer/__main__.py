@@ -54,14 +54,14 @@ def main(output: Path, cache: Path, source: Path | None, unwanted: str) -> None:
         click.echo(f"[{time.monotonic() - began:4.0f} s] {what}", err=True)
 
     work = Path(tempfile.mkdtemp())
-    sidecar_source = executable.SIDECAR
+    sidecar_source = executable.SIDECAR_FOLDER
     try:
         cache = cache.resolve()
         cache.mkdir(parents=True, exist_ok=True)
         toolchain = Toolchain(cache, say)
         build = cpython.build(cache, toolchain, say, source)
         if unwanted:
-            sidecar_source = wings.without(executable.SIDECAR, unwanted.split(","), work)
+            sidecar_source = wings.without(executable.SIDECAR_FOLDER, unwanted.split(","), work)
         chosen = executable.modules(build, sidecar_source)
         say(f"making the image of {len(chosen)} modules for each architecture")
         sidecar, wrapper = (

@@ -9,9 +9,9 @@ from pathlib import Path
 DATE = (1980, 1, 1, 0, 0, 0)
 """Date of all entries: the earliest that a zip can have."""
 
-EXECUTABLE, PLAIN = 0o100755, 0o100644
+EXECUTABLE_MODE, PLAIN_MODE = 0o100755, 0o100644
 
-FILES = ("python/**/*.py", "truemem/python/*.py", "truemem/*.cjs", "truemem/*.yaml")
+FILE_PATTERNS = ("python/**/*.py", "truemem/python/*.py", "truemem/*.cjs", "truemem/*.yaml")
 """Files that functions load, and a collector. Lambda has /opt/python on the path of a Python function. `truemem/python`
 loads the probe there, for a function whose PYTHONPATH begins with it. `truemem/heap.cjs` is for Node.js, by
 NODE_OPTIONS."""
@@ -22,13 +22,13 @@ def write(target: Path, executables: Mapping[str, Path], notices: Mapping[str, s
     partial = target.with_suffix(".partial")
     with zipfile.ZipFile(partial, "w") as archive:
         for name, executable in executables.items():
-            _add(archive, name, executable.read_bytes(), EXECUTABLE)
+            _add(archive, name, executable.read_bytes(), EXECUTABLE_MODE)
         here = Path(__file__).parent
-        for pattern in FILES:
+        for pattern in FILE_PATTERNS:
             for file in sorted(here.glob(pattern)):
-                _add(archive, file.relative_to(here).as_posix(), file.read_bytes(), PLAIN)
+                _add(archive, file.relative_to(here).as_posix(), file.read_bytes(), PLAIN_MODE)
         for name, text in sorted(notices.items()):
-            _add(archive, f"licenses/truemem/{name}", text.encode(), PLAIN)
+            _add(archive, f"licenses/truemem/{name}", text.encode(), PLAIN_MODE)
     partial.replace(target)
 
 

@@ -14,16 +14,16 @@ from pathlib import Path
 from . import source
 from .errors import BuildError
 from .pins import ARCHITECTURES, PYTHON, SOURCE_SHA256
-from .toolchain import FLAGS, LOCK, Toolchain
+from .toolchain import COMPILER_FLAGS, LOCK, Toolchain
 
-VERSION = PYTHON.rpartition(".")[0]
+MINOR_VERSION = PYTHON.rpartition(".")[0]
 
-LIBRARY = f"libpython{VERSION}.a"
+LIBRARY = f"libpython{MINOR_VERSION}.a"
 
 NATIVE = "x86_64"
 """The first that is built; its interpreter runs the freezing for all: the marshal format is the version's alone."""
 
-UNWANTED = """
+UNWANTED_MODULES = """
     _asyncio _bisect _blake2 _bz2 _codecs_cn _codecs_hk _codecs_iso2022 _codecs_jp _codecs_kr _codecs_tw
     _contextvars _csv _ctypes _ctypes_test _curses _curses_panel _datetime _dbm _decimal _elementtree _gdbm
     _hashlib _heapq _interpchannels _interpqueues _interpreters _lsprof _lzma _md5 _multibytecodec
@@ -58,7 +58,7 @@ PROBES = {
     "ac_cv_computed_gotos": "yes",
     "ac_cv_broken_sem_getvalue": "no",
     "ac_cv_pthread_system_supported": "yes",
-    **{f"py_cv_module_{name}": "n/a" for name in UNWANTED},
+    **{f"py_cv_module_{name}": "n/a" for name in UNWANTED_MODULES},
 }
 
 SAME_EVERYWHERE = tuple(
@@ -90,7 +90,7 @@ class Build:
     @property
     def library(self) -> Path:
         """The standard library's source."""
-        return self.folder / "lib" / f"python{VERSION}"
+        return self.folder / "lib" / f"python{MINOR_VERSION}"
 
     @property
     def licence(self) -> Path:
@@ -112,7 +112,7 @@ class Build:
 
 def key() -> str:
     """Of everything that goes into the build."""
-    parts = (SOURCE_SHA256, LOCK.read_text(), Path(__file__).read_text(), FLAGS)
+    parts = (SOURCE_SHA256, LOCK.read_text(), Path(__file__).read_text(), COMPILER_FLAGS)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 

@@ -21,11 +21,11 @@ from .toolchain import Toolchain
 HERE = Path(__file__).parent
 TABLES = HERE / "modules.c"
 PROGRAM = (HERE / "main.c", HERE / "image.c", TABLES, HERE / "absent.c")
-WRAPPER = HERE / "exact.c"
-SIDECAR = HERE.parent / "extension" / "truemem"
+WRAPPER_SOURCE = HERE / "exact.c"
+SIDECAR_FOLDER = HERE.parent / "extension" / "truemem"
 
 
-def modules(build: Build, sidecar: Path = SIDECAR) -> list[Module]:
+def modules(build: Build, sidecar: Path = SIDECAR_FOLDER) -> list[Module]:
     """The modules of the executable, with the source of the `sidecar`. Raises BuildError."""
     return closure(sidecar, build.library, built_in())
 
@@ -79,7 +79,7 @@ def compile_wrapper(toolchain: Toolchain, machines: dict[str, Path]) -> None:
     """Write each machine's `exact` to its path. Raises BuildError."""
     with tempfile.TemporaryDirectory() as name:
         for machine, target in machines.items():
-            program = _cc(toolchain, machine, ["-s", "-Os", "-Wall", "-Wextra", "-Werror", WRAPPER], Path(name))
+            program = _cc(toolchain, machine, ["-s", "-Os", "-Wall", "-Wextra", "-Werror", WRAPPER_SOURCE], Path(name))
             _replace(target, program.read_bytes())
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from .errors import BuildError
 
-HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SEGMENT = struct.Struct("<IIQQQQQQ")
-LOAD, EXECUTABLE, WRITABLE = 1, 1, 2
+PT_LOAD, PF_X, PF_W = 1, 1, 2
 OFFSET, SIZES = 8, 32
 WORD = 8
 
-ENVIRONMENT = {"TZ": "UTC0"}
+IMAGE_ENVIRONMENT = {"TZ": "UTC0"}
 """Of the process that makes the image: musl reads no file for a zone that is given like this (tzset(3))."""
 
 MOST_WORDS = 64
@@ -29,7 +29,7 @@ program's name and thread), and what returned calls have left on Python's stack.
 
 
 @dataclass(frozen=True)
-class Segment:
+class LoadSegment:
     """One entry of the program headers that is loaded."""
 
     at: int
@@ -78,29 +78,29 @@ def with_memory(program: bytes, content: bytes) -> bytes:
         stored = stored.rstrip(b"\0")
         struct.pack_into("<QQ", made, segment.at + SIZES, len(stored), size)
         made += stored
-    header = list(HEADER.unpack_from(made))
+    header = list(ELF_HEADER.unpack_from(made))
     header[6] = header[12] = header[13] = 0  # no sections: they are for linkers
-    HEADER.pack_into(made, 0, *header)
+    ELF_HEADER.pack_into(made, 0, *header)
     return bytes(made)
 
 
-def loaded(program: bytes) -> Iterator[Segment]:
+def loaded(program: bytes) -> Iterator[LoadSegment]:
     """Its segments, in the order of the file."""
-    header = HEADER.unpack_from(program)
+    header = ELF_HEADER.unpack_from(program)
     for number in range(header[10]):
         at = header[5] + number * header[9]
         kind, flags, offset, address, _, _, memory_size, alignment = SEGMENT.unpack_from(program, at)
-        if kind == LOAD:
-            yield Segment(at, flags, offset, address, memory_size, alignment)
+        if kind == PT_LOAD:
+            yield LoadSegment(at, flags, offset, address, memory_size, alignment)
 
 
-def writable(program: bytes) -> list[Segment]:
+def writable(program: bytes) -> list[LoadSegment]:
     """Those that are written at run time."""
-    return [segment for segment in loaded(program) if segment.flags & WRITABLE]
+    return [segment for segment in loaded(program) if segment.flags & PF_W]
 
 
 def _run(command: Sequence[str | Path], modules: bytes) -> bytes:
-    done = subprocess.run([*command, "--image"], input=modules, env=ENVIRONMENT, capture_output=True, check=False)
+    done = subprocess.run([*command, "--image"], input=modules, env=IMAGE_ENVIRONMENT, capture_output=True, check=False)
     if done.returncode:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         raise BuildError(f"{Path(command[-1]).name} does not make its image ({done.returncode}): {last}")

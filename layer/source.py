@@ -16,7 +16,7 @@ from .pins import DEBIAN_POOL, PYTHON, RELEASE, SOURCE_SHA256
 
 APT = Path("/etc/apt")
 TIMEOUT_S = 30
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 
 
 def fetch(cache: Path, say: Callable[[str], None], given: Path | None = None) -> Path:
@@ -49,7 +49,7 @@ def download(url: str, target: Path) -> None:
     partial = target.with_suffix(".partial")
     with requests.get(url, stream=True, timeout=TIMEOUT_S) as answer, partial.open("wb") as file:
         answer.raise_for_status()
-        for chunk in answer.iter_content(CHUNK):
+        for chunk in answer.iter_content(CHUNK_BYTES):
             file.write(chunk)
     try:
         check(partial)

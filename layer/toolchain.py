@@ -16,7 +16,7 @@ from .pins import SOURCE_DATE_EPOCH
 LOCK = Path(__file__).with_name("toolchain.lock")
 
 # Not zig's default: its undefined-behaviour traps make configure's probes abort, and CPython slow.
-FLAGS = "-fno-sanitize=all"
+COMPILER_FLAGS = "-fno-sanitize=all"
 
 
 class Toolchain:
@@ -77,7 +77,7 @@ class Toolchain:
 
         self._bin.mkdir(exist_ok=True)
         for machine in ARCHITECTURES.values():
-            self._script(f"{machine}-zcc", f"cc -target {machine}-linux-musl {FLAGS}")
+            self._script(f"{machine}-zcc", f"cc -target {machine}-linux-musl {COMPILER_FLAGS}")
         for tool in ("ar", "ranlib"):
             self._script(f"z{tool}", tool)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from .errors import BuildError
 
-TABLE = re.compile(r'^    "(\w+)": (\w+)\.door,\n', re.MULTILINE)
+WING_ROW = re.compile(r'^    "(\w+)": (\w+)\.door,\n', re.MULTILINE)
 """A row of startup.WINGS."""
 
 
 def names(sidecar: Path) -> list[str]:
     """The wings of the sidecar in this folder, by its table."""
-    return [name for name, _ in TABLE.findall((sidecar / "startup.py").read_text())]
+    return [name for name, _ in WING_ROW.findall((sidecar / "startup.py").read_text())]
 
 
 def remove(sidecar: Path, unwanted: Iterable[str]) -> None:

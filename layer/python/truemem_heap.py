@@ -41,14 +41,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-PAGE = 4096
+PAGE_BYTES = 4096
 SLOT = 256
 """Bytes for each reading. Readings use the slots in turn, because truemem may look for one after later ones were
 written. docs/heap.md has the format of the page."""
 
-FIELDS = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+MALLINFO_FIELDS = (
+    "arena",
+    "ordblks",
+    "smblks",
+    "hblks",
+    "hblkhd",
+    "usmblks",
+    "fsmblks",
+    "uordblks",
+    "fordblks",
+    "keepcost",
+)
 """Fields of both structures, mallinfo(3)."""
-REPLACED = ("mallctl", "MallocExtension_ReleaseFreeMemory", "mi_collect")
+REPLACEMENT_FUNCTIONS = ("mallctl", "MallocExtension_ReleaseFreeMemory", "mi_collect")
 """Functions of jemalloc, tcmalloc and mimalloc, which every library can call where that is malloc."""
 SHARE = 100
 """One part in this many of the time may be used for readings, because malloc walks all its free blocks for one: 1 %."""
@@ -69,7 +80,7 @@ FIRST_SETTLED = 64
 """Without such a path the process is settled after so many answers, then after twice as many, and so on."""
 SETTLED_SHARE = 50
 """Settling takes one part in this many of the process's CPU time, at most."""
-SPARE = 10
+SPARE_TIMES = 10
 """Settling must fit so many times into what is left until the timeout."""
 VCPU_MIB = 1769
 """Memory size that buys one vCPU: with less, it takes as many times longer."""
@@ -79,16 +90,16 @@ BLOCK_NS = 300
 CACHES = 1000
 """Caches with a bound of their own that are told at most."""
 
-LINES = b"TRUEMEM_LINES"
+LINES_VARIABLE = b"TRUEMEM_LINES"
 """Set and not `off`: the sidecar may ask for the lines that keep memory (truemem_lines)."""
 
-TIDIED = 1000
+MOST_ENTRIES_TIDIED = 1000
 """Entries of the folder that are searched for pages of processes that have ended."""
 
 
 def _is_replaced(library: ctypes.PyDLL) -> bool:
     """True if glibc's malloc is not the one of this process. `library`: all that it can call."""
-    return any(hasattr(library, name) for name in REPLACED)
+    return any(hasattr(library, name) for name in REPLACEMENT_FUNCTIONS)
 
 
 def _reader() -> tuple[Callable[[], Any], str] | None:
@@ -104,7 +115,7 @@ def _reader() -> tuple[Callable[[], Any], str] | None:
         found = getattr(library, name, None)
         if found is not None:
             found.argtypes = ()
-            found.restype = type(name, (ctypes.Structure,), {"_fields_": [(field, kind) for field in FIELDS]})
+            found.restype = type(name, (ctypes.Structure,), {"_fields_": [(field, kind) for field in MALLINFO_FIELDS]})
             return found, name
     return None
 
@@ -133,7 +144,7 @@ def _small_reader() -> Callable[[], int] | None:
         return None
 
 
-class Page:
+class PageFile:
     """A private file of one page, made when it is first written to."""
 
     def __init__(self, folder: str) -> None:
@@ -151,7 +162,7 @@ class Page:
         text = f"truemem-heap-3 {about}\n".encode("ascii")
         if len(text) <= SLOT:
             self._open()
-            posix.pwrite(self._descriptor, text, self._number * SLOT % PAGE)
+            posix.pwrite(self._descriptor, text, self._number * SLOT % PAGE_BYTES)
 
     def forget(self) -> None:
         """Give up the page in a child after fork(): it is the parent's."""
@@ -178,7 +189,7 @@ class Page:
         flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
         descriptor = posix.open(self.path, flags, 0o600)
         try:
-            posix.posix_fallocate(descriptor, 0, PAGE)
+            posix.posix_fallocate(descriptor, 0, PAGE_BYTES)
         except OSError:
             posix.close(descriptor)
             raise
@@ -196,7 +207,7 @@ class Page:
     def _tidy(self) -> None:
         """Remove pages of processes that were killed: /tmp outlives them, and is small."""
         with suppress(OSError), posix.scandir(self._folder) as entries:
-            for entry in itertools.islice(entries, TIDIED):
+            for entry in itertools.islice(entries, MOST_ENTRIES_TIDIED):
                 before, named, pid = entry.name.partition(".truemem-heap-")
                 if named and not before and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):  # noqa: PTH110 - no pathlib here
                     posix.unlink(entry.path)
@@ -205,7 +216,7 @@ class Page:
 class Probe:
     """Takes the readings and writes them to the page."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: PageFile) -> None:
         self._page = page
         self._reader, self._small = _reader(), _small_reader()
         self._credit_ns = CREDIT_NS
@@ -306,7 +317,7 @@ class Settling:
         cost_ns = self._cost_ns or BLOCK_NS * (_blocks() if _blocks is not None else 1_000_000)
         left_ns = self.deadline_ms * 1_000_000 - time.time_ns()
         return (
-            left_ns > SPARE * cost_ns * self._slower
+            left_ns > SPARE_TIMES * cost_ns * self._slower
             and (self._spent_ns + cost_ns) * SETTLED_SHARE < time.process_time_ns()
         )
 
@@ -421,7 +432,7 @@ def _arrow_pool() -> Iterator[tuple[str, Callable[[], object], Callable[[], dict
 
 def _rss_kib() -> int:
     with open("/proc/self/statm", "rb") as file:  # noqa: PTH123
-        return int(file.read().split()[1]) * PAGE // 1024
+        return int(file.read().split()[1]) * PAGE_BYTES // 1024
 
 
 def _bounded_caches() -> list[dict[str, Any]]:
@@ -460,7 +471,7 @@ def _with_heirs(kind: type | None) -> list[type]:
 def _requests(read: Callable[[], Any] | None) -> Any:
     """Requests of truemem_lines/request.py, if they are wanted. Its code is loaded only then: without a cache it is
     compiled at each start."""
-    if posix.environ.get(LINES, b"off").strip().lower() in (b"", b"off"):
+    if posix.environ.get(LINES_VARIABLE, b"off").strip().lower() in (b"", b"off"):
         return None
     from importlib.util import module_from_spec, spec_from_file_location
 
@@ -552,7 +563,7 @@ automatic = False
 
 def _start() -> None:
     global _probe, automatic  # noqa: PLW0603 - a module's state, made once
-    page = Page(_folder())
+    page = PageFile(_folder())
     _probe = Probe(page)
     requests = _requests(_probe.read)
     automatic = _hook(_probe, requests)
@@ -562,7 +573,7 @@ def _start() -> None:
     atexit.register(_remove, page)
 
 
-def _remove(page: Page) -> None:
+def _remove(page: PageFile) -> None:
     with suppress(OSError):
         page.remove()
 

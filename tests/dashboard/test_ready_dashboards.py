@@ -20,9 +20,9 @@ def test_grafana_names_exactly_the_metrics_that_are_sent() -> None:
     named = set(re.findall(r"(?:faas|truemem)_\w+", queries))
     gauges = {ready_dashboards.prometheus(name, unit) for name, (_, _, unit, _) in otlp_document.GAUGES.items()}
     sums = {ready_dashboards.prometheus(name, unit, total=True) for name, (_, unit, _) in otlp_document.SUMS.items()}
-    heap = {ready_dashboards.prometheus(name, "By") for name in ready_dashboards.HEAP}
+    heap = {ready_dashboards.prometheus(name, "By") for name in ready_dashboards.HEAP_NAMES}
     assert named == {"faas_mem_usage_bytes_bucket", *gauges, *sums, *heap}
-    assert set(ready_dashboards.HEAP) <= {f"truemem.heap.{name}" for name in otlp_document.HEAP_SIZES.values()}
+    assert set(ready_dashboards.HEAP_NAMES) <= {f"truemem.heap.{name}" for name in otlp_document.HEAP_SIZES.values()}
 
 
 def test_datadog_names_exactly_the_metrics_that_are_sent() -> None:

@@ -21,7 +21,7 @@ from truemem.records.pending_record import PendingRecord
 from truemem.support.files import PAGE_BYTES
 
 from layer.python import truemem_heap
-from layer.python.truemem_heap import Page, Probe
+from layer.python.truemem_heap import PageFile, Probe
 from testing.emf_check import valid_emf
 from tests.attach.pages import DOCS, block
 from tests.printed import PRODUCTION, fits, full, line_of, printed
@@ -54,8 +54,8 @@ def figures(heap: PythonHeap | RuntimeHeap | None) -> list[int]:
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Page:
-    return Page(str(tmp_path))
+def page(tmp_path: Path) -> PageFile:
+    return PageFile(str(tmp_path))
 
 
 def pages(folder: Path) -> HeapPages:
@@ -79,7 +79,7 @@ def children(folder: Path, request: str = REQUEST) -> int | None:
     return noted.children_kib if isinstance(noted, PythonHeap) else None
 
 
-def test_what_the_probe_writes_the_sidecar_reads(tmp_path: Path, page: Page) -> None:
+def test_what_the_probe_writes_the_sidecar_reads(tmp_path: Path, page: PageFile) -> None:
     page.put(REQUEST, MEMBERS)
     assert figures(found(tmp_path)) == FIGURES
     assert found(tmp_path, "another") is None
@@ -118,27 +118,27 @@ def test_what_is_in_use_is_told_to_other_wings() -> None:
 
 
 def test_a_python_without_some_of_the_figures_has_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Probe(Page(str(tmp_path))).note(REQUEST)
+    Probe(PageFile(str(tmp_path))).note(REQUEST)
     counted = found(tmp_path)
     assert counted is not None
     assert counted.blocks == pytest.approx(sys.getallocatedblocks(), rel=0.05)
     monkeypatch.setattr(truemem_heap, "_blocks", None)  # as of PyPy
-    Probe(Page(str(tmp_path))).note(REQUEST + "-2")
+    Probe(PageFile(str(tmp_path))).note(REQUEST + "-2")
     not_counted = found(tmp_path, REQUEST + "-2")
     assert not_counted is not None
     assert (not_counted.blocks, not_counted.in_use > 0) == (None, True)
     monkeypatch.setattr("ctypes.PyDLL", lambda _: object())  # without glibc
-    Probe(Page(str(tmp_path))).note(REQUEST + "-3")
+    Probe(PageFile(str(tmp_path))).note(REQUEST + "-3")
     assert found(tmp_path, REQUEST + "-3") is None
     assert children(tmp_path, REQUEST + "-3") is not None
     for file in tmp_path.iterdir():
         file.unlink()
     monkeypatch.setattr(truemem_heap, "resource", None)
-    Probe(Page(str(tmp_path))).note(REQUEST)
+    Probe(PageFile(str(tmp_path))).note(REQUEST)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reading_is_left_alone_by_the_fifteen_after_it(tmp_path: Path, page: Page) -> None:
+def test_a_reading_is_left_alone_by_the_fifteen_after_it(tmp_path: Path, page: PageFile) -> None:
     for number in range(40):
         page.put(f"request-{number}", {**MEMBERS, "inUse": number})
     for number in range(24, 40):
@@ -270,7 +270,7 @@ def test_only_a_private_regular_file_of_ours_is_read(tmp_path: Path) -> None:
     assert is_refused()
 
 
-def test_no_link_is_followed_and_old_pages_are_removed(tmp_path: Path, page: Page) -> None:
+def test_no_link_is_followed_and_old_pages_are_removed(tmp_path: Path, page: PageFile) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     (tmp_path / f".truemem-heap-{ended.pid}").touch()
@@ -290,7 +290,7 @@ def test_no_link_is_followed_and_old_pages_are_removed(tmp_path: Path, page: Pag
     ids=["no folder", "a request id that does not fit"],
 )
 def test_no_failure_reaches_the_function(tmp_path: Path, folder: str, requests: tuple[Any, ...]) -> None:
-    probe = Probe(Page(str(tmp_path / folder)))
+    probe = Probe(PageFile(str(tmp_path / folder)))
     for request in requests:
         probe.note(request)
     assert list(tmp_path.iterdir()) == []
@@ -302,7 +302,7 @@ def test_readings_keep_to_their_share_of_the_time(tmp_path: Path, monkeypatch: p
     clock.time_ns = clock.monotonic_ns = lambda: clock.now_ns
     clock.thread_time_ns = lambda: clock.spent_ns
     monkeypatch.setattr(truemem_heap, "time", clock)
-    probe = Probe(Page(str(tmp_path)))
+    probe = Probe(PageFile(str(tmp_path)))
     assert probe._reader is not None
     read, source = probe._reader
 
@@ -325,8 +325,8 @@ CHILDREN = """
 import os, subprocess, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from truemem_heap import Page, Probe
-probe = Probe(Page(sys.argv[1]))
+from truemem_heap import PageFile, Probe
+probe = Probe(PageFile(sys.argv[1]))
 for number, mib in enumerate((0, 30, 90, 60)):
     if mib:
         subprocess.run([sys.executable, "-c", f"b'x' * ({mib} << 20)"], check=True)
@@ -346,7 +346,7 @@ def test_the_largest_child_so_far_is_noted_with_each_invocation(tmp_path: Path) 
     assert same == large
 
 
-def test_a_client_that_it_does_not_know_is_left_alone(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_it_does_not_know_is_left_alone(page: PageFile, monkeypatch: pytest.MonkeyPatch) -> None:
     class Client:
         def post_invocation_result(self, answer: bytes) -> None: ...
         def post_invocation_error(self, invoke_id: str) -> None: ...
@@ -364,7 +364,7 @@ def test_an_old_glibcs_figures_have_no_sign(tmp_path: Path, monkeypatch: pytest.
         mallinfo: Any = ctypes.PyDLL(None).mallinfo
 
     monkeypatch.setattr("ctypes.PyDLL", lambda _: Old)
-    probe = Probe(Page(str(tmp_path)))
+    probe = Probe(PageFile(str(tmp_path)))
     assert probe._reader is not None
     assert Old.mallinfo.restype.from_buffer_copy(b"\xff" * 40).uordblks == 2**32 - 1
     probe.note(REQUEST)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from layer.__main__ import EXECUTABLES, default_cache
-from layer.executable import SIDECAR, built_in
+from layer.executable import SIDECAR_FOLDER, built_in
 from layer.imports import STAND_INS
 from layer.pins import ARCHITECTURES, PYTHON
 from layer.toolchain import Toolchain
@@ -86,7 +86,7 @@ def check(layer: Layer) -> tuple[str, set[str]]:
 def test_every_module_of_ours_is_in_it(native: Layer) -> None:
     head, modules = check(native)
     assert re.fullmatch(rf"truemem [0-9.]+, CPython {re.escape(PYTHON)}, x86_64", head)
-    paths = [path.relative_to(SIDECAR.parent).with_suffix("") for path in SIDECAR.rglob("*.py")]
+    paths = [path.relative_to(SIDECAR_FOLDER.parent).with_suffix("") for path in SIDECAR_FOLDER.rglob("*.py")]
     ours = {".".join(path.parts).removesuffix(".__init__") for path in paths}
     assert {name for name in modules if name.startswith("truemem")} == ours
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import islice
 
 from .objects import CACHE, FLAGS, HEAP_TYPE, MODULE, MRO, NAMESPACE, TEXTS, attributes_of, base_of, bound_of
-from .rising import LEAST_LOOKS, STEADY
+from .rising import LEAST_LOOKS, STEADY_SHARE
 from .users import names_of
 
 TYPE_CHECKING = False
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from .users import Line, Stack, Users
 
-SAMPLE, REACHED, MOST_REACHED = 4, 20_000, 300_000
+SAMPLED_ITEMS, OBJECTS_REACHED, MOST_REACHED = 4, 20_000, 300_000
 """Newest items that are looked into, objects below each, and in all."""
 MOST_SAMPLE, FEW_REACHED = 20, 500
 """Newest items that are looked into while so few objects were below them: some requests keep far more than others."""
-SMALL = 512
+SMALL_BLOCK_BYTES = 512
 """Largest block of Python's own allocator (cpython, Objects/obmalloc.c). Larger ones are malloc's."""
 REACHED_BYTES = 200
 """Memory of the search for each object that is reached, for a moment."""
@@ -124,7 +124,7 @@ class Container:
         if self.most_bytes is not None and self.most_bytes < bound_bytes:
             return False
         later = self.part_since(at)
-        return later >= STEADY or (later > 0 and at - self._at < LEAST_LOOKS)
+        return later >= STEADY_SHARE or (later > 0 and at - self._at < LEAST_LOOKS)
 
     def part_since(self, at: int) -> float:
         """How fast it has grown since the looks, as a share of before."""
@@ -150,7 +150,7 @@ class Container:
         return known[0] if known else (line, *above)
 
 
-SLOTS: dict[Any, int] = {list: 9, deque: 9, dict: 60, set: 40, CACHE: 120}
+SLOT_BYTES: dict[Any, int] = {list: 9, deque: 9, dict: 60, set: 40, CACHE: 120}
 """Bytes of a container's own for each item, about."""
 
 
@@ -159,7 +159,7 @@ class Sizes:
 
     def __init__(self, ignored: set[int], most_bytes: int) -> None:
         """`ignored`: ids of objects that are no item's."""
-        self._reached = min(REACHED, most_bytes // (SAMPLE * REACHED_BYTES))
+        self._reached = min(OBJECTS_REACHED, most_bytes // (SAMPLED_ITEMS * REACHED_BYTES))
         self._ignored = ignored
         self._left = MOST_REACHED
 
@@ -171,7 +171,7 @@ class Sizes:
         if id(type(container)) in TEXTS:
             entry = _size(container) / max(1, len(container))
             return entry, entry, False
-        entry = float(SLOTS.get(base_of(type(container)), 0))
+        entry = float(SLOT_BYTES.get(base_of(type(container)), 0))
         items: list[tuple[Any, ...]] = []
         with suppress(RuntimeError, IndexError):  # another thread has changed it just now
             items = newest(container)
@@ -179,13 +179,13 @@ class Sizes:
             return entry, entry, False
         below: list[list[Any]] = []
         for item in items:
-            if len(below) >= SAMPLE and sum(map(len, below)) > FEW_REACHED:
+            if len(below) >= SAMPLED_ITEMS and sum(map(len, below)) > FEW_REACHED:
                 break
             below.append(list(self._below(item)))
         times = Counter(itertools.chain.from_iterable(map(id, of) for of in below))
         alone = [each for of in below for each in of if times[id(each)] == 1]
         sizes = list(map(_size, alone))
-        large = sum(size for size in sizes if size > SMALL)
+        large = sum(size for size in sizes if size > SMALL_BLOCK_BYTES)
         return sum(sizes) / len(below) + entry, large / len(below) + entry, any(map(_is_opaque, map(type, alone)))
 
     def _below(self, parts: Sequence[Any]) -> Iterator[Any]:
@@ -253,11 +253,22 @@ def _is_opaque(kind: type) -> bool:
     """Is it an extension's? Then it may have memory that `__sizeof__` leaves out."""
     names = NAMESPACE(kind)
     module = names.get("__module__", "builtins") if FLAGS(kind) & HEAP_TYPE else MODULE(kind)
-    if "__dict__" in names or "__slots__" in names or type(module) is not str or module in PLAIN:
+    if "__dict__" in names or "__slots__" in names or type(module) is not str or module in PLAIN_MODULES:
         return False
     return not any(type(names.get(name)) is types.FunctionType for name in ("__init__", "__new__", "__call__"))
 
 
-PLAIN = {"array", "builtins", "collections", "datetime", "decimal", "functools", "itertools", "re", "types", "weakref"}
-PLAIN |= {"_asyncio", "_contextvars", "_io", "_thread", "_weakref"}
+PLAIN_MODULES = {
+    "array",
+    "builtins",
+    "collections",
+    "datetime",
+    "decimal",
+    "functools",
+    "itertools",
+    "re",
+    "types",
+    "weakref",
+}
+PLAIN_MODULES |= {"_asyncio", "_contextvars", "_io", "_thread", "_weakref"}
 """Modules whose classes say what they take."""

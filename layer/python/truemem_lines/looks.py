@@ -21,7 +21,7 @@ BLOCK_BYTES = 80
 MOST_CONTAINERS = 100
 
 
-class Growth:
+class GrowingContainers:
     """The containers that are as long as at the look before, or longer."""
 
     def __init__(self, in_use: Callable[[], int] | None) -> None:

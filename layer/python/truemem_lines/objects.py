@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-SIZED = (list, dict, set, deque)
+SIZED_KINDS = (list, dict, set, deque)
 CACHE: type = functools._lru_cache_wrapper
 HOLDERS = (dict, list, tuple, types.CellType)
 """Kinds, beside classes that are written in Python, whose items may be dicts that the collector does not know."""
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-CHUNK = 2000
+OBJECTS_TOGETHER = 2000
 """Objects that are looked at together."""
 MOST_FOUND = 300
 """Growing containers, or values, whose items are looked into."""
@@ -46,7 +46,7 @@ def is_one(kind: type, kinds: Sequence[type]) -> bool:
 
 def base_of(kind: type) -> type | None:
     """The built-in container that it is, or is a subclass of."""
-    return CACHE if kind is CACHE else next((each for each in SIZED if is_one(each, MRO(kind))), None)
+    return CACHE if kind is CACHE else next((each for each in SIZED_KINDS if is_one(each, MRO(kind))), None)
 
 
 def measure_of(kind: type) -> Callable[[Any], int] | None:
@@ -98,8 +98,8 @@ def containers(objects: list[Any], look: Callable[[list[Any], set[int]], None]) 
     holders = {place for place, kind in kinds.items() if is_one(kind, HOLDERS) or FLAGS(kind) & HEAP_TYPE}
     naming = {place for place in holders if not is_one(kinds[place], (list, tuple))}
     met: set[int] = set()
-    for start in range(0, len(objects), CHUNK):
-        chunk = objects[start : start + CHUNK]
+    for start in range(0, len(objects), OBJECTS_TOGETHER):
+        chunk = objects[start : start + OBJECTS_TOGETHER]
         places = list(map(id, map(type, chunk)))
         for each in itertools.compress(chunk, map(measures.__contains__, places)):
             yield each, measures[id(type(each))](each)

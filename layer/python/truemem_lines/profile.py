@@ -10,10 +10,10 @@ import time
 from contextlib import suppress
 from functools import partial
 
-from .looks import Growth
+from .looks import GrowingContainers
 from .rising import LEAST_LOOKS
-from .users import LONGEST, MOST_FRAMES, Users, libraries
-from .watch import LEAST_SHARE, Watch, tracing
+from .users import MOST_FRAMES, MOST_NAME_CHARS, Users, libraries
+from .watch import LEAST_GROWTH_SHARE, ContainerWatch, tracing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 LOOKS = 6
 """The first two are two steps apart: what is as long at the second is forgotten, and that is nearly all."""
-LOOKED = 0.6
+LOOKED_SHARE = 0.6
 """Share of the invocations over which the looks are spread. The rest may be watched, line by line."""
-WATCHED = 24
+MOST_WATCHED = 24
 """Invocations that are watched at most."""
 FREE_CPU_NS, LEAST_FREE = 10_000_000, 0.2
 """More CPU for an invocation that is allowed at any rate: some of a short one is not worth giving up for. With a part
@@ -36,10 +36,10 @@ MOST_LOOK_NS = 1_000_000_000
 after one that did there is no other."""
 OBJECT_NS, VCPU_MIB = 500, 1769
 """Time of a look for each object that the collector knows (measured: 350), where the memory size buys a whole vCPU."""
-LEAST_KIB = 0.2
+LEAST_GROWTH_KIB = 0.2
 """Growth per invocation that is not reported: a library keeps as much."""
 MOST_LINES = 10
-MOST_BYTES = 16 * 1024
+MOST_ANSWER_BYTES = 16 * 1024
 NATIVE_KIB, NATIVE_SHARE = 1.0, 0.1
 """Growth that no line explains, from which the native libraries are named."""
 
@@ -69,9 +69,9 @@ class Profile:
         self._look_ns = 0
         self._most_bytes = 0
         self._users = Users()
-        self._growth = Growth(in_use)
-        self._looked_until = int(ask.invocations * LOOKED)
-        self._watch: Watch | None = None
+        self._growth = GrowingContainers(in_use)
+        self._looked_until = int(ask.invocations * LOOKED_SHARE)
+        self._watch: ContainerWatch | None = None
         self._watches = False
         size = os.environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "")
         share = min(1.0, int(size) / VCPU_MIB) if size.isdecimal() and int(size) else 1.0
@@ -139,11 +139,11 @@ class Profile:
             self._gave_up = "memory"
 
     def _choose(self) -> None:
-        self._watch = Watch(self._growth.growing(self._ask.memory_kib * 1024), self._users)
+        self._watch = ContainerWatch(self._growth.growing(self._ask.memory_kib * 1024), self._users)
         self._watch_next(self._watch)
 
-    def _watch_next(self, watch: Watch) -> None:
-        if self._gave_up or len(self._watched_ns) >= WATCHED or not watch.is_wanted:
+    def _watch_next(self, watch: ContainerWatch) -> None:
+        if self._gave_up or len(self._watched_ns) >= MOST_WATCHED or not watch.is_wanted:
             return
         self._gave_up = tracing()
         self._watches = not self._gave_up
@@ -170,7 +170,7 @@ class Profile:
         if time.monotonic_ns() - moment > MOST_LOOK_NS and self._watch is None:
             self._gave_up = "looks"
 
-    def _conclude(self, watch: Watch) -> None:
+    def _conclude(self, watch: ContainerWatch) -> None:
         """Name the lines, and write them."""
         rates: dict[Line, float] = {}
         large = cached = cached_large = 0.0  # what a cache takes is no line's, and not native
@@ -201,12 +201,12 @@ class Profile:
         if small > 2 * explained + 1024 * NATIVE_KIB:  # objects that are in no container: a chain
             rest += small - explained
         everything = sum(rates.values()) + rest
-        least = max(LEAST_KIB * 1024, LEAST_SHARE * max(rates.values(), default=0.0))
+        least = max(LEAST_GROWTH_KIB * 1024, LEAST_GROWTH_SHARE * max(rates.values(), default=0.0))
         lines = [
             {
                 "file": self._users.short(line[0]),
                 "line": line[1],
-                "function": line[2][:LONGEST],
+                "function": line[2][:MOST_NAME_CHARS],
                 "perInvocationKiB": round(rate / 1024, 1),
                 "share": round(rate / everything, 2),
                 "stack": [self._described(frame) for frame in reversed(stacks[line][1][:MOST_FRAMES])],
@@ -217,7 +217,7 @@ class Profile:
         self._write(lines, rest / 1024)
 
     def _described(self, frame: Line) -> str:
-        return f"{self._users.short(frame[0])}:{frame[1]} {frame[2]}"[-LONGEST:]
+        return f"{self._users.short(frame[0])}:{frame[1]} {frame[2]}"[-MOST_NAME_CHARS:]
 
     def _write(self, lines: list[dict[str, Any]], rest_kib: float) -> None:
         more = sum(self._watched_ns) - len(self._watched_ns) * self._before_ns
@@ -236,7 +236,7 @@ class Profile:
         if rest_kib >= max(NATIVE_KIB, NATIVE_SHARE * sum(each["perInvocationKiB"] for each in lines)):
             document["libraries"] = libraries(self._users)
         text = json.dumps(document).encode()
-        while len(text) > MOST_BYTES and lines:
+        while len(text) > MOST_ANSWER_BYTES and lines:
             lines.pop()
             text = json.dumps(document).encode()
         write(self._answer, text)

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-EACH = 8
+LOOK_EVERY = 8
 """After so many invocations it looks, and knows the CPU of one: that takes 5 µs."""
-COMPARED = 64
+MOST_COMPARED = 64
 """Invocations whose CPU is known when a profile begins, at most."""
 ASK_SIZE = 200
 
 
-class Requests:
-    """Looks after each EACH-th invocation whether there is one."""
+class ProfileRequests:
+    """Looks after each LOOK_EVERY-th invocation whether there is one."""
 
     def __init__(self, folder: str, read: Callable[[], Any] | None) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class Requests:
             except Exception:
                 self.stop()
         self._waited += 1
-        self._looks = self._profile is not None or self._waited == EACH
+        self._looks = self._profile is not None or self._waited == LOOK_EVERY
         if self._looks:
             self._began_ns = time.process_time_ns()
 
@@ -92,7 +92,7 @@ class Requests:
             self.stop()  # the sidecar has withdrawn it
         if self._profile is None:
             self._spent_ns.append(cpu_ns)
-            del self._spent_ns[:-COMPARED]
+            del self._spent_ns[:-MOST_COMPARED]
 
     def _begin(self) -> None:
         descriptor = posix.open(self._ask, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC)

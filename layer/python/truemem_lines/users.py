@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     Line = tuple[str, int, str]  # file, line and function
     Stack = tuple[Line, ...]  # the user's frames, the innermost first
 
-MOST_FRAMES, MOST_LIBRARIES, LONGEST = 20, 10, 200
-INSTALLED = re.compile(r"(?:.*/)?(?:site-packages|dist-packages)/")
+MOST_FRAMES, MOST_LIBRARIES, MOST_NAME_CHARS = 20, 10, 200
+LIBRARY_FOLDERS = re.compile(r"(?:.*/)?(?:site-packages|dist-packages)/")
 
 
 _ADDERS = "append|appendleft|add|extend|insert|setdefault|update|put|push|register"
@@ -39,12 +39,12 @@ class Users:
         known = self._known.get(file)
         if known is None:
             inside = file[len(self.root) :]
-            is_foreign = INSTALLED.match(inside) or inside.partition("/")[0] in self._foreign
+            is_foreign = LIBRARY_FOLDERS.match(inside) or inside.partition("/")[0] in self._foreign
             known = self._known[file] = file.startswith(self.root) and not is_foreign
         return known
 
     def short(self, file: str) -> str:
-        return file.removeprefix(self.root)[-LONGEST:]
+        return file.removeprefix(self.root)[-MOST_NAME_CHARS:]
 
     def codes(self) -> list[types.CodeType]:
         """The code of the user's functions, with that of functions inside them."""
@@ -97,6 +97,6 @@ def libraries(users: Users) -> list[str]:
         for line in file:
             path = line[max(0, line.find("/")) :].rstrip("\n")
             name = path.rpartition("/")[2]
-            if ".so" in name and (path.startswith((users.root, "/opt/")) or INSTALLED.match(path)):
-                found[name[:LONGEST]] = None
+            if ".so" in name and (path.startswith((users.root, "/opt/")) or LIBRARY_FOLDERS.match(path)):
+                found[name[:MOST_NAME_CHARS]] = None
     return list(found)[:MOST_LIBRARIES]

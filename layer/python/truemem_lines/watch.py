@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .containers import Container
     from .users import Line, Stack, Users
 
-ENOUGH, LEAST_SHARE = 2, 0.05
+GROWTHS_NEEDED, LEAST_GROWTH_SHARE = 2, 0.05
 """Invocations after which a container was longer, which are enough; and growth, as a share of the largest, that is not
 reported: a library keeps as much."""
 HOT = 100
@@ -38,7 +38,7 @@ OWN_REFERENCES = 3
 LINE_NS, CONTAINER_NS, CALL_NS, CLOCKS_NS = 1_500, 150, 400, 2_500
 """CPU for each line of the user's that is seen, for each container that is compared then, for a library's call, and to
 read what other threads take."""
-OURS = os.path.dirname(__file__)  # noqa: PTH120 - no pathlib here
+OUR_FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - no pathlib here
 MONITORING: Any = getattr(sys, "monitoring", None)
 """From Python 3.12 on: only the user's code is slower. Before it, each call is seen."""
 TOOL, TOOLS = 5, range(6)
@@ -56,7 +56,7 @@ def tracing() -> str:
     return "sys.monitoring is in use" if is_monitored else ""
 
 
-class Watch:
+class ContainerWatch:
     """Sees after which line of the user's code a container is longer."""
 
     def __init__(self, containers: list[Container], users: Users) -> None:
@@ -83,8 +83,8 @@ class Watch:
 
     @property
     def is_wanted(self) -> bool:
-        least = LEAST_SHARE * max((each.rate for each in self.containers), default=0.0)
-        has_unseen = any(each.times < ENOUGH and each.rate >= least for each in self.containers)
+        least = LEAST_GROWTH_SHARE * max((each.rate for each in self.containers), default=0.0)
+        has_unseen = any(each.times < GROWTHS_NEEDED and each.rate >= least for each in self.containers)
         return has_unseen and self._times_without < MOST_TIMES_WITHOUT
 
     def forget_dropped(self) -> None:
@@ -261,5 +261,5 @@ class Watch:
         place = error.__traceback__
         while place is not None and place.tb_next is not None:
             place = place.tb_next
-        if place is not None and not place.tb_frame.f_code.co_filename.startswith(OURS):
+        if place is not None and not place.tb_frame.f_code.co_filename.startswith(OUR_FOLDER):
             raise error
