@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from truemem_workbench.soak.clocks import Clock, clock_of
+from truemem_workbench.soak.clocks import GrowthClock, clock_of
 
 from benchmarks.kit.bench import Bench, percent, share
 from testing.clock_cases import HARDLY, KINDS, LEAKS, MIXTURE, SEALED, TUNING, collected, compose
@@ -41,7 +41,7 @@ class Judged(NamedTuple):
     grown_mib: float
     environments: int
     rate_kib: float | None
-    clock: Clock
+    clock: GrowthClock
     seconds: float
 
     @property

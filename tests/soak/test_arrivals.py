@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.soak.arrivals import MIXED, PAUSE_S, like, schedule
+from truemem_workbench.soak.arrivals import LEAST_PAUSE_S, MIXED_STRETCHES, like, schedule
 from truemem_workbench.soak.command import Duration
 from truemem_workbench.support.bad_input import BadInput
 
@@ -137,7 +137,7 @@ def test_mixed_has_each_kind_of_traffic() -> None:
     moments = due("mixed", 300)
     gaps = [after - before for before, after in pairwise(moments)]
 
-    for stretch in MIXED:
+    for stretch in MIXED_STRETCHES:
         low, high = stretch.gap_s * (1 - stretch.varied), stretch.gap_s * (1 + stretch.varied)
         assert sum(low <= gap <= high for gap in gaps) >= 0.5 * 4 * stretch.length_s / high
     assert sum(gap == 0 for gap in gaps) >= 7 * 7 * 3  # bursts: 8 at the same moment, about 10 times in a cycle of 80 s
@@ -149,7 +149,7 @@ def test_any_stretch_of_mixed_may_be_the_first() -> None:
     firsts = [due("mixed", 30, seed=seed)[:2] for seed in range(40)]
 
     gaps = [after - first for first, after in firsts]
-    for stretch in MIXED:
+    for stretch in MIXED_STRETCHES:
         low, high = stretch.gap_s * (1 - stretch.varied), stretch.gap_s * (1 + stretch.varied)
         assert any(low <= gap <= high or (stretch.together > 1 and gap == 0) for gap in gaps)
 
@@ -176,7 +176,7 @@ def test_a_log_is_repeated_with_its_gaps() -> None:
 def test_speed_shortens_pauses_alone() -> None:
     times = [0.0, 0.5, 60.5, 60.5, 63.5]
 
-    assert list(islice(like(times, 20), 5)) == pytest.approx([0, 0.5, 3.5, 3.5, 3.5 + PAUSE_S])
+    assert list(islice(like(times, 20), 5)) == pytest.approx([0, 0.5, 3.5, 3.5, 3.5 + LEAST_PAUSE_S])
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=50), st.floats(1, 1000))

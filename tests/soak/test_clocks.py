@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from truemem_workbench.soak.arrivals import schedule
-from truemem_workbench.soak.clocks import PAUSES_MS, Clock, Step, clock_of
+from truemem_workbench.soak.clocks import PAUSES_MS, GrowthClock, Step, clock_of
 
 from testing.clock_cases import LEAKS, SEALED, TUNING, Served, compose, serve
 
@@ -246,7 +246,7 @@ TIMELESS = [[step._replace(time_ms=0.0) for step in steps] for steps in leaking(
     "run", [[], [[]], [[Step(0, 1, (), 0, None)]], leaking("minute", [served(range(10))]), TIMELESS]
 )
 def test_too_few_readings_say_so(run: list[Environment]) -> None:
-    assert clock_of(run) == Clock(
+    assert clock_of(run) == GrowthClock(
         name="", grows=False, evidence="There are too few readings to say which clock growth follows."
     )
 

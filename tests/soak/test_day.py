@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from truemem_workbench.soak.driver import Arrival
 from truemem_workbench.soak.saved import Saved
-from truemem_workbench.soak.tally import MOST_BUCKETS, MOST_ENDED, MOST_LINES, Tally
+from truemem_workbench.soak.tally import MOST_BUCKETS, MOST_ENDED, MOST_KEPT_LINES, Tally
 
 from tests.soak.seen import BEGUN_MS, answer, ended, initialised, line, started
 
@@ -34,7 +34,7 @@ def test_a_day_takes_no_more_room_than_its_first_hours(tmp_path: Path) -> None:
     saved.close()
 
     assert len(tally.buckets) <= MOST_BUCKETS
-    assert sum(len(each.lines) for each in tally.environments) <= (MOST_ENDED + ENVIRONMENTS) * (MOST_LINES + 1)
+    assert sum(len(each.lines) for each in tally.environments) <= (MOST_ENDED + ENVIRONMENTS) * (MOST_KEPT_LINES + 1)
     assert max(memory[12:]) <= max(memory[:12]) + 8 * MiB
     assert max(disk[12:]) <= max(disk[:12]) + MiB
     back = Saved(path, {})

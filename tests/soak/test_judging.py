@@ -13,7 +13,7 @@ import pytest
 from truemem_workbench.analysis.finding import Commands
 from truemem_workbench.check.limits import Rate
 from truemem_workbench.soak.arrivals import schedule
-from truemem_workbench.soak.judging import Judged, judge, longer_s
+from truemem_workbench.soak.judging import JudgedSoak, judge, longer_s
 from truemem_workbench.soak.result import clock_document
 from truemem_workbench.soak.tally import Tally
 
@@ -35,7 +35,7 @@ def judged(
     environments: int = 3,
     allowed: tuple[str, ...] = (),
     more: Callable[[int, float], dict[str, object]] = lambda count, held: {},
-) -> Judged:
+) -> JudgedSoak:
     """Five minutes of mixed traffic, which environments share by chance. `more`: members of the lines, by invocation
     and MiB that are held."""
     random, tally = Random(7), Tally()
@@ -66,7 +66,7 @@ def test_growth_by_the_minute_is_told_apart() -> None:
     assert {each.title for each in found.by_environment.values()} == {found.finding.title}
 
 
-def beside(level: Callable[[float], float], **given: Any) -> Judged:
+def beside(level: Callable[[float], float], **given: Any) -> JudgedSoak:
     """A function that is level, beside an extension. `level`: MiB that this has grown by, by minutes."""
 
     def extension(_: int, held: float) -> dict[str, object]:

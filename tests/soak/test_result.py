@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.analysis.finding import Commands
 from truemem_workbench.soak import picture
-from truemem_workbench.soak.clocks import Clock
-from truemem_workbench.soak.judging import Judged, judge
-from truemem_workbench.soak.limits import Limits, baseline_of, find
-from truemem_workbench.soak.result import Result, clock_time, latency_follows_memory
+from truemem_workbench.soak.clocks import GrowthClock
+from truemem_workbench.soak.judging import JudgedSoak, judge
+from truemem_workbench.soak.limits import SoakLimits, baseline_of, find
+from truemem_workbench.soak.result import SoakResult, clock_time, latency_follows_memory
 from truemem_workbench.soak.tally import Tally
 
 from tests.soak.seen import BEGUN_MS, arrival, ended, initialised, line, reset, started, throttled
@@ -39,13 +39,13 @@ def soaked(
     return tally
 
 
-def result(tally: Tally, **limits: Any) -> Result:
-    wanted = Limits(**limits)
+def result(tally: Tally, **limits: Any) -> SoakResult:
+    wanted = SoakLimits(**limits)
     judged = judge(tally, COMMANDS, wanted.allowed)
-    return Result("app.py:handler", tally, judged, find(tally, judged, wanted))
+    return SoakResult("app.py:handler", tally, judged, find(tally, judged, wanted))
 
 
-def outcomes(made: Result) -> dict[str, str]:
+def outcomes(made: SoakResult) -> dict[str, str]:
     return {each.name: each.outcome for each in made.limits}
 
 
@@ -106,9 +106,9 @@ def test_nothing_served_decides_nothing() -> None:
     assert (made.exit_code, outcomes(made)) == (2, {"growth": "unknown", "max-errors": "unknown"})
 
 
-def clocked(name: Any, rate: float, *, found: Judged, per_minute: float = 1.0) -> Judged:
+def clocked(name: Any, rate: float, *, found: JudgedSoak, per_minute: float = 1.0) -> JudgedSoak:
     """Growth by this clock, so many units of which came in a minute."""
-    clock = Clock(
+    clock = GrowthClock(
         name=name, grows=True, rate_kib=rate, low_kib=rate - 1, high_kib=rate + 1, per_minute=per_minute, evidence="So."
     )
     return replace(found, clock=clock)
@@ -139,7 +139,7 @@ def test_a_limit_is_on_growth_by_any_clock(clock: str, units: float, unit: Any, 
 def test_drift_by_the_minute_has_a_limit(limit: float, outcome: str) -> None:
     tally = soaked()
     judged = clocked("minute", 90.5, found=judge(tally, COMMANDS))
-    (check, _) = find(tally, judged, Limits(drift_per_minute_kib=limit))
+    (check, _) = find(tally, judged, SoakLimits(drift_per_minute_kib=limit))
     assert (check.name, check.outcome) == ("max-drift-per-minute", outcome)
     assert check.sentence.startswith("It grows by 90.5 KiB (89.5 to 91.5) a minute of this traffic, and ")
 
@@ -228,7 +228,7 @@ def test_a_baseline_shows_what_changed_since() -> None:
     was = baseline_of(soaked())
     tally = soaked((50.0,) * 150, latency_ms=30.0)
     judged = judge(tally, COMMANDS)
-    made = Result("app.py:handler", tally, judged, find(tally, judged, Limits(), was), was=was)
+    made = SoakResult("app.py:handler", tally, judged, find(tally, judged, SoakLimits(), was), was=was)
     assert {name: outcome for name, outcome in outcomes(made).items() if name.startswith("max-growth")} == {
         "max-growth (peak)": "broken",
         "max-growth (current)": "broken",

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from truemem_workbench.soak.saved import FORMAT, Saved
-from truemem_workbench.soak.tally import MOST_LINES, Tally
+from truemem_workbench.soak.tally import MOST_KEPT_LINES, Tally
 from truemem_workbench.support.bad_input import BadInput
 
 from tests.soak.seen import BEGUN_MS, arrival, dropped, ended, initialised, line, reset, started, throttled
@@ -89,7 +89,7 @@ def test_what_was_saved_comes_back(path: Path) -> None:
 
 def test_each_save_replaces_the_one_before(path: Path) -> None:
     tally, saved = begun(), Saved(path, PLAN)
-    for begin in range(0, 2 * MOST_LINES, 256):  # lines are thinned, buckets joined, environments end
+    for begin in range(0, 2 * MOST_KEPT_LINES, 256):  # lines are thinned, buckets joined, environments end
         see(tally, begin, begin + 256)
         save(saved, tally)
     saved.close()

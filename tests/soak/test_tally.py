@@ -15,8 +15,8 @@ from truemem_workbench.soak.clocks import PAUSES_MS
 from truemem_workbench.soak.tally import (
     MOST_BUCKETS,
     MOST_ENDED,
-    MOST_LINES,
-    MOST_LINES_ENDED,
+    MOST_KEPT_LINES,
+    MOST_KEPT_LINES_ENDED,
     MOST_PINNED,
     MOST_TYPES,
     OTHERS,
@@ -206,7 +206,7 @@ def test_kept_lines_are_thinned_evenly(tally: Tally) -> None:
     (each,) = tally.environments
     kept = [seen.invocation for seen in each.lines]
     assert kept == [*range(1, 5001, 8), 5000]
-    assert len(kept) <= MOST_LINES + 1
+    assert len(kept) <= MOST_KEPT_LINES + 1
     assert [seen.current_rss for seen in each.lines] == [100 + number for number in kept if number]
 
 
@@ -227,7 +227,7 @@ def test_an_environment_that_is_always_killed_stays_small(tally: Tally) -> None:
 
     (each,) = tally.environments
     assert each.killed == tally.killed == 5000
-    assert len(each.lines) <= MOST_LINES + 1
+    assert len(each.lines) <= MOST_KEPT_LINES + 1
     assert [seen.invocation for seen in each.lines][:MOST_PINNED] == [*range(1, MOST_PINNED + 1)]
     assert all(step.begins for step in each.steps())
 
@@ -260,7 +260,7 @@ def test_pauses_and_overlaps_are_counted_of_all_invocations(tally: Tally) -> Non
 
     steps = tally.environments[0].steps()
 
-    assert len(steps) < MOST_LINES + 2
+    assert len(steps) < MOST_KEPT_LINES + 2
     assert [(each.invocation, each.pauses, each.overlapped) for each in steps] == [
         expected[each.invocation - 1] for each in steps
     ]
@@ -279,10 +279,10 @@ def test_requests_that_overlap_have_no_pause(tally: Tally) -> None:
 
 def test_new_processes_are_told_by_the_next_kept_step(tally: Tally, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tallies, "MOST_PINNED", 1)
-    for number in range(1, MOST_LINES + 2):
+    for number in range(1, MOST_KEPT_LINES + 2):
         tally.line(line(number), "a")  # from now on every second one is kept
     assert tally.environments[0].kept_lines.stride == 2
-    number = MOST_LINES + 2
+    number = MOST_KEPT_LINES + 2
     tally.line(line(number, suppressedInit=True), "a")
     tally.line(line(number + 1), "a")
     tally.line(line(number + 2), "a")
@@ -311,7 +311,7 @@ def test_of_many_environments_those_that_served_most_stay(tally: Tally) -> None:
     assert min(each.served for each in kept if each.ended) >= 3
 
 
-@pytest.mark.parametrize(("reason", "most"), [("idle", MOST_LINES_ENDED + 1), ("stopped", 1000)])
+@pytest.mark.parametrize(("reason", "most"), [("idle", MOST_KEPT_LINES_ENDED + 1), ("stopped", 1000)])
 def test_an_environment_that_ends_early_keeps_fewer_lines(tally: Tally, reason: str, most: int) -> None:
     for number in range(1, 1001):
         tally.line(line(number), "a")
@@ -396,7 +396,7 @@ def test_another_thread_may_read(tally: Tally) -> None:
 
 def test_nothing_grows_with_the_number_of_invocations(monkeypatch: pytest.MonkeyPatch) -> None:
     """A short day with bounds an eighth as large: the last third takes no more than the second one."""
-    for name in ("MOST_BUCKETS", "MOST_LINES", "MOST_LINES_ENDED", "MOST_PINNED", "MOST_ENDED", "MOST_TYPES"):
+    for name in ("MOST_BUCKETS", "MOST_KEPT_LINES", "MOST_KEPT_LINES_ENDED", "MOST_PINNED", "MOST_ENDED", "MOST_TYPES"):
         monkeypatch.setattr(tallies, name, getattr(tallies, name) // 8)
     sizes = sizes_of_a_day(Tally(), requests=18_000, environments=3, life=150)
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from ..support.bad_input import BadInput
 
-BLOCK = 100
+BLOCK_REQUESTS = 100
 """Requests that are spread at random over the time of so many: like independent callers, and yet the rate is exact."""
 SLICE_S = 0.1
 """A rate is taken as constant for so long."""
-PAUSE_S = 1.0
+LEAST_PAUSE_S = 1.0
 """A gap that is longer is a pause, which `speed` shortens."""
 TRY = "Try --rate 50/s (also 600/m, 10..200/s, bursts:5..200/s, day:5..200/s, mixed)"
 
@@ -52,8 +52,8 @@ def like(times: Sequence[float], speed: float = 1.0) -> Iterator[float]:
     so again, and the function still freezes.
     """
     gaps = np.diff(np.sort(np.asarray(times, dtype=float)))
-    gaps = np.where(gaps > PAUSE_S, np.maximum(gaps / speed, PAUSE_S), gaps)
-    again = float(gaps.mean()) or PAUSE_S  # between the last one and the first
+    gaps = np.where(gaps > LEAST_PAUSE_S, np.maximum(gaps / speed, LEAST_PAUSE_S), gaps)
+    again = float(gaps.mean()) or LEAST_PAUSE_S  # between the last one and the first
     moment = 0.0
     while True:
         for gap in gaps:
@@ -132,9 +132,9 @@ def _day(low: float, high: float, length: float) -> Total:
 
 def _random(total: float, random: Random) -> Iterator[float]:
     count = round(total)
-    for begin in range(0, count, BLOCK):
-        due = min(BLOCK, count - begin)
-        width = min(BLOCK, total - begin)
+    for begin in range(0, count, BLOCK_REQUESTS):
+        due = min(BLOCK_REQUESTS, count - begin)
+        width = min(BLOCK_REQUESTS, total - begin)
         yield from sorted([begin + width * random.random() for _ in range(due)])
 
 
@@ -162,22 +162,22 @@ class Stretch(NamedTuple):
 
 
 # chosen by `python -m benchmarks clocks`: all clocks of growth can be told apart in five minutes
-MIXED = (
+MIXED_STRETCHES = (
     Stretch(15, 1 / 20),  # busy; with more a second, most requests would overlap
     Stretch(15, 1 / 5),
     Stretch(15, 1.25),
     Stretch(25, 4.25, varied=0.4),  # long pauses of many lengths: the least that makes memory grow can be found
     Stretch(10, 1, together=8),  # bursts: more environments, or more requests in one
 )
-VARIED = 0.2
+VARIED_SHARE = 0.2
 """Each stretch is longer or shorter by up to this part."""
 
 
 def _mixed(random: Random) -> Iterator[float]:
     moment = 0.0
     while True:
-        for stretch in random.sample(MIXED, len(MIXED)):
-            end = moment + stretch.length_s * random.uniform(1 - VARIED, 1 + VARIED)
+        for stretch in random.sample(MIXED_STRETCHES, len(MIXED_STRETCHES)):
+            end = moment + stretch.length_s * random.uniform(1 - VARIED_SHARE, 1 + VARIED_SHARE)
             while moment < end:
                 yield from repeat(moment, stretch.together)
                 moment += stretch.gap_s * random.uniform(1 - stretch.varied, 1 + stretch.varied)

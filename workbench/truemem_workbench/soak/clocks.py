@@ -53,7 +53,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock:
+class GrowthClock:
     """The clock that growth follows."""
 
     name: Name
@@ -92,11 +92,11 @@ class Clock:
 MINUTE_MS = 60_000
 _APART = np.diff(PAUSES_MS) / MINUTE_MS
 """Minutes from each length of a pause to the next."""
-DROPPED = 2
+DROPPED_READINGS = 2
 """First readings of a life that are not looked at: what is loaded when it is first used is no growth."""
-LONG, MADE_UP = PAUSES_MS.index(10_000), 3
+LONG_PAUSE, MADE_UP_INVOCATIONS = PAUSES_MS.index(10_000), 3
 """After a pause of 10 s so many invocations do not count: threads were frozen, and make up for it in these."""
-SMOOTHED = 5
+MEDIAN_READINGS = 5
 """Readings in a running median: it takes spikes away, and keeps every rise."""
 LEAST_READINGS = 12
 """Readings that a life needs."""
@@ -123,7 +123,7 @@ OFTEN = 0.98
 """So often must a clock predict better than another one."""
 STRAIGHT = 0.5
 """So often must a clock predict better than what fills by that clock."""
-OWN, OWN_AT_LEAST = 0.75, 0.5
+OWN_SHARE, OWN_SHARE_AT_LEAST = 0.75, 0.5
 """Part of the growth that is its own, and in 95 of 100 draws at least."""
 GOES_ON = 0.4
 """The rate in a part that must grow is this part of the whole rate."""
@@ -131,9 +131,9 @@ PART_ABOVE_NOISE, ABOVE_NOISE = 1.3, 4.0
 """Times its standard deviation that growth must be: in such a part, and in the whole."""
 WIDER = 1.6
 """Intervals of draws alone are too narrow: draws keep what blocks have in common."""
-LEAST_KIB = 256.0
+LEAST_GROWTH_KIB = 256.0
 """Growth, of all environments together, that matters."""
-ALIKE = 0.85
+ALIKE_COSINE = 0.85
 """Clocks run alike if the cosine of what they ran from block to block is at least this."""
 SHORTER = 0.97
 """Minutes in use are asked about if they are at most this part of the minutes before them."""
@@ -144,7 +144,7 @@ IN_USE = OVERLAP + 1
 """Columns of minutes of which a pause counts for so long at most; one for each of IN_USE_MS."""
 CLOCKS = IN_USE + len(IN_USE_MS)
 
-WORDS: dict[Name, str] = {
+CLOCK_WORDS: dict[Name, str] = {
     "invocation": "invocations",
     "minute": "minutes",
     "pause": "idle pauses",
@@ -159,12 +159,12 @@ TELLS: dict[Name, str] = {
 
 ENDS = 5
 """Readings at each end and in the middle, of which the median counts."""
-STOPPED = 0.15
+STOPPED_SHARE = 0.15
 """Growth has stopped if less than this part of it is in the second half of the time."""
 LONGER = "A longer run would tell."
 
 
-def clock_of(environments: Sequence[Sequence[Step]], is_heap: bool = False) -> Clock:
+def clock_of(environments: Sequence[Sequence[Step]], is_heap: bool = False) -> GrowthClock:
     """Which clock the growth of all environments of one run follows. Each has its steps in order. `is_heap`: they have
     what a collected heap keeps, which is known at its collections alone: too seldom to ask for minutes in use."""
     lives = [life for steps in environments for life in _lives(steps, is_heap)]
@@ -172,7 +172,9 @@ def clock_of(environments: Sequence[Sequence[Step]], is_heap: bool = False) -> C
     lives.sort(key=lambda life: (*life.clocks[-1].tolist(), *life.held.tolist()))
     rows = _Rows.of(lives)
     if rows is None:
-        return Clock(name="", grows=False, evidence="There are too few readings to say which clock growth follows.")
+        return GrowthClock(
+            name="", grows=False, evidence="There are too few readings to say which clock growth follows."
+        )
     fits = _Fits(rows)
     found, at_most_kib = _judged(rows, fits), fits.at_most_kib()
     busiest = max(lives, key=lambda life: life.clocks[-1, INVOCATION])
@@ -183,7 +185,7 @@ def clock_of(environments: Sequence[Sequence[Step]], is_heap: bool = False) -> C
     return replace(found, at_most_kib=at_most_kib)
 
 
-def _column(name: Name, found: Clock) -> int:
+def _column(name: Name, found: GrowthClock) -> int:
     """The column of a clock; of pauses those of the length that was found, or of a second."""
     minute = IN_USE + IN_USE_MS.index(int(found.in_use_ms)) if found.in_use_ms else MINUTE
     columns: dict[Name, int] = {"invocation": INVOCATION, "minute": minute, "overlap": OVERLAP}
@@ -198,7 +200,7 @@ def _has_stopped(life: _Life, column: int) -> bool:
     middle = int(np.searchsorted(ran, (ran[0] + ran[-1]) / 2))
     at = [0, min(max(middle, ENDS), len(ran) - 2 * ENDS), len(ran) - ENDS]
     before, half, after = (float(np.median(life.held[place : place + ENDS])) for place in at)
-    return after - half < STOPPED * max(after - before, LEAST_KIB)
+    return after - half < STOPPED_SHARE * max(after - before, LEAST_GROWTH_KIB)
 
 
 # ---- lives, blocks, rows ----
@@ -217,7 +219,11 @@ def _lives(steps: Sequence[Step], is_heap: bool = False) -> Iterator[_Life]:
     starts = [0, *(at for at, step in enumerate(steps) if step.begins and at), len(steps)]
     for first, last in pairwise(starts):
         timed = [step for step in steps[first:last] if np.isfinite(step.time_ms)]
-        read = [step for step in timed[DROPPED:] if step.current_kib is not None and abs(step.current_kib) < MOST_KIB]
+        read = [
+            step
+            for step in timed[DROPPED_READINGS:]
+            if step.current_kib is not None and abs(step.current_kib) < MOST_KIB
+        ]
         late = set() if is_heap else _late(timed)
         certain = [step for step in read if step.certain]
         read = certain if 2 * len(certain) >= len(read) else read
@@ -233,8 +239,12 @@ def _lives(steps: Sequence[Step], is_heap: bool = False) -> Iterator[_Life]:
 
 def _late(steps: Sequence[Step]) -> set[int]:
     """The invocations just after a long pause."""
-    after = [at for at, (one, other) in enumerate(pairwise(steps), 1) if _pauses(other)[LONG] > _pauses(one)[LONG]]
-    return {step.invocation for at in after for step in steps[at : at + MADE_UP]}
+    after = [
+        at
+        for at, (one, other) in enumerate(pairwise(steps), 1)
+        if _pauses(other)[LONG_PAUSE] > _pauses(one)[LONG_PAUSE]
+    ]
+    return {step.invocation for at in after for step in steps[at : at + MADE_UP_INVOCATIONS]}
 
 
 def _pauses(step: Step) -> tuple[int, ...]:
@@ -255,8 +265,8 @@ def _longer(pauses: Sequence[int]) -> list[float]:
 
 
 def _smooth(held: Floats) -> Floats:
-    padded = np.pad(held, SMOOTHED // 2, mode="edge")
-    return np.median(np.lib.stride_tricks.sliding_window_view(padded, SMOOTHED), axis=1)
+    padded = np.pad(held, MEDIAN_READINGS // 2, mode="edge")
+    return np.median(np.lib.stride_tricks.sliding_window_view(padded, MEDIAN_READINGS), axis=1)
 
 
 class _Rows(NamedTuple):
@@ -482,7 +492,7 @@ class _Fits:
         """Do these clocks run alike?"""
         whole = self.inside[0]
         return any(
-            whole[first, second] ** 2 >= ALIKE**2 * whole[first, first] * whole[second, second]
+            whole[first, second] ** 2 >= ALIKE_COSINE**2 * whole[first, first] * whole[second, second]
             for first in self.columns(one)
             for second in self.columns(other)
         )
@@ -535,29 +545,29 @@ def _deviation(rates: Floats) -> float:
 # ---- the answer ----
 
 
-def _judged(rows: _Rows, fits: _Fits) -> Clock:
+def _judged(rows: _Rows, fits: _Fits) -> GrowthClock:
     alone = {name: fits.alone(fits.columns(name)) for name in dict.fromkeys(fits.names)}
     leader = max(alone, key=lambda name: float(alone[name][1][0]))
     rates, _, picked = alone[leader]
     rate, column = float(rates[0]), int(picked[0])
     grown = rates * np.array([fits.ran(each) for each in range(1, 1 + len(fits.asked))])[picked - 1]
     asked = fits.asked[column - 1]
-    least = max(LEAST_KIB, ABOVE_NOISE * fits.fewer * _deviation(grown))
+    least = max(LEAST_GROWTH_KIB, ABOVE_NOISE * fits.fewer * _deviation(grown))
     if grown[0] < least or not _is_clear(rate, fits.part(column, rows.into >= 1 / 2)):
-        return Clock(name="", grows=False, evidence="Memory has no growth that lasts, by any clock.")
+        return GrowthClock(name="", grows=False, evidence="Memory has no growth that lasts, by any clock.")
     beats, shares = fits.beats(leader), fits.shares(leader)
     is_used = rows.ran[rows.used, asked].sum() >= LEAST_EVENTS or leader == "minute"
     as_well = [name for name, often in beats.items() if often < OFTEN]
-    is_own = shares[0] >= OWN and np.quantile(shares, 0.05) >= OWN_AT_LEAST
+    is_own = shares[0] >= OWN_SHARE and np.quantile(shares, 0.05) >= OWN_SHARE_AT_LEAST
     if as_well or not is_own or not is_used or not _is_clear(rate, fits.part(column, rows.used)):
         told = _not_told(fits, leader, as_well)
         said = "Memory grows, but that may end, as with a cache that fills"
         return _may_end(said, told.candidates) if fits.any_may_fill(leader) else told
     if fits.may_fill(leader):
-        return _may_end(f"Memory grows by {WORDS[leader]}, but ever less, as a cache that fills does", (leader,))
+        return _may_end(f"Memory grows by {CLOCK_WORDS[leader]}, but ever less, as a cache that fills does", (leader,))
     wide = 1.96 * WIDER * fits.fewer * _deviation(rates)
-    others = _listed([WORDS[name] for name in beats])
-    found = Clock(
+    others = _listed([CLOCK_WORDS[name] for name in beats])
+    found = GrowthClock(
         name=leader,
         grows=True,
         rate_kib=rate,
@@ -568,7 +578,7 @@ def _judged(rows: _Rows, fits: _Fits) -> Clock:
         per_minute=fits.ran(column) / float(rows.ran[:, MINUTE].sum()),
         evidence="",
     )
-    said = f"Growth follows {WORDS[leader]}{found.counted}: they predict it better than {others} do"
+    said = f"Growth follows {CLOCK_WORDS[leader]}{found.counted}: they predict it better than {others} do"
     return replace(found, evidence=f"{said}, in parts that were left out.")
 
 
@@ -578,11 +588,13 @@ def _is_clear(whole: float, part: tuple[float, float]) -> bool:
     return rate >= GOES_ON * whole and rate > PART_ABOVE_NOISE * deviation
 
 
-def _may_end(said: str, candidates: tuple[Name, ...]) -> Clock:
-    return Clock(name="", grows=True, may_end=True, evidence=f"{said}. {LONGER}", candidates=candidates, traffic=LONGER)
+def _may_end(said: str, candidates: tuple[Name, ...]) -> GrowthClock:
+    return GrowthClock(
+        name="", grows=True, may_end=True, evidence=f"{said}. {LONGER}", candidates=candidates, traffic=LONGER
+    )
 
 
-def _not_told(fits: _Fits, leader: Name, as_well: Sequence[Name]) -> Clock:
+def _not_told(fits: _Fits, leader: Name, as_well: Sequence[Name]) -> GrowthClock:
     rivals = [name for name in dict.fromkeys(fits.names) if name != leader]
     names = [leader, *(as_well or sorted(rivals, key=lambda name: -float(fits.shares(name)[0]))[:1])]
     if any(fits.alike(leader, name) for name in names[1:]):
@@ -590,8 +602,8 @@ def _not_told(fits: _Fits, leader: Name, as_well: Sequence[Name]) -> Clock:
         traffic = f"Traffic that has {_listed(tells)} would tell (--rate mixed)."
     else:
         traffic = LONGER
-    said = f"Memory grows, but whether by {_listed([WORDS[name] for name in names], 'or')} cannot be told"
-    return Clock(name="", grows=True, evidence=f"{said}. {traffic}", candidates=tuple(names), traffic=traffic)
+    said = f"Memory grows, but whether by {_listed([CLOCK_WORDS[name] for name in names], 'or')} cannot be told"
+    return GrowthClock(name="", grows=True, evidence=f"{said}. {traffic}", candidates=tuple(names), traffic=traffic)
 
 
 def _listed(words: Sequence[str] | dict[str, None], last: str = "and") -> str:

@@ -30,9 +30,9 @@ from ..target.options import environment_options, event_options, read_payloads, 
 
 if TYPE_CHECKING:
     from ..target.target import Target
-    from .judging import Judged
+    from .judging import JudgedSoak
     from .load import LoadScript
-    from .result import Result
+    from .result import SoakResult
     from .run import Plan
     from .tally import Tally
 
@@ -41,7 +41,7 @@ ONCE = ("--format", "--json", "--output", "--state")
 """Options that a command to type next does not repeat."""
 TRAFFIC = ("--rate", "--like", "--speed", "--load", "--users", "--spawn-rate", "--for")
 """Options that say which traffic, without which it is mixed."""
-ALIKE = ("--event", "--events", "--memory", "--timeout", "--env", "--python")
+OPTIONS_OF_CHECK = ("--event", "--events", "--memory", "--timeout", "--env", "--python")
 """Options that `truemem check` has as well."""
 PERCENT = Finite(min=0, max=100)
 RATE = "mixed"
@@ -49,7 +49,7 @@ FOR = "5m"
 LONGEST_S = 14 * 86_400
 ENVIRONMENTS = 10
 """Most at once, if no number was asked for."""
-SPARE = 0.7
+FREE_MEMORY_SHARE = 0.7
 """Share of this machine's free memory that all environments together may take."""
 JUDGED_EVERY_S = 20.0
 SHARE = 50
@@ -180,7 +180,7 @@ LIMITS = {
     "max_growth": "growth",
     "allowed": "allowed",
 }
-"""Options of limits, and the members of `limits.Limits`."""
+"""Options of limits, and the members of `limits.SoakLimits`."""
 
 
 def _soak(
@@ -211,9 +211,9 @@ def _soak(
         progress("starting", 0, 1)
         from ..check.outputs import Outputs
         from .judging import judge, longer_s
-        from .limits import Limits, find
+        from .limits import SoakLimits, find
         from .live import live
-        from .result import Result
+        from .result import SoakResult
         from .run import Watch, ignore, run
         from .saved import Saved
 
@@ -234,7 +234,7 @@ def _soak(
             names_lines=given.pop("lines"),
         )
         plan, notices = _plan(given, function)
-    commands = commands_local(typed(context, "check", only=ALIKE), function=function.function)
+    commands = commands_local(typed(context, "check", only=OPTIONS_OF_CHECK), function=function.function)
     again = typed(context, "soak", but=ONCE)
     commands = replace(
         commands,
@@ -244,9 +244,9 @@ def _soak(
         with_event="" if again.has("--event") or again.has("--events") else f"{again} --event @event.json",
         size=commands.sweep,
     )
-    wanted = Limits(**limits)
+    wanted = SoakLimits(**limits)
 
-    def judged_so_far(tally: Tally) -> Judged:
+    def judged_so_far(tally: Tally) -> JudgedSoak:
         for_s = f"{min(LONGEST_S, longer_s(tally, plan.for_s)):.0f}s"
         longer = again.without("--for").with_option("--for", for_s)
         mixed = longer if is_mixed else typed(context, "soak", but=(*ONCE, *TRAFFIC)).with_option("--for", for_s)
@@ -261,7 +261,7 @@ def _soak(
         ran = run(function, traffic, payloads, plan, saved, watch)
     judged = judged_so_far(ran.tally)
     kept = [f"{given['state']} has the figures: the same command goes on from there"] if saved and ran.is_cut else []
-    result = Result(
+    result = SoakResult(
         spec=target,
         tally=ran.tally,
         judged=judged,
@@ -280,13 +280,13 @@ def _soak(
     return 128 + ran.signal if ran.signal else code
 
 
-def _draw(result: Result, path: Path) -> None:
+def _draw(result: SoakResult, path: Path) -> None:
     from .picture import draw
 
     draw(result, path)
 
 
-def _write_page(result: Result, path: Path) -> None:
+def _write_page(result: SoakResult, path: Path) -> None:
     """Write the HTML page of all environments. Raises OSError."""
     environments = page.gather(line for each in result.tally.environments for line in each.lines)
     judged = result.judged
@@ -346,7 +346,7 @@ def _plan(given: dict[str, Any], target: Target) -> tuple[Plan, list[str]]:
     from .run import Plan
 
     most, notices = given.pop("environments"), []
-    fit = max(1, int(SPARE * psutil.virtual_memory().available / (target.memory_mib * 2**20)))
+    fit = max(1, int(FREE_MEMORY_SHARE * psutil.virtual_memory().available / (target.memory_mib * 2**20)))
     if most is None:
         most = min(ENVIRONMENTS, fit)
         if most < ENVIRONMENTS:

@@ -20,23 +20,23 @@ from ..analysis.witnesses import Witnesses
 from ..check.limits import Rate
 from ..runs.measurement import printable
 from ..support.terminal import counted
-from .clocks import LONGER, Clock, Step, clock_of
+from .clocks import LONGER, GrowthClock, Step, clock_of
 from .tally import Tally
 
 OUT_OF_MEMORY = "Runtime.OutOfMemory"
 Unit = Literal["invocation", "minute"]
-COUNTED: dict[Cause, str] = {"descriptors": DESCRIPTORS, "processes": PROCESSES, "threads": THREADS}
+COUNTS_BY_CAUSE: dict[Cause, str] = {"descriptors": DESCRIPTORS, "processes": PROCESSES, "threads": THREADS}
 """Causes whose clock is that of a count."""
 RSS, LIVE = "RSS", "live objects"
-HEAP = {LIVE: "used", "buffers outside of the heap": "external", "classes": "metaspace"}
+HEAP_FIGURES = {LIVE: "used", "buffers outside of the heap": "external", "classes": "metaspace"}
 """What a collected heap's findings hold, and which figure of it has that."""
 UNCLEAR = ("none", "cache", "undecided", "page-cache")
 """Causes that do not explain growth by a clock: what looks level by invocation may rise by the minute."""
-LEAST_KIB = 1024.0
+LEAST_SPAN_KIB = 1024.0
 """Without a clock that is named, less is no growth: a warm-up may end after a short soak."""
-SPARE = 1.5
+LONGER_FACTOR = 1.5
 """A longer run has so many times the invocations that are needed."""
-UNKNOWN = "whether it follows invocations or a clock is not known yet"
+CLOCK_UNKNOWN = "whether it follows invocations or a clock is not known yet"
 PER = {"invocation": "invocation", "minute": "minute", "pause": "pause", "overlap": "invocation beside another"}
 BY_A_CLOCK = "growth-by-a-clock"
 """Section of docs/patterns.md."""
@@ -48,10 +48,10 @@ REPAIRS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class JudgedSoak:
     finding: Finding
     """The one answer."""
-    clock: Clock
+    clock: GrowthClock
     """Which clock the growth follows; without a name where nothing grows, or several fit."""
     by_environment: Mapping[str, Finding]
     """Of those with a record. What grows by the clock is the finding of each."""
@@ -82,7 +82,7 @@ class Judged:
         return Rate(value * factor, low * factor, high * factor)
 
 
-def judge(tally: Tally, commands: Commands, allowed: Collection[str] = (), errors_percent: float = 0.0) -> Judged:
+def judge(tally: Tally, commands: Commands, allowed: Collection[str] = (), errors_percent: float = 0.0) -> JudgedSoak:
     """Judge each environment, and all of them together. `allowed`: causes that may grow. `errors_percent`: so many may
     fail."""
     failed = _failed(tally, errors_percent)
@@ -91,7 +91,9 @@ def judge(tally: Tally, commands: Commands, allowed: Collection[str] = (), error
         nothing = unmeasured("No invocation has a record.", commands)
         if failed.count:
             nothing = find(Curves(invocations=tally.invocations, failed=replace(failed, in_init=True)), commands)
-        return Judged(finding=nothing, clock=clock_of([]), by_environment={}, per_minute=None, longer=commands.longer)
+        return JudgedSoak(
+            finding=nothing, clock=clock_of([]), by_environment={}, per_minute=None, longer=commands.longer
+        )
     known = [each for each in tally.environments if each.id in curves]
     served = {each.id: each.served or len(each.kept_lines.kept) for each in known}
     steps = {each.id: each.steps() for each in known}
@@ -111,14 +113,14 @@ def judge(tally: Tally, commands: Commands, allowed: Collection[str] = (), error
     if finding.pattern == TOO_FEW and 2 * tally.throttled > tally.made:
         refused = f"{tally.throttled:,} of {counted(tally.made, 'request')} were throttled"
         finding = replace(finding, evidence=[refused, *finding.evidence])
-    return Judged(
+    return JudgedSoak(
         finding=finding,
         clock=grown.clock,
         by_environment=dict.fromkeys(found, finding) if finding.pattern == BY_A_CLOCK else found,
         per_minute=per_minute,
         rss=rss,
         longer=commands.longer,
-        is_count=grown.cause in COUNTED,
+        is_count=grown.cause in COUNTS_BY_CAUSE,
     )
 
 
@@ -129,7 +131,7 @@ def longer_s(tally: Tally, for_s: float) -> float:
         return 2 * for_s
     until_s = tally.seconds if most.ended_s is None else most.ended_s
     served_s = max(1.0, until_s - most.began_s - (most.init_ms or 0.0) / 1000)
-    return max(2 * for_s, SPARE * served_s * GROWING_FROM / most.served)
+    return max(2 * for_s, LONGER_FACTOR * served_s * GROWING_FROM / most.served)
 
 
 def _curves(tally: Tally, failed: Failed) -> dict[str, Curves]:
@@ -182,7 +184,7 @@ def _extension(found: Finding, curves: Collection[Curves]) -> str:
     return name if any(name in each.others for each in curves) else ""
 
 
-def _is_small(clock: Clock, per_minute: float | None = None) -> bool:
+def _is_small(clock: GrowthClock, per_minute: float | None = None) -> bool:
     """True if growth that matters is ruled out: of what has warmed up, for the last third of lives. `per_minute`:
     invocations of an environment."""
     if clock.name:
@@ -201,11 +203,11 @@ class _Grown:
     cause: Cause
     what: str
     """A count, RSS, or what a heap holds."""
-    clock: Clock
+    clock: GrowthClock
 
     def sentence(self) -> str:
         clock, rate = self.clock, self.clock.rate_kib or 0.0
-        if self.cause in COUNTED:
+        if self.cause in COUNTS_BY_CAUSE:
             grown = f"{self.cause} grow by {rate / COUNTED_KIB:,.3g}"
         elif self.what == RSS:
             grown = f"RSS grows by {_kib(rate)}"
@@ -223,14 +225,14 @@ def _grown(found: Finding, seen: Sequence[tuple[list[Step], Curves]], allowed: C
     are asked before RSS, which does not tell what is kept."""
     is_open = found.cause in UNCLEAR and not found.grows
     cause: Cause = found.cause if found.grows else "leak"
-    for count, name in COUNTED.items():
+    for count, name in COUNTS_BY_CAUSE.items():
         if (found.cause == count or is_open) and count not in allowed:
             clock = clock_of([_counting(steps, curves.others.get(name, ())) for steps, curves in seen])
             if clock.grows or found.cause == count:
                 return _Grown(count, count, clock)
     holder = LIVE if is_open else found.holder
-    if holder in HEAP and any(curves.readings for _, curves in seen):
-        kept = [_with(steps, kept_at_most(curves.readings, HEAP[holder])) for steps, curves in seen]
+    if holder in HEAP_FIGURES and any(curves.readings for _, curves in seen):
+        kept = [_with(steps, kept_at_most(curves.readings, HEAP_FIGURES[holder])) for steps, curves in seen]
         clock = clock_of(kept, is_heap=True)
         if clock.grows or not is_open or found.holder == "heap":  # RSS may rise by garbage
             return _Grown(cause, holder, clock)
@@ -249,7 +251,7 @@ def _of_extension(found: Finding, seen: Sequence[tuple[list[Step], Curves]], nam
     return _Grown("extension", f"the extension {found.holder}", _clock_of_curve(seen, name))
 
 
-def _has_mixed(clock: Clock) -> Clock:
+def _has_mixed(clock: GrowthClock) -> GrowthClock:
     """Of a soak whose traffic is mixed already: only more of it can tell."""
     if not clock.traffic:
         return clock
@@ -273,15 +275,15 @@ def _next(cause: Cause, found: Finding, commands: Commands) -> str:
     return found.next if found.line else commands.profile or commands.again
 
 
-def _clock_of(environments: Sequence[list[Step]]) -> Clock:
+def _clock_of(environments: Sequence[list[Step]]) -> GrowthClock:
     """The clock of memory that is no collected heap's."""
     clock = clock_of(environments)
-    if clock.grows and not clock.name and max(map(_span, environments)) < LEAST_KIB:
+    if clock.grows and not clock.name and max(map(_span, environments)) < LEAST_SPAN_KIB:
         return replace(clock, grows=False, at_most_kib=0.0)
     return clock
 
 
-def _clock_of_curve(seen: Sequence[tuple[list[Step], Curves]], name: str) -> Clock:
+def _clock_of_curve(seen: Sequence[tuple[list[Step], Curves]], name: str) -> GrowthClock:
     return _clock_of([_with(steps, _by_number(curves.others.get(name, ()))) for steps, curves in seen])
 
 
@@ -300,10 +302,15 @@ def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Coll
     ends is for the finding to say."""
     cause, clock = grown.cause, grown.clock
     if found.grows and not clock.grows and cause not in allowed:
-        return replace(found, evidence=[*found.evidence, UNKNOWN])
+        return replace(found, evidence=[*found.evidence, CLOCK_UNKNOWN])
     if not clock.grows or (not found.grows and found.cause not in UNCLEAR) or cause in allowed:
         return found
-    if not found.grows and cause not in COUNTED and clock.name == "invocation" and (clock.high_kib or 0) < MATTERS_KIB:
+    if (
+        not found.grows
+        and cause not in COUNTS_BY_CAUSE
+        and clock.name == "invocation"
+        and (clock.high_kib or 0) < MATTERS_KIB
+    ):
         little = f"{grown.sentence()}: less than {MATTERS_KIB:g} KiB is not called a leak"
         return replace(found, evidence=[*found.evidence, little])
     if found.grows and grown.what == RSS and clock.may_end and found.confidence is not None:  # a curve is a guess

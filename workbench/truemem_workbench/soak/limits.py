@@ -12,12 +12,12 @@ from ..check.baseline import AllowedGrowth, Baseline
 from ..check.limits import LimitCheck, check_errors, check_growth, check_p99
 from ..runs.measurement import Outcome
 from ..support.terminal import counted, some
-from .judging import Judged, Unit, failed_in
+from .judging import JudgedSoak, Unit, failed_in
 from .tally import Tally
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class SoakLimits:
     """The limits of a soak. None: not set. Without a limit on drift, nothing may grow."""
 
     drift_kib: float | None = None
@@ -35,7 +35,7 @@ class Limits:
     """Causes that may grow."""
 
 
-def find(tally: Tally, judged: Judged, limits: Limits, was: Baseline | None = None) -> list[LimitCheck]:
+def find(tally: Tally, judged: JudgedSoak, limits: SoakLimits, was: Baseline | None = None) -> list[LimitCheck]:
     """Check all limits that are set, and those that always are: growth, errors, out of memory. `was`: the baseline."""
     made = [*_out_of_memory(tally), *_growth(judged, limits), _errors(tally, limits.errors_percent)]
     if limits.peak_mib is not None:
@@ -74,7 +74,7 @@ def _over_baseline(now: Baseline | None, was: Baseline, allowed: AllowedGrowth) 
     return [check_growth(name, value, before, allowed) for name, value, before in figures]
 
 
-def _growth(judged: Judged, limits: Limits) -> list[LimitCheck]:
+def _growth(judged: JudgedSoak, limits: SoakLimits) -> list[LimitCheck]:
     """Check what grows: against the limits in KiB if there are any, else nothing may."""
     finding, found = judged.finding, []
     is_limited = limits.drift_kib is not None or limits.drift_per_minute_kib is not None
@@ -92,7 +92,7 @@ def _growth(judged: Judged, limits: Limits) -> list[LimitCheck]:
     return found
 
 
-def _rate(name: str, judged: Judged, unit: Unit, limit: float) -> LimitCheck:
+def _rate(name: str, judged: JudgedSoak, unit: Unit, limit: float) -> LimitCheck:
     allowed, rate = f"{limit:g} KiB", judged.rate(unit)
     if rate is None:
         sentence = f"{name}: growth is not known yet. Next: {judged.finding.next}"

@@ -28,7 +28,7 @@ from ..support.bad_input import BadInput, need
 from ..support.untrusted_text import loads, read_text
 from .driver import Arrival
 
-TAIL = 40
+TAIL_LINES = 40
 """Lines of the tool's output that are kept."""
 END_S = 10.0
 """How long a tool that must end may take."""
@@ -90,7 +90,7 @@ class LoadProcess:
         self._tool = script.tool()
         self._folder = tempfile.TemporaryDirectory(prefix="truemem-load-")
         self._stats = Path(self._folder.name) / "stats.json"
-        self._output: deque[str] = deque(maxlen=TAIL)
+        self._output: deque[str] = deque(maxlen=TAIL_LINES)
         self._process = subprocess.Popen(
             self._tool.command(script, endpoint, self._stats),
             stdin=subprocess.DEVNULL,

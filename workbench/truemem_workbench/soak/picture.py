@@ -13,17 +13,17 @@ from matplotlib.figure import Figure
 from ..analysis.latency import PERCENTS
 from ..support.terminal import CURRENT, MARK, PEAK, QUIET
 from ..support.untrusted_text import visible
-from .result import Result
+from .result import SoakResult
 from .tally import Bucket
 
-WIDTH = 110
+TITLE_CHARS = 110
 """Characters of a line of the title."""
 LATENCY = "#009E73"
 PALE = 0.35
 """Opacity of an environment's curve, of which there can be many."""
 
 
-def draw(result: Result, path: Path) -> None:
+def draw(result: SoakResult, path: Path) -> None:
     """Write the PNG. Raises OSError."""
     with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "text.parse_math": False}):
         figure = Figure(figsize=(10, 7), dpi=120, facecolor="white", layout="constrained")
@@ -31,13 +31,13 @@ def draw(result: Result, path: Path) -> None:
         _memory(memory, result)
         _latency(latency, result)
         _rate(rate, result)
-        title = [line for text in (result.headline, result.sentences()[0]) for line in wrap(visible(text), WIDTH)]
+        title = [line for text in (result.headline, result.sentences()[0]) for line in wrap(visible(text), TITLE_CHARS)]
         memory.set_title("\n".join(title), loc="left", fontsize=10)
         rate.set_xlabel("seconds since the start", color=QUIET, loc="left")
         figure.savefig(path, format="png")
 
 
-def _memory(axes: Axes, result: Result) -> None:
+def _memory(axes: Axes, result: SoakResult) -> None:
     for place, each in enumerate(result.tally.environments):
         seen = [(each_step.time_ms, each_step.current_kib) for each_step in each.steps()]
         known = [(result.tally.at_s(time_ms), kib / 1024) for time_ms, kib in seen if kib is not None]
@@ -51,7 +51,7 @@ def _memory(axes: Axes, result: Result) -> None:
     _frame(axes, "MiB")
 
 
-def _latency(axes: Axes, result: Result) -> None:
+def _latency(axes: Axes, result: SoakResult) -> None:
     for percent, style in zip(PERCENTS, ("-", "--", ":"), strict=True):
         seen = [(_middle(each), each.latency.percentile(percent / 100)) for each in result.tally.buckets]
         known = [(at, ms) for at, ms in seen if ms is not None]
@@ -60,7 +60,7 @@ def _latency(axes: Axes, result: Result) -> None:
     _frame(axes, "ms")
 
 
-def _rate(axes: Axes, result: Result) -> None:
+def _rate(axes: Axes, result: SoakResult) -> None:
     buckets = result.tally.buckets
     middles = [_middle(each) for each in buckets]
     served = [each.count / each.width_s for each in buckets]

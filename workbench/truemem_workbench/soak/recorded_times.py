@@ -17,7 +17,7 @@ from ..support.bad_input import BadInput
 from ..support.untrusted_text import loads
 from ..target.events import is_timed
 
-TIMES = ("timestamp", "time", "@timestamp")
+TIME_MEMBERS = ("timestamp", "time", "@timestamp")
 """Members that have the time of an event: CloudWatch's, Lambda's and Docker's, and others'."""
 _TELLS = re.compile(r"\b(START|REPORT) RequestId: ")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
@@ -64,7 +64,7 @@ def _told(event: Event) -> Iterator[tuple[str, float]]:
             ahead += value
         elif isinstance(value, Mapping):
             kind = _kind(value)
-            second = next((second for name in TIMES if (second := _second(value.get(name)))), None)
+            second = next((second for name in TIME_MEMBERS if (second := _second(value.get(name)))), None)
             if kind and second:
                 yield kind, second
             else:

@@ -19,7 +19,7 @@ from ..explain.explanation import Explanation
 from ..runs.measurement import curve, end_of_log
 from ..support.document import known_members, rounded
 from ..support.terminal import counted, mib, table
-from .judging import Judged
+from .judging import JudgedSoak
 from .limits import baseline_of, latency_of
 from .tally import EnvironmentTally, Histogram, Tally
 
@@ -30,16 +30,16 @@ TOO_LATE_MS = 1000.0
 """From so much on this machine is too slow for the traffic."""
 FOLLOWS, MOVES, LEAST_BUCKETS = 0.8, 0.2, 10
 """Latency follows memory from this rank correlation on, if both move by so much, in so many spans of time."""
-FIGURES = ("served", "failed", "init ms", "first MiB", "last", "peak")
-LAST = ("finding", "end")
+FIGURE_COLUMNS = ("served", "failed", "init ms", "first MiB", "last", "peak")
+LAST_COLUMNS = ("finding", "end")
 MOST_ROWS = 16
 
 
 @dataclass(frozen=True)
-class Result:
+class SoakResult:
     spec: str
     tally: Tally
-    judged: Judged
+    judged: JudgedSoak
     limits: Sequence[LimitCheck]
     told: Sequence[str] = ()
     """What this machine does not permit, and what the load's own tool said, in sentences."""
@@ -140,7 +140,7 @@ class Result:
 
     def tables(self) -> Sequence[Table]:
         """A row for each environment; of many, the first ones."""
-        made = table("", ("environment",), FIGURES, LAST)
+        made = table("", ("environment",), FIGURE_COLUMNS, LAST_COLUMNS)
         for each in self.tally.environments[:MOST_ROWS]:
             finding = self.judged.by_environment.get(each.id)
             init = "-" if each.init_ms is None else f"{each.init_ms:,.0f}"
@@ -214,7 +214,7 @@ def latency_follows_memory(tally: Tally) -> str:
     )
 
 
-def clock_document(judged: Judged) -> dict[str, object] | None:
+def clock_document(judged: JudgedSoak) -> dict[str, object] | None:
     clock = judged.clock
     if not clock.grows:
         return None
@@ -240,7 +240,7 @@ def clock_time(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _environment(each: EnvironmentTally, judged: Judged) -> dict[str, object]:
+def _environment(each: EnvironmentTally, judged: JudgedSoak) -> dict[str, object]:
     finding = judged.by_environment.get(each.id)
     return known_members(
         {

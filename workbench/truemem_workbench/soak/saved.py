@@ -21,7 +21,7 @@ from .tally import Bucket, EnvironmentTally, Histogram, Kept, KeptLines, Tally
 APPLICATION = 0x50AC
 """Marks the database as one of ours."""
 FORMAT = 2
-SCHEMA = """
+TABLES_SQL = """
 CREATE TABLE parts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE lines (
     environment TEXT, place INTEGER, text TEXT NOT NULL, step TEXT NOT NULL, is_pinned INTEGER NOT NULL,
@@ -73,7 +73,7 @@ class Saved:
         run("BEGIN EXCLUSIVE")
         (application,), (version,) = run("PRAGMA application_id").fetchone(), run("PRAGMA user_version").fetchone()
         if (application, version) == (0, 0) and not run("SELECT 1 FROM sqlite_master").fetchone():
-            for statement in SCHEMA.strip().split(";\n"):
+            for statement in TABLES_SQL.strip().split(";\n"):
                 run(statement)
             run(f"PRAGMA application_id = {APPLICATION}")
             run(f"PRAGMA user_version = {FORMAT}")

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 MOST_BUCKETS = 240
 """When there are more, they are joined in pairs."""
 FIRST_WIDTH_S = 1.0
-MOST_LINES = 1024
+MOST_KEPT_LINES = 1024
 """Lines that are kept of an environment. When there are more, every second one goes."""
-MOST_LINES_ENDED = 256
+MOST_KEPT_LINES_ENDED = 256
 """The same of one that has ended before the soak."""
-STOPPED = "stopped"
+STOPPED_REASON = "stopped"
 """Why those end that live at the end of the soak: all their lines are judged."""
 MOST_PINNED = 128
 """Lines of an environment that stay: the first one, and those with a kill, with new processes or of settled ones."""
@@ -156,7 +156,7 @@ class KeptLines:
             self.pinned += is_pinned
             self.begins = False
             self.kept[place] = Kept(_text(line), step, is_pinned)
-            self.thin(MOST_LINES)
+            self.thin(MOST_KEPT_LINES)
 
     def _step(self, line: Line) -> Step | None:
         if line.request_id is None or line.time_ms is None:
@@ -253,7 +253,7 @@ class EnvironmentTally:
 
     def end(self, reason: str, at_s: float) -> None:
         self.ended, self.ended_s = reason, at_s
-        self.kept_lines.end(MOST_LINES if reason == STOPPED else MOST_LINES_ENDED)
+        self.kept_lines.end(MOST_KEPT_LINES if reason == STOPPED_REASON else MOST_KEPT_LINES_ENDED)
 
 
 # --- the soak ---------------------------------------------------------------------------------------------------------
