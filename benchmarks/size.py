@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from truemem.config import VCPU_MIB
 from truemem_workbench.analysis.prices import GB_SECOND
-from truemem_workbench.analysis.size_prediction import ENOUGH, SLOWER, Invocations, percentile, predict
+from truemem_workbench.analysis.size_prediction import CPU_INVOCATIONS_NEEDED, SLOWER, Invocations, percentile, predict
 from truemem_workbench.analysis.sizing import Fit, fit_of
 from truemem_workbench.local import LocalLambda, Settings
 from truemem_workbench.local.processes.cgroups import Cgroup, NotPermitted, create
@@ -135,7 +135,7 @@ class Compared(NamedTuple):
 def compared(handler: str, seen: Mapping[int, Sequence[Pair]]) -> Iterator[Compared]:
     at = {size: Invocations.of(size, pairs) for size, pairs in seen.items()}
     for size, each in at.items():
-        known = Invocations(size, each.duration_ms, each.cpu_ms, np.full(len(each.count), ENOUGH))
+        known = Invocations(size, each.duration_ms, each.cpu_ms, np.full(len(each.count), CPU_INVOCATIONS_NEEDED))
         for other in SIZES:
             if other != size and max(size, other) <= FACTOR * min(size, other):
                 found = predict(known, other, GB_SECOND["x86_64"])

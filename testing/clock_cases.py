@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from truemem_workbench.analysis.runtime_heap import Reading, kept_at_most
+from truemem_workbench.analysis.runtime_heap import HeapReading, kept_at_most
 from truemem_workbench.soak.arrivals import schedule
 from truemem_workbench.soak.clocks import PAUSES_MS, Step
 
@@ -140,7 +140,7 @@ class _Collected(NamedTuple):
             if step.current_kib is not None:
                 used = (held + old + young) / 1024
                 found.append(
-                    Reading(
+                    HeapReading(
                         runtime="nodejs", number=step.invocation, committed=used, used=used, collections=number,
                         begins=step.begins,
                     )

@@ -174,7 +174,7 @@ def test_too_few_looks_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_python_without_memray_takes_that_of_our_installation() -> None:
-    assert native.variables(Path(sys.executable)) == native.MALLOC
+    assert native.variables(Path(sys.executable)) == native.MALLOC_VARIABLE
     bare = Path(sys._base_executable)  # type: ignore[attr-defined]
     found = native.variables(bare)
     assert found is not None

@@ -15,10 +15,10 @@ from truemem_workbench.analysis.curves import curves_of
 from truemem_workbench.analysis.finding import Commands, Finding
 from truemem_workbench.analysis.heap import malloc_heaps
 from truemem_workbench.analysis.runtime_heap import (
+    HEAP_RUNTIMES,
     LEAKS,
-    RUNTIMES,
     CollectedHeap,
-    Reading,
+    HeapReading,
     find_in,
     kept_at_most,
     longest_life,
@@ -296,7 +296,7 @@ ANYTHING = st.one_of(
 )
 FIGURES = ("used", "committed", "live", "limit", "external", "metaspace", "collections", "gcMs")
 HEAPS = st.fixed_dictionaries(
-    {"runtime": st.sampled_from([*RUNTIMES, "cobol"])}, optional=dict.fromkeys(FIGURES, ANYTHING)
+    {"runtime": st.sampled_from([*HEAP_RUNTIMES, "cobol"])}, optional=dict.fromkeys(FIGURES, ANYTHING)
 )
 OTHERS = st.fixed_dictionaries(
     {}, optional=dict.fromkeys(("CurrentRSS", "processes", "invocation", "memoryLimit", "coldStart"), ANYTHING)
@@ -309,7 +309,7 @@ def test_any_members_give_a_kind_or_none(lines: list[tuple[dict[str, Any], dict[
     assert heap is None or heap.invocations > 0
 
 
-@given(st.integers(1, 300), st.integers(0, 1000), st.sampled_from(RUNTIMES))
+@given(st.integers(1, 300), st.integers(0, 1000), st.sampled_from(HEAP_RUNTIMES))
 def test_any_valid_figures_give_a_finding(count: int, seed: int, runtime: str) -> None:
     source = random.Random(seed)
     lines = [
@@ -345,16 +345,16 @@ def test_no_leak_is_found_where_what_is_live_is_flat(
 # --- what is kept at most -------------------------------------------------------------------------------------------
 
 
-def used(*sizes: int, collections: Sequence[int], begins: int = 0, overlaps: bool = False) -> list[Reading]:
+def used(*sizes: int, collections: Sequence[int], begins: int = 0, overlaps: bool = False) -> list[HeapReading]:
     """Readings of these MiB, with the number of major collections so far; of a new process from `begins` on."""
-    made = [Reading(runtime="nodejs", number=at, committed=99.0, used=size) for at, size in enumerate(sizes, 1)]
+    made = [HeapReading(runtime="nodejs", number=at, committed=99.0, used=size) for at, size in enumerate(sizes, 1)]
     return [
         replace(each, collections=count, begins=each.number == begins, overlaps=overlaps)
         for each, count in zip(made, collections, strict=True)
     ]
 
 
-def kept(found: list[Reading]) -> dict[int, float]:
+def kept(found: list[HeapReading]) -> dict[int, float]:
     return {number: size / 1024 for number, size in kept_at_most(found).items()}
 
 

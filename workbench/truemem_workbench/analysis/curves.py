@@ -22,7 +22,7 @@ from . import runtime_heap
 from .drift import Curve, Point, median_of, point_of
 from .heap import is_outside, malloc_heap, size_of
 from .resources import Resource, ResourceHistory
-from .runtime_heap import CollectedHeap, Reading, limit_advice, longest_life, reading
+from .runtime_heap import CollectedHeap, HeapReading, limit_advice, longest_life, reading
 from .settled import GARBAGE, Cache, Kind, last_life
 from .settled import Reading as Settled
 from .thresholds import HALF
@@ -40,14 +40,14 @@ OWN_HEAP, GO = "ownHeap", "go"
 OUTSIDE = "outside"
 """The same: 1 where malloc was read in a process as it was met."""
 ENVIRONMENT = "environment"
-PROFILED, BEHIND = 60, 8
+PROFILED_INVOCATIONS, INVOCATIONS_BEHIND = 60, 8
 """Invocations of a profile of the lines that does not say how many it had; and those that the sidecar may be behind."""
 BESIDE = 16
 """Points on each side of a profile whose median is the level there."""
 EXTENSION = "extension "
 """Begin of the name of an extension's curve. Among them is `truemem`, the sidecar."""
 
-MOST = 3
+MOST_ERRORS = 3
 """Errors that are told of those that failed."""
 CRASH = "Extension.Crash"
 HEAP_RAN_OUT = ("heap out of memory", "FatalProcessOutOfMemory", "OutOfMemoryError", "Reached heap limit")
@@ -81,8 +81,8 @@ class Failed:
     def words(self) -> list[str]:
         """What most of them said, each as a short text."""
         most = sorted(self.said.items(), key=lambda each: -each[1])
-        words = [f"{count:,} of them said: {said.rstrip('.')}" for said, count in most[:MOST]]
-        rest = sum(count for _, count in most[MOST:])
+        words = [f"{count:,} of them said: {said.rstrip('.')}" for said, count in most[:MOST_ERRORS]]
+        rest = sum(count for _, count in most[MOST_ERRORS:])
         return words + ([f"{rest:,} of them said something else"] if rest else [])
 
     @classmethod
@@ -102,7 +102,7 @@ class Curves:
     """CurrentRSS of the function, KiB."""
     others: Mapping[str, Sequence[Point]] = field(default_factory=dict)
     """The other witnesses by name. KiB, or numbers of blocks, processes, threads and descriptors."""
-    readings: Sequence[Reading] = ()
+    readings: Sequence[HeapReading] = ()
     """Of a garbage-collected heap."""
     settled: Sequence[Settled] = ()
     """Readings of the settled process, of its last life."""
@@ -165,7 +165,7 @@ def curves_of(lines: Iterable[Line], *, judged: Collection[Line] | None = None) 
 
 def profiled_in(number: int, profile: GrowthProfile) -> tuple[int, int]:
     """The first invocation and the last of those that were profiled, by the number of the line that says so."""
-    return number - (profile.invocations or PROFILED) - BEHIND, number
+    return number - (profile.invocations or PROFILED_INVOCATIONS) - INVOCATIONS_BEHIND, number
 
 
 def without_profiles(curves: Curves, profiled: Iterable[tuple[int, int]]) -> Curves:
@@ -212,7 +212,7 @@ class CurveBuilder:
         self._rss = [array("d") for _ in range(5)]
         """Numbers, times, levels, peaks (NaN: unknown), and flags: 1 certain, 2 new processes, 4 out of memory."""
         self._others, self._resources = Others(), ResourceHistory()
-        self._readings: list[Reading] = []
+        self._readings: list[HeapReading] = []
         self._settled: list[Settled] = []
         self._lives = 0
         self._failed: Counter[str] = Counter()

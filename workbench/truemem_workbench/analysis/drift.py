@@ -37,7 +37,7 @@ from .thresholds import (
     EVEN,
     GOES_ON,
     LAST_LEVELS,
-    MANY,
+    LONG_LIFE_INVOCATIONS,
     MATTERS_KIB,
     SEVERAL_LIVES,
     SHORT_LIFE,
@@ -198,7 +198,7 @@ def _judge(life: Curve) -> Verdict:
     if len(trusted) < MINIMUM:
         return INSUFFICIENT
     seen = LeakVerdict()
-    most = MOST_LEVELS_KEPT if len(trusted) < MANY else LAST_LEVELS
+    most = MOST_LEVELS_KEPT if len(trusted) < LONG_LIFE_INVOCATIONS else LAST_LEVELS
     levels, floors = levels_of(trusted.current_kib.tolist(), min(most, len(trusted) // LEVEL_INVOCATIONS))
     seen.look(levels, floors, int(trusted.invocation[-1]) - int(life.invocation[0]) + 1, _spikes(life))
     return Verdict(cast(Name, seen.name), *seen.growth, seen.confidence if seen.name == "growing" else None)

@@ -11,9 +11,9 @@ from ..lines.growth import GrowthLine, GrowthProfile
 from ..support.terminal import counted
 from .finding import TOO_FEW, Cause, Commands, Finding
 
-ACCUSED: tuple[Cause, ...] = ("leak", "native")
+CAUSES_WITH_LINES: tuple[Cause, ...] = ("leak", "native")
 """Causes that a line of code can have. What malloc hoards, or an extension keeps, is in no line."""
-LEAST_SHARE = 0.1
+LEAST_FIRST_SHARE = 0.1
 """Least part of the finding's own growth that the first line keeps. With less it is not what grows. A class of Java's
 has only its own bytes, not those of what its objects refer to."""
 
@@ -120,11 +120,15 @@ def named(finding: Finding, growth: Growth | None, commands: Commands) -> Findin
     """The finding with the line that keeps what grows, if one was profiled; else as it is. Where nothing grows, no line
     is accused."""
     is_open = finding.cause == "undecided" and finding.pattern != TOO_FEW
-    if growth is None or not growth.environments or not (is_open or (finding.grows and finding.cause in ACCUSED)):
+    if (
+        growth is None
+        or not growth.environments
+        or not (is_open or (finding.grows and finding.cause in CAUSES_WITH_LINES))
+    ):
         return finding
     rate = finding.per_invocation_kib
     first = growth.lines[0].line if growth.lines else None
-    if first is not None and (rate is None or first.rank or first.kib >= LEAST_SHARE * rate):
+    if first is not None and (rate is None or first.rank or first.kib >= LEAST_FIRST_SHARE * rate):
         sentence = f"If it is a leak: {growth.sentence()}" if is_open else growth.sentence()
         line = {**growth.lines[0].document(), "invocations": growth.invocations}
         return replace(finding, line=line, line_sentence=sentence, next=commands.lines or finding.next)

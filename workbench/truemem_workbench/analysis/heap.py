@@ -15,7 +15,18 @@ from typing import Literal
 from truemem import verdict
 
 from ..lines.record import Record, figure
-from .thresholds import ABOVE, ENDED, FEWEST, GOES_ON, GREW_KIB, GREW_SHARE, GROWTH_MIB, GROWTH_SHARE, MOST_LEVELS, TAIL
+from .thresholds import (
+    ABOVE,
+    ENDED_SHARE,
+    FEWEST,
+    GOES_ON,
+    GREW_KIB,
+    GREW_SHARE,
+    GROWTH_MIB,
+    GROWTH_SHARE,
+    MOST_LEVELS,
+    TAIL_READINGS,
+)
 
 HUGE_MIB = 2**30
 """Larger figures are not believed."""
@@ -57,7 +68,7 @@ def is_outside(heap: Mapping[str, object]) -> bool:
 
 def median_heap(heaps: Sequence[Heap]) -> Heap:
     """The median of the last readings, of at least one."""
-    last = heaps[-TAIL:]
+    last = heaps[-TAIL_READINGS:]
     return Heap(used=statistics.median(heap.used for heap in last), held=statistics.median(heap.held for heap in last))
 
 
@@ -91,14 +102,14 @@ class Course:
         return self.name in ("growing", "filling")
 
 
-UNKNOWN = Course(name="unknown")
+UNKNOWN_COURSE = Course(name="unknown")
 
 
 def course_of_curve(numbers: Sequence[int], values: Sequence[float], invocations: int = 0) -> Course:
     """The course of a figure that has a value on each of these lines, whose invocations have these numbers.
     `invocations` of the whole life, if the lines are a part of it."""
     if len(values) < verdict.MINIMUM:
-        return UNKNOWN
+        return UNKNOWN_COURSE
     skipped = len(values) // 6  # what is loaded at the start
     points = list(zip(map(float, numbers), values, strict=True))[skipped:]
     return course_of_points(points, max(numbers[-1] - numbers[0] + 1, len(values), invocations))
@@ -108,7 +119,7 @@ def course_of_points(points: Sequence[CoursePoint], invocations: int, ceiling: C
     """The course of a figure that is known at these points, in an environment of so many invocations. `ceiling`: at a
     later point, it was not above this. Of a level one, `before` and `after` are the lowest and the highest."""
     if len(points) < 2:
-        return UNKNOWN
+        return UNKNOWN_COURSE
     levels = _levels(points)
     slope, error = _slope(levels)
     (last, size), (late_at, most) = levels[-1], ceiling or levels[-1]
@@ -131,13 +142,13 @@ def course_of_points(points: Sequence[CoursePoint], invocations: int, ceiling: C
         high_kib=(slope + error) * 1024,
     )
     rises = slope * span > max(GROWTH_MIB, ABOVE * movement) and slope > error
-    if rises and late_slope >= ENDED * slope:
-        goes_on = late_slope >= GOES_ON * slope and _slope(early)[0] >= ENDED * slope
+    if rises and late_slope >= ENDED_SHARE * slope:
+        goes_on = late_slope >= GOES_ON * slope and _slope(early)[0] >= ENDED_SHARE * slope
         is_leak = goes_on and len(points) >= FEWEST and invocations >= verdict.GROWING_FROM
         return replace(grown, name="growing") if is_leak else grown
     start, rest = min(sizes[:3]), [size for _, size in late]
     rise = statistics.median(rest) - start
-    steady = abs(late_slope) * span - _movement(late, late_slope) <= ENDED * rise
+    steady = abs(late_slope) * span - _movement(late, late_slope) <= ENDED_SHARE * rise
     if rise >= max(GREW_KIB / 1024, GREW_SHARE * start, _movement(late, late_slope)) and steady:
         return replace(grown, name="filled", before=start, after=start + rise)
     if _differ(max(sizes[: len(sizes) // 2]), min(sizes[-max(2, len(sizes) // 12) :])):

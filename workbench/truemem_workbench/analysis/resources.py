@@ -13,7 +13,7 @@ from ..lines.record import figure
 from ..support.terminal import mib, whole
 from .thresholds import NEAR
 
-RECENT = 2 * VERDICT_EVERY
+RECENT_INVOCATIONS = 2 * VERDICT_EVERY
 """A verdict `growing` is repeated after so many invocations at most: without one it grows no more."""
 
 
@@ -30,7 +30,7 @@ class ResourceKind(NamedTuple):
     """In sentences."""
 
 
-KINDS = (
+RESOURCE_KINDS = (
     ResourceKind("tmp", "used", "size", "MiB in /tmp"),
     ResourceKind("descriptors", "open", "limit", "open descriptors"),
     ResourceKind("threads", "count", "limit", "threads"),
@@ -59,7 +59,7 @@ class Resource:
 
     @property
     def kind(self) -> ResourceKind:
-        return next(kind for kind in KINDS if kind.name == self.name)
+        return next(kind for kind in RESOURCE_KINDS if kind.name == self.name)
 
     @property
     def share(self) -> float:
@@ -97,7 +97,7 @@ class ResourceHistory:
 
     def add(self, invocation: float, members: object) -> None:
         """Add the `resources` of a line. What is not as the sidecar writes it is passed over."""
-        for kind in KINDS:
+        for kind in RESOURCE_KINDS:
             reported = members.get(kind.name) if isinstance(members, Mapping) else None
             used = figure(reported.get(kind.used)) if isinstance(reported, Mapping) else None
             if used is None or used < 0 or not isinstance(reported, Mapping):
@@ -109,13 +109,13 @@ class ResourceHistory:
 
     def found(self, latest: float) -> list[Resource]:
         """What is known by the environment's `latest` invocation, the most urgent first."""
-        made = [self._made(kind, latest) for kind in KINDS if kind.name in self._last]
+        made = [self._made(kind, latest) for kind in RESOURCE_KINDS if kind.name in self._last]
         return sorted(made, key=lambda each: each.urgency)
 
     def _made(self, kind: ResourceKind, latest: float) -> Resource:
         _, reported = self._last[kind.name]
         at, verdict = self._verdicts.get(kind.name, (-math.inf, {}))
-        growing = verdict.get("verdict") == "growing" and latest - at <= RECENT
+        growing = verdict.get("verdict") == "growing" and latest - at <= RECENT_INVOCATIONS
         rate = figure(verdict.get("perInvocationKiB", verdict.get("perInvocation"))) if growing else None
         left = _left(kind, verdict, rate, figure(reported.get(kind.used)) or 0.0)
         holders = reported.get("holders")

@@ -24,8 +24,18 @@ from truemem import verdict
 from truemem.verdict import heap_limit_advice
 
 from ..lines.record import Record
-from .heap import UNKNOWN, Course, CoursePoint, course_of_curve, course_of_points, size_of
-from .thresholds import FULL, GREW_KIB, GROWTH_MIB, HALF, HEAP_SHARE, LAZY_SHARE, OUTSIDE_SHARE, STEP_MIB, TAIL
+from .heap import UNKNOWN_COURSE, Course, CoursePoint, course_of_curve, course_of_points, size_of
+from .thresholds import (
+    FULL_OLD_SHARE,
+    GREW_KIB,
+    GROWTH_MIB,
+    HALF,
+    HEAP_SHARE,
+    LAZY_SHARE,
+    OUTSIDE_SHARE,
+    STEP_MIB,
+    TAIL_READINGS,
+)
 
 SUFFIX_KIB = {"": 1 / 1024, "k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3}
 """A size with this suffix, in KiB."""
@@ -100,11 +110,11 @@ def _limits_by(setting: _Setting, variables: Mapping[str, object], memory_mib: f
                 yield HeapLimit(setting.runtime, kib, f"{name}: {word}")
 
 
-RUNTIMES = ("java", "nodejs", "go", "dotnet")
+HEAP_RUNTIMES = ("java", "nodejs", "go", "dotnet")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class HeapReading:
     """What one line says of the heap of its runtime (docs/metrics.md, `heap`). Sizes in MiB; None: it does not say."""
 
     runtime: str
@@ -133,22 +143,22 @@ class Reading:
         return (self.metaspace or 0.0) + (self.external or 0.0)
 
 
-def readings(lines: Iterable[Record]) -> list[Reading]:
+def readings(lines: Iterable[Record]) -> list[HeapReading]:
     """The readings of these lines of one environment, in the order of their invocations."""
     found = (reading(line.members, place) for place, line in enumerate(lines, 1))
     return sorted((each for each in found if each is not None), key=lambda each: each.number)
 
 
-def reading(members: Mapping[str, Any], place: int = 1) -> Reading | None:
+def reading(members: Mapping[str, Any], place: int = 1) -> HeapReading | None:
     """The reading of one line, which is the `place`th. None if its `heap` is absent, not valid, or Python's."""
     heap = members.get("heap")
-    if not isinstance(heap, Mapping) or heap.get("runtime") not in RUNTIMES:
+    if not isinstance(heap, Mapping) or heap.get("runtime") not in HEAP_RUNTIMES:
         return None
     committed = size_of(heap.get("committed"))
     if committed is None:
         return None
     collections, invocation = size_of(heap.get("collections")), size_of(members.get("invocation"))
-    return Reading(
+    return HeapReading(
         runtime=heap["runtime"],
         number=place if invocation is None else int(invocation),
         committed=committed,
@@ -162,24 +172,24 @@ def reading(members: Mapping[str, Any], place: int = 1) -> Reading | None:
     )
 
 
-def longest_life(found: Sequence[Reading]) -> Sequence[Reading]:
+def longest_life(found: Sequence[HeapReading]) -> Sequence[HeapReading]:
     """The readings of the process that lived longest, and of several the last: its counts do not fall."""
     return max(reversed(_lives(found)), key=len)
 
 
-def _lives(found: Sequence[Reading]) -> list[Sequence[Reading]]:
+def _lives(found: Sequence[HeapReading]) -> list[Sequence[HeapReading]]:
     begins = [0, *(place for place, (before, after) in enumerate(pairwise(found), 1) if _is_new(before, after))]
     return [found[begin:end] for begin, end in pairwise([*begins, len(found)])]
 
 
-def _is_new(before: Reading, after: Reading) -> bool:
+def _is_new(before: HeapReading, after: HeapReading) -> bool:
     """Is the second one of another process?"""
     counts = ((before.collections, after.collections), (before.gc_ms, after.gc_ms))
     fell = any(earlier is not None and later is not None and later < earlier for earlier, later in counts)
     return (fell and not after.overlaps) or after.begins or after.runtime != before.runtime
 
 
-def kept_at_most(found: Sequence[Reading], name: str = "used") -> dict[int, float]:
+def kept_at_most(found: Sequence[HeapReading], name: str = "used") -> dict[int, float]:
     """KiB that each reading may have kept, by its number: what was used is not kept if less was used later. Readings
     after the last major collection of a process are left out if that was in the earlier half, and all if there was
     none: what has grown since may be garbage."""
@@ -197,7 +207,7 @@ def kept_at_most(found: Sequence[Reading], name: str = "used") -> dict[int, floa
     return held
 
 
-def limit_advice(reading: Reading) -> str:
+def limit_advice(reading: HeapReading) -> str:
     """A sentence on a heap that may outgrow the function. Empty if it cannot, or if that is not known."""
     sizes = (reading.limit or 0.0, reading.memory or 0.0, reading.outside)
     return _advised(reading.runtime, *(round(size * 1024) for size in sizes))
@@ -216,7 +226,7 @@ LEAKS = ("leak", "classes", "external", "native")
 class CollectedHeap:
     """How the heap of one process went, as its runtime tells it. MiB."""
 
-    last: Reading
+    last: HeapReading
     invocations: int
     live: Course
     live_now: float | None
@@ -249,7 +259,7 @@ class CollectedHeap:
         return self.used_now is not None and self.used_now < self.live.before
 
 
-def find_in(found: Sequence[Reading]) -> CollectedHeap:
+def find_in(found: Sequence[HeapReading]) -> CollectedHeap:
     """Judge the readings of one process, at least one, in the order of the invocations."""
     numbers = [each.number for each in found]
     invocations = numbers[-1] - numbers[0] + 1
@@ -269,10 +279,10 @@ def find_in(found: Sequence[Reading]) -> CollectedHeap:
         metaspace=metaspace,
         is_metaspace_kept=_is_kept(found, "metaspace"),
         external=external,
-        native=UNKNOWN if metaspace.has_grown else _native(found),
+        native=UNKNOWN_COURSE if metaspace.has_grown else _native(found),
         used=_dense(found, "used"),
         rss_before=statistics.median(rss[:3]) if rss else None,
-        rss_after=statistics.median(rss[-TAIL:]) if rss else None,
+        rss_after=statistics.median(rss[-TAIL_READINGS:]) if rss else None,
         collections=(found[-1].collections or 0) - (found[0].collections or 0) if found[-1].collections else 0,
     )
 
@@ -298,43 +308,43 @@ def _kind(seen: CollectedHeap) -> Kind:
     return "lazy" if seen.used.has_grown and (seen.rss_before is None or risen > GROWTH_MIB) else "level"
 
 
-def live_points(found: Sequence[Reading]) -> Iterator[CoursePoint]:
+def live_points(found: Sequence[HeapReading]) -> Iterator[CoursePoint]:
     """What was live, at most, in each time between two major collections: where it began. Before the first one only
     what was used is known: it is left out if less was live afterwards."""
     points = list(_points(found))
     return iter(points[1:] if not found[0].collections and len(points) > 1 and points[0][1] > points[1][1] else points)
 
 
-def _points(found: Sequence[Reading]) -> Iterator[CoursePoint]:
+def _points(found: Sequence[HeapReading]) -> Iterator[CoursePoint]:
     for count, group in groupby(found, key=lambda each: each.collections):
         stretch = list(group)
         used = [(each.used, each.number) for each in stretch if each.used is not None]
         live = [each.live for each in stretch if each.live is not None] if count else []
         if live:
             at, limit, lowest = float(stretch[0].number), stretch[0].limit, [size for size, _ in used]
-            is_full = limit is not None and live[0] > FULL * limit and bool(lowest)
+            is_full = limit is not None and live[0] > FULL_OLD_SHARE * limit and bool(lowest)
             yield at, min(lowest) if is_full else min([live[0], *lowest])
         elif used:
             size, number = min(used)
             yield float(number), size
 
 
-def _ceiling(found: Sequence[Reading]) -> CoursePoint | None:
+def _ceiling(found: Sequence[HeapReading]) -> CoursePoint | None:
     """What is live in the last part is not above what objects use then."""
-    used = [(each.used, each.number) for each in found[-max(TAIL, len(found) // 6) :] if each.used is not None]
+    used = [(each.used, each.number) for each in found[-max(TAIL_READINGS, len(found) // 6) :] if each.used is not None]
     if not used:
         return None
     size, number = min(used)
     return float(number), size
 
 
-def _dense(found: Sequence[Reading], name: str) -> Course:
+def _dense(found: Sequence[HeapReading], name: str) -> Course:
     """The course of a figure that is on each line, once it is on them."""
     known = [(each.number, getattr(each, name)) for each in found if getattr(each, name) is not None]
     return course_of_curve([number for number, _ in known], [size for _, size in known])
 
 
-def _is_kept(found: Sequence[Reading], name: str) -> bool:
+def _is_kept(found: Sequence[HeapReading], name: str) -> bool:
     """Did a major collection leave most of what this figure had grown by? Until then, that may be garbage. True where
     the runtime does not tell of its collections."""
     known: list[tuple[int | None, float]] = [
@@ -350,19 +360,19 @@ def _is_kept(found: Sequence[Reading], name: str) -> bool:
     return grown > GROWTH_MIB and left > HALF * grown
 
 
-def _metaspace(found: Sequence[Reading], invocations: int) -> Course:
+def _metaspace(found: Sequence[HeapReading], invocations: int) -> Course:
     """Java tells it as of the last collection: only where it has changed, it is known."""
     known = [(each.number, each.metaspace) for each in found if each.metaspace is not None]
     changed = [known[at] for at in range(len(known)) if at == 0 or known[at][1] != known[at - 1][1]]
     if not changed:
-        return UNKNOWN
+        return UNKNOWN_COURSE
     longest = max((after[0] - before[0] for before, after in pairwise(changed)), default=0)
     if known[-1][0] - changed[-1][0] > 2 * longest:
         changed.append(known[-1])
     return course_of_points([(float(number), size) for number, size in changed], invocations)
 
 
-def _native(found: Sequence[Reading]) -> Course:
+def _native(found: Sequence[HeapReading]) -> Course:
     """The course of what RSS has beyond the heap and what its objects own.
 
     The heap has touched no more than `committed`, and no less than objects have used at most so far. So what is native
@@ -370,13 +380,13 @@ def _native(found: Sequence[Reading]) -> Course:
     first, and stays there, it has grown for certain, and the lower bound shows how."""
     known = [each for each in found if each.rss is not None]
     if len(known) < verdict.MINIMUM:
-        return UNKNOWN
+        return UNKNOWN_COURSE
     beside = [(each.rss or 0.0) - (each.external or 0.0) for each in known]
     lower = [size - each.committed for size, each in zip(beside, known, strict=True)]
-    at_first = statistics.median(size - top for size, top in zip(beside[:TAIL], _touched(known), strict=False))
+    at_first = statistics.median(size - top for size, top in zip(beside[:TAIL_READINGS], _touched(known), strict=False))
     begin = max((at + 1 for at, size in enumerate(lower) if size < at_first), default=0)
     allowed = GREW_KIB / 1024 + HEAP_SHARE * known[-1].committed
-    if len(known) - begin < verdict.MINIMUM or statistics.median(lower[-TAIL:]) - at_first <= allowed:
+    if len(known) - begin < verdict.MINIMUM or statistics.median(lower[-TAIL_READINGS:]) - at_first <= allowed:
         return Course(name="level")
     course = course_of_curve([each.number for each in known[begin:]], lower[begin:], len(known))
     # Where RSS falls while the heap rests, what has grown was the heap's, or is over.
@@ -384,18 +394,18 @@ def _native(found: Sequence[Reading]) -> Course:
     return replace(course, name="filling") if course.has_grown and rests is not None and rests < 0 else course
 
 
-def _rate(known: Sequence[Reading], beside: Sequence[float]) -> float | None:
+def _rate(known: Sequence[HeapReading], beside: Sequence[float]) -> float | None:
     """KiB per invocation of RSS, where the heap took and gave back nothing. None if it always did."""
     slopes = [
-        (beside[at + TAIL] - beside[at]) / (known[at + TAIL].number - known[at].number)
-        for at in range(len(known) - TAIL)
-        if abs(known[at + TAIL].committed - known[at].committed) < STEP_MIB
-        and known[at + TAIL].number > known[at].number
+        (beside[at + TAIL_READINGS] - beside[at]) / (known[at + TAIL_READINGS].number - known[at].number)
+        for at in range(len(known) - TAIL_READINGS)
+        if abs(known[at + TAIL_READINGS].committed - known[at].committed) < STEP_MIB
+        and known[at + TAIL_READINGS].number > known[at].number
     ]
     return statistics.median(slopes) * 1024 if slopes else None
 
 
-def _touched(known: Sequence[Reading]) -> Iterator[float]:
+def _touched(known: Sequence[HeapReading]) -> Iterator[float]:
     """What the heap has touched at least: the most that objects have used, less what it has given back since."""
     most = 0.0
     for each in known:

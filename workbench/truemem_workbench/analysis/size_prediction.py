@@ -26,7 +26,7 @@ from truemem.config import VCPU_MIB
 from ..support.terminal import counted
 from .prices import MILLION, computing
 
-ENOUGH = 100
+CPU_INVOCATIONS_NEEDED = 100
 """Least number of invocations with CPU time."""
 MOST_UNKNOWN = 0.02
 """Most of the invocations, and of their billed time, that may be without: those that fail are not like others."""
@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Interval:
+class PredictedRange:
     low: float
     high: float
 
@@ -76,8 +76,8 @@ class Invocations:
         known, everything = int(self.count[self.known].sum()), int(self.count.sum())
         if not known:
             return "the lines have no `cpuMs`"
-        if known < ENOUGH:
-            return f"{counted(known, 'invocation')} with `cpuMs` are too few, {ENOUGH} are needed"
+        if known < CPU_INVOCATIONS_NEEDED:
+            return f"{counted(known, 'invocation')} with `cpuMs` are too few, {CPU_INVOCATIONS_NEEDED} are needed"
         billed = np.ceil(self.duration_ms) * self.count
         time = float(billed[~self.known].sum() / billed.sum())
         if max(1 - known / everything, time) <= MOST_UNKNOWN:
@@ -92,11 +92,11 @@ class Prediction:
     invocations without requests, init phases and log lines."""
 
     size: int
-    p50: Interval
-    p99: Interval
-    slowest: Interval
+    p50: PredictedRange
+    p99: PredictedRange
+    slowest: PredictedRange
     """The longest duration: of a report's bins, which may be 5 % less than the longest one in it."""
-    cost: Interval
+    cost: PredictedRange
     p50_now: float
     p99_now: float
     slowest_now: float
@@ -133,10 +133,10 @@ def predict(seen: Invocations, size: int, gb_second: float) -> Prediction | None
     now = _cost(seen.size, seen.duration_ms, seen.count, gb_second)
     return Prediction(
         size=size,
-        p50=Interval(*(percentile(each, seen.count, 0.5) for each in (low, high))),
-        p99=Interval(*(percentile(each, seen.count, 0.99) for each in (low, high))),
-        slowest=Interval(float(low.max()), float(high.max())),
-        cost=Interval(*(_cost(size, each, seen.count, gb_second) for each in (low, high))),
+        p50=PredictedRange(*(percentile(each, seen.count, 0.5) for each in (low, high))),
+        p99=PredictedRange(*(percentile(each, seen.count, 0.99) for each in (low, high))),
+        slowest=PredictedRange(float(low.max()), float(high.max())),
+        cost=PredictedRange(*(_cost(size, each, seen.count, gb_second) for each in (low, high))),
         p50_now=percentile(seen.duration_ms, seen.count, 0.5),
         p99_now=percentile(seen.duration_ms, seen.count, 0.99),
         slowest_now=float(seen.duration_ms.max()),

@@ -16,11 +16,11 @@ from enum import StrEnum
 from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
 from ..support.terminal import counted, mib, whole
 from .prices import dollars
-from .size_prediction import Interval, Invocations, Prediction, predict
+from .size_prediction import Invocations, PredictedRange, Prediction, predict
 
 HEADROOM = 0.2
 """Share that is added to the highest need."""
-ENOUGH = 100
+INVOCATIONS_NEEDED = 100
 """Least number of invocations for a size."""
 STEP_MIB = 64
 TELLS = (
@@ -96,7 +96,7 @@ class Sizing:
     """Invocations of which CPU time is known."""
     unpredicted: str
     """Why there is no prediction at a smaller size, in words. Empty if there is one."""
-    saving: Interval | None
+    saving: PredictedRange | None
     """Saving in USD per million invocations: the least and the most that the prediction leaves open."""
 
     @property
@@ -115,7 +115,7 @@ def advise_size(seen: SizingFigures, *, headroom: float, gb_second: float) -> Si
         computed = seen.computed or Invocations.of(seen.size, [])
         prediction, unpredicted = _best(computed, safe, seen.size, gb_second), computed.missing
     if prediction is not None:
-        saving = Interval(prediction.cost_now - prediction.cost.high, prediction.cost_now - prediction.cost.low)
+        saving = PredictedRange(prediction.cost_now - prediction.cost.high, prediction.cost_now - prediction.cost.low)
     fit = fit_of(seen.size, safe, prediction)
     return Sizing(
         size=seen.size,
@@ -205,7 +205,7 @@ def _predicted(at: Prediction, measure: str) -> str:
     )
 
 
-def _range(interval: Interval) -> str:
+def _range(interval: PredictedRange) -> str:
     low, high = mib(interval.low), mib(interval.high)
     return low if low == high else f"{low} to {high}"
 
@@ -226,8 +226,8 @@ def _no_size_reason(seen: SizingFigures, wanted: int | None) -> str | None:
         )
     if seen.out_of_memory:
         return _ran_out(seen.size)
-    if seen.invocations < ENOUGH:
-        return f"{seen.invocations} invocations are too few: {ENOUGH} are needed"
+    if seen.invocations < INVOCATIONS_NEEDED:
+        return f"{seen.invocations} invocations are too few: {INVOCATIONS_NEEDED} are needed"
     if seen.unbounded:
         return (
             f"in {counted(seen.unbounded, 'invocation')} the peak may have reached the memory size: its need is"

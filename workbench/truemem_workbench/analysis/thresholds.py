@@ -19,7 +19,7 @@ PASSES = 3
 GROWS_KIB = 0.5
 """Growth per invocation is a leak by the low end of its interval from here on, and by itself from GATE_KIB on: AWS's
 own clients keep 0.2 to 0.3 KiB."""
-GOES_ON, ENDED = 0.7, 0.35
+GOES_ON, ENDED_SHARE = 0.7, 0.35
 """Growth goes on if what came late is this part of the mean: a cache of random keys is less than three quarters full
 then. It has ended if it is less than the other."""
 EVEN = 0.6
@@ -58,7 +58,7 @@ GO_SHARE = 0.8
 
 FEWEST, MOST_LEVELS = 4, 24
 """Major collections that show what is live; levels that more of them are made into."""
-TAIL = 10
+TAIL_READINGS = 10
 """Readings whose median is a level."""
 GROWTH_MIB, GROWTH_SHARE = 2.0, 0.02
 """A level has grown if the difference is more than both."""
@@ -71,7 +71,7 @@ OUTSIDE_SHARE = 0.4
 HEAP_SHARE = 0.03
 """What the collector itself keeps of a heap (cards, marks) is less than this part: native memory has to grow by
 more."""
-FULL = 0.6
+FULL_OLD_SHARE = 0.6
 """Java before 25 does not count what is live in the young generation. Where the old one is full, at two thirds of the
 limit, there is some."""
 STEP_MIB = 1.0
@@ -83,7 +83,7 @@ MATTERS_KIB = 4.0
 """Growth per invocation that matters to a gate where only curves are known: smaller growth is often a runtime's."""
 SURE = 0.87
 """Confidence from which `growing` is certain enough for a gate."""
-MANY, LAST_LEVELS = 1024, 32
+LONG_LIFE_INVOCATIONS, LAST_LEVELS = 1024, 32
 """Levels of the look at a life of so many invocations. With more levels its interval is too narrow."""
 SHORT_LIFE, SEVERAL_LIVES = 8, 3
 """Least length of a life that ran out of memory; so many are judged together, if one alone is not enough."""

@@ -15,7 +15,7 @@ from ..support.estimates import theil_sen
 
 Frame = tuple[str, int]  # file and line
 Stack = tuple[Frame, ...]  # outermost first
-INSTALLED = r"(?:.*/)?(?:site-packages|dist-packages)/"  # folders of libraries below the root
+LIBRARY_FOLDERS = r"(?:.*/)?(?:site-packages|dist-packages)/"  # folders of libraries below the root
 
 
 class Users:
@@ -24,7 +24,7 @@ class Users:
     def __init__(self, root: Path) -> None:
         self._root = f"{root}/"
         flat = sorted({re.escape(name) for name in _installed(root)})
-        self.foreign = "|".join((INSTALLED, *flat))
+        self.foreign = "|".join((LIBRARY_FOLDERS, *flat))
         """A regular expression: what follows the root in the files of libraries."""
         self._is_foreign = re.compile(self.foreign).match
 
@@ -56,16 +56,16 @@ def _installed(root: Path) -> Iterator[str]:
 
 
 TRACER = "python_tracer.py"
-SKIPPED = 0.25  # share of the looks at the begin that do not count: caches fill then
+SKIPPED_SHARE = 0.25  # share of the looks at the begin that do not count: caches fill then
 LEAST_LOOKS = 4
-RISING = 0.6  # share of the steps from look to look that rise, where something grows
+RISING_SHARE = 0.6  # share of the steps from look to look that rise, where something grows
 IN_EACH_HALF = 2  # steps that rise in each half, where there is none that falls: that is enough as well
-STEADY = 0.5
+STEADY_SHARE = 0.5
 """Growth in the later half of the looks, as a share of growth in all of them: a cache that fills ends sooner."""
-FALL = 0.5
+FALL_SHARE = 0.5
 """A fall from one look to a later one, as a share of all growth, from which it is no leak: it is emptied again."""
-LEAST_KIB = 0.2  # growth per invocation that is not reported: a runtime client or a library keeps as much
-LEAST_SHARE = 0.05  # the same, as a share of the measured growth, and of what the first line holds
+LEAST_GROWTH_KIB = 0.2  # growth per invocation that is not reported: a runtime client or a library keeps as much
+LEAST_GROWTH_SHARE = 0.05  # the same, as a share of the measured growth, and of what the first line holds
 
 
 @dataclass(frozen=True)
@@ -163,14 +163,14 @@ def _by_way(stacks: Iterable[Mapping[str, Any]], users: Users) -> Iterator[Mappi
 def most_first(holders: Iterable[Holder], measured_kib: float) -> list[Holder]:
     """One holder for each line, that with most first; those of almost nothing are left out."""
     found = sorted(_merged(holders), key=lambda each: -each.kib)
-    least = max(LEAST_KIB, LEAST_SHARE * min(measured_kib, found[0].kib)) if found else 0.0
+    least = max(LEAST_GROWTH_KIB, LEAST_GROWTH_SHARE * min(measured_kib, found[0].kib)) if found else 0.0
     return [each for each in found if each.kib >= least]
 
 
 def rising(at: Sequence[int], values: Sequence[float]) -> float:
     """Growth per invocation, if it is steady; else 0. A series that is shorter began later, and was 0 before."""
     full = [0.0] * (len(at) - len(values)) + list(values)
-    begin = min(int(len(at) * SKIPPED), max(0, len(at) - LEAST_LOOKS))
+    begin = min(int(len(at) * SKIPPED_SHARE), max(0, len(at) - LEAST_LOOKS))
     places, levels = at[begin:], full[begin:]
     if len(levels) < LEAST_LOOKS:
         return 0.0
@@ -179,16 +179,16 @@ def rising(at: Sequence[int], values: Sequence[float]) -> float:
     falls = min(steps) < 0
     halves = (steps[:half], steps[half:])
     in_steps = not falls and min(sum(step > 0 for step in of) for of in halves) >= IN_EACH_HALF
-    if sum(step > 0 for step in steps) < RISING * len(steps) and not in_steps:
+    if sum(step > 0 for step in steps) < RISING_SHARE * len(steps) and not in_steps:
         return 0.0
     highest = itertools.accumulate(levels, max)
-    if max(high - level for high, level in zip(highest, levels, strict=True)) > FALL * (levels[-1] - levels[0]):
+    if max(high - level for high, level in zip(highest, levels, strict=True)) > FALL_SHARE * (levels[-1] - levels[0]):
         return 0.0
     slope = theil_sen(levels, places).slope
     if in_steps and slope == 0:
         slope = (levels[-1] - levels[0]) / (places[-1] - places[0])
     later = (levels[-1] - levels[half]) / (places[-1] - places[half])
-    return slope if later > STEADY * slope else 0.0
+    return slope if later > STEADY_SHARE * slope else 0.0
 
 
 def _stack(frames: Iterable[Sequence[Any]]) -> Stack:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from truemem_workbench.explain.objects import FLAGS, HEAP_TYPE, Objects, below, kind_name, named, owner
 
 if TYPE_CHECKING:
-    from truemem_workbench.explain.line_watch import Watch
+    from truemem_workbench.explain.line_watch import ContainerWatch
 
 MOST_TYPES = 3  # types that are described
 MOST_OBJECTS = 1000  # objects of a type among which its owner is looked for
-SAMPLE = 8  # objects of a type that are looked into
+SAMPLED_OBJECTS = 8  # objects of a type that are looked into
 
 
 class TypeGrowth:
@@ -61,7 +61,7 @@ def _described(name: str, objects: Objects, ignored: set[int]) -> dict[str, Any]
     held = list(itertools.islice(objects.of(lambda kind: named(kind) == name), MOST_OBJECTS))
     ignored = {*ignored, id(held)}
     ends = _not_below(held)
-    inside = itertools.chain.from_iterable(below(each, ignored) for each in held[-SAMPLE:])
+    inside = itertools.chain.from_iterable(below(each, ignored) for each in held[-SAMPLED_OBJECTS:])
     stacks = dict.fromkeys(filter(None, map(tracemalloc.get_object_traceback, inside)))
     return {
         "type": name,
@@ -74,15 +74,15 @@ def _not_below(held: list[Any]) -> list[Any]:
     """Some of these objects to which no other of them refers: of a chain its end, of a tree its root."""
     parts = [part for each in held for part in gc.get_referents(each)]
     below_one = {*map(id, parts), *(id(part) for each in parts if type(each) is dict for part in each.values())}
-    return [each for each in held if id(each) not in below_one][:SAMPLE]
+    return [each for each in held if id(each) not in below_one][:SAMPLED_OBJECTS]
 
 
 def _counts_rise(counts: list[int]) -> bool:
     return sum(after > before for before, after in itertools.pairwise(counts)) * 3 >= 2 * len(counts)
 
 
-MOST = 30  # containers that are described and watched
-LATEST = 2  # look at which a container must be there: what grows without end is there early
+MOST_CONTAINERS = 30  # containers that are described and watched
+LATEST_LOOK = 2  # look at which a container must be there: what grows without end is there early
 LEVEL = 3  # look from which a container that has not become longer is forgotten
 ABSENT = -1  # length at a look before it was there
 
@@ -118,7 +118,7 @@ class Containers:
             ids.append(each)
             for column, number in zip(lengths, (*before, size), strict=True):
                 column.append(number)
-        if self._looks <= LATEST:
+        if self._looks <= LATEST_LOOK:
             new = now.keys() - set(ids)
             ids.extend(new)
             for column in lengths[:-1]:
@@ -135,9 +135,9 @@ class Containers:
         }
         found = [each for each in objects.with_length() if id(each) in gains]
         found.sort(key=lambda each: -gains[id(each)])
-        return found[:MOST]
+        return found[:MOST_CONTAINERS]
 
-    def described(self, watch: "Watch") -> list[dict[str, Any]]:
+    def described(self, watch: "ContainerWatch") -> list[dict[str, Any]]:
         """What is known of each growing container."""
         places = {each: place for place, each in enumerate(self._ids)}
         return [

@@ -17,7 +17,7 @@ from ..support.terminal import counted
 from ..support.untrusted_text import visible
 from .attribution import LEAST_LOOKS, Frame, Holder
 
-ENOUGH = 0.5  # share of the rest that a figure of the line must grow by to be named
+NAMED_REST_SHARE = 0.5  # share of the rest that a figure of the line must grow by to be named
 STACK_KIB = 8
 """Of a thread's stack and arena so much is touched at least: its stack, its control block, its arena's header."""
 
@@ -39,9 +39,9 @@ def likely(lines: Sequence[Line], rest_kib: float, unknown: LikelyCause = UNKNOW
     `unknown` is that of a growth that no figure explains: in Node.js it is UNCOLLECTED.
     """
     threads, processes = _slope(lines, _whole("threads")), _slope(lines, _whole("processes"))
-    if processes * _largest_process_kib(lines) >= ENOUGH * rest_kib:
+    if processes * _largest_process_kib(lines) >= NAMED_REST_SHARE * rest_kib:
         return LikelyCause("child-processes", f"Child processes are left behind: {processes:.2f} more per invocation")
-    if threads * STACK_KIB >= ENOUGH * rest_kib:
+    if threads * STACK_KIB >= NAMED_REST_SHARE * rest_kib:
         return LikelyCause(
             "arenas-for-each-thread", f"Thread stacks and arenas: {threads:.2f} threads more per invocation"
         )
@@ -52,7 +52,7 @@ def likely(lines: Sequence[Line], rest_kib: float, unknown: LikelyCause = UNKNOW
         (_size("heap", "inUse"), LikelyCause("a-cache-without-bound", "Native code has not freed it (`heap.inUse`)")),
         (_size("heap", "mapped"), LikelyCause("a-cache-without-bound", "Native code has not freed it (`heap.mapped`)")),
     )
-    return next((cause for kib, cause in found if _slope(lines, kib) >= ENOUGH * rest_kib), unknown)
+    return next((cause for kib, cause in found if _slope(lines, kib) >= NAMED_REST_SHARE * rest_kib), unknown)
 
 
 def _largest_process_kib(lines: Sequence[Line]) -> float:
@@ -83,7 +83,7 @@ def _size(name: str, part: str) -> Callable[[Line], float | None]:
     return kib
 
 
-SHOWN = 10  # lines of code that are reported
+MOST_LINES_REPORTED = 10  # lines of code that are reported
 UNSEEN: Frame = ("", 0)  # the place of a holder by a line that was not seen
 REST = 0.2  # share of the growth that is worth a sentence if no line explains it
 
@@ -127,7 +127,7 @@ class Explanation:
         rows = [("KiB per invocation", "share", "line", "what holds it")]
         rows += [
             (f"{each.kib:.1f}", f"{self.share(each.kib):.0%}", place((each.file, each.line)), what(each))
-            for each in self.holders[:SHOWN]
+            for each in self.holders[:MOST_LINES_REPORTED]
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = []
@@ -150,7 +150,7 @@ class Explanation:
     def sentences(self) -> list[str]:
         """The rest that no line explains, and what is missing."""
         said = []
-        if (hidden := len(self.holders) - SHOWN) > 0:
+        if (hidden := len(self.holders) - MOST_LINES_REPORTED) > 0:
             said.append(f"{hidden} more lines hold less.")
         if self._has_rest:
             said.append(
@@ -168,7 +168,7 @@ class Explanation:
                 each.line,
                 f"{what(each)} grows by {each.kib:.1f} KiB per invocation, {self.share(each.kib):.0%} of the growth.",
             )
-            for each in self.holders[:SHOWN]
+            for each in self.holders[:MOST_LINES_REPORTED]
             if each.line
         ]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from truemem_workbench.explain.objects import Line, below, defined_at, length, named, newest, owner
 
-ENOUGH = 3  # times that a container was seen to grow, after which it is not watched any more
-MOST = 20  # invocations that are watched after a look: what only some invocations keep needs more than one
+GROWTHS_NEEDED = 3  # times that a container was seen to grow, after which it is not watched any more
+MOST_WATCHED = 20  # invocations that are watched after a look: what only some invocations keep needs more than one
 ROOT = os.path.join(os.environ.get("LAMBDA_TASK_ROOT", ""), "")  # noqa: PTH118
 FOREIGN = re.compile(os.environ.get("TRUEMEM_EXPLAIN_FOREIGN", "(?!)"))
 """What follows ROOT in the files of libraries (attribution.Users)."""
@@ -49,7 +49,7 @@ class GrowingContainer:
         """Threads that are not watched were there when it grew: perhaps one of them has made it longer."""
 
 
-class Watch:
+class ContainerWatch:
     """Watches growing containers while the user's handler runs."""
 
     def __init__(self) -> None:
@@ -79,11 +79,11 @@ class Watch:
             *ignored,
         }
         self.seen = [(each, known.get(id(each)) or GrowingContainer(each, ignored - {id(each)})) for each in growing]
-        self._left = MOST
+        self._left = MOST_WATCHED
 
     @property
     def wanted(self) -> bool:
-        return self._left > 0 and any(seen.grew_at.total() < ENOUGH for _, seen in self.seen)
+        return self._left > 0 and any(seen.grew_at.total() < GROWTHS_NEEDED for _, seen in self.seen)
 
     @property
     def lines(self) -> int:

@@ -16,7 +16,7 @@ from ..support.untrusted_text import loads
 from .attribution import LEAST_LOOKS, Frame, Holder, attribute
 
 INSTALL = "memray may name the line of native code: pip install memray, where the function's Python finds it."
-MALLOC = {"PYTHONMALLOC": "malloc"}
+MALLOC_VARIABLE = {"PYTHONMALLOC": "malloc"}
 """Each of Python's blocks is one of malloc's then, so that one can be taken from the other."""
 OURS = "TRUEMEM_EXPLAIN_MEMRAY"
 """Variable: a folder with memray, for a function whose Python finds none."""
@@ -37,10 +37,10 @@ def variables(python: Path) -> dict[str, str] | None:
         return None
     asked = subprocess.run([python, "-c", _ASKED], capture_output=True, text=True, check=False)
     if asked.returncode == 0:
-        return MALLOC
+        return MALLOC_VARIABLE
     if asked.stdout.strip() != sysconfig.get_config_var("EXT_SUFFIX"):
         return None
-    return {**MALLOC, OURS: str(Path(ours.origin).parents[1])}
+    return {**MALLOC_VARIABLE, OURS: str(Path(ours.origin).parents[1])}
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

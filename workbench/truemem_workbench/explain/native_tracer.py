@@ -15,14 +15,16 @@ from typing import Any
 from truemem_workbench.explain.looks import Looks
 
 FOLDER = os.environ["TRUEMEM_EXPLAIN"]
-OURS = os.environ.get("TRUEMEM_EXPLAIN_MEMRAY", "")  # a folder with memray, where the function's Python has none
+MEMRAY_FOLDER = os.environ.get(
+    "TRUEMEM_EXPLAIN_MEMRAY", ""
+)  # a folder with memray, where the function's Python has none
 MOMENT_S = 0.03
 PID = os.getpid()
 
-sys.path.append(OURS)
+sys.path.append(MEMRAY_FOLDER)
 import memray  # noqa: E402
 
-sys.path.remove(OURS)
+sys.path.remove(MEMRAY_FOLDER)
 looks = Looks()
 moments: list[tuple[int, float]] = []  # number of the invocation, and epoch ms
 os.environ["_HANDLER"] = os.environ["TRUEMEM_EXPLAIN_HANDLER"]

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..support.untrusted_text import loads
-from .attribution import LEAST_KIB, LEAST_LOOKS, Frame, Holder, most_first, rising
+from .attribution import LEAST_GROWTH_KIB, LEAST_LOOKS, Frame, Holder, most_first, rising
 from .explanation import REST
 
-NUMBERED = ("element", "hidden")  # kinds of edges with a number instead of a name
+NUMBERED_EDGES = ("element", "hidden")  # kinds of edges with a number instead of a name
 WEAK_MAP = re.compile(r" pair in WeakMap \(table @(\d+)\)$")
 """The end of the name of an edge to a WeakMap's value: the id of its table."""
 STRING_TABLES = ("(External strings)", "(Internalized strings)")
@@ -124,7 +124,7 @@ class Snapshot:
         found = []
         for each in begin + np.flatnonzero(self.to[begin:end] == to):
             kind, name = self.kinds_of_edges[self.edge_kinds[each]], int(self.edge_names[each])
-            found.append((kind, str(name) if kind in NUMBERED else self.strings[name]))
+            found.append((kind, str(name) if kind in NUMBERED_EDGES else self.strings[name]))
         ranks = ("context", "property", "element")
         return min(found, key=lambda each: ranks.index(each[0]) if each[0] in ranks else len(ranks))
 
@@ -148,16 +148,16 @@ def _table(values: Sequence[int], fields: Sequence[str]) -> dict[str, Whole]:
     return {name: whole[:, place] for place, name in enumerate(fields)}
 
 
-OWN = ("code", "object shape")  # kinds of V8's own: they come while functions get hot
+V8_KINDS = ("code", "object shape")  # kinds of V8's own: they come while functions get hot
 CONTEXT = "system / Context"  # the variables of a scope
 THINGS = ("object", "closure", "native", "string", "concatenated string", "regexp", "bigint", "symbol")
 """Kinds that a program has made itself."""
-MOST = 30  # keepers that are reported and watched
+MOST_KEEPERS = 30  # keepers that are reported and watched
 Key = tuple[int, str]  # the id of an object that was there at the first snapshot, and the variable, if it is a scope
 
 
 @dataclass
-class Keeper:
+class ObjectKeeper:
     """What keeps objects that came after the first snapshot."""
 
     sizes: list[int] = field(default_factory=list)
@@ -182,24 +182,24 @@ class HeapGrowth:
     def __init__(self) -> None:
         self.invocations: list[int] = []
         self._first = np.empty(0, np.int64)
-        self._keepers: dict[Key, Keeper] = {}
+        self._keepers: dict[Key, ObjectKeeper] = {}
 
     def add(self, invocation: int, snapshot: Snapshot) -> None:
         if not self.invocations:
             self._first = snapshot.ids
         self.invocations.append(invocation)
         for key, found in _Kept(snapshot, self._first).keepers().items():
-            keeper = self._keepers.setdefault(key, Keeper())
+            keeper = self._keepers.setdefault(key, ObjectKeeper())
             missed = len(self.invocations) - 1 - len(keeper.sizes)
             found.sizes = [*keeper.sizes, *[0] * missed, *found.sizes]
             found.items = [*keeper.items, *[0] * missed, *found.items]
             self._keepers[key] = found
 
-    def growing(self) -> Mapping[Key, Keeper]:
+    def growing(self) -> Mapping[Key, ObjectKeeper]:
         """The keepers with most bytes at the last snapshot."""
         now = {key: each for key, each in self._keepers.items() if len(each.sizes) == len(self.invocations)}
         most = sorted(now, key=lambda key: -now[key].sizes[-1])
-        return {key: now[key] for key in most[:MOST]}
+        return {key: now[key] for key in most[:MOST_KEEPERS]}
 
     def document(self, scripts: Mapping[str, str], grew_at: Mapping[Key, Sequence[Any]]) -> dict[str, Any]:
         """`scripts` are the user's files by the script's id, `grew_at` the stacks after which a keeper had more."""
@@ -230,7 +230,7 @@ class _Kept:
         self._is_old = np.isin(snapshot.ids, first)
         self._new = order[~self._is_old[order] & (self._above[order] >= 0)]
 
-    def keepers(self) -> dict[Key, Keeper]:
+    def keepers(self) -> dict[Key, ObjectKeeper]:
         snapshot, above = self._snapshot, self._above
         keeper_of: dict[int, tuple[int, str]] = {}
         item_of: dict[int, int] = {}
@@ -242,7 +242,7 @@ class _Kept:
             item_of[node] = item_of.get(over, node if snapshot.kinds[node] in THINGS else -1)
             if item_of[node] < 0:
                 del item_of[node]
-            if snapshot.kinds[node] not in OWN:
+            if snapshot.kinds[node] not in V8_KINDS:
                 found.setdefault(keeper_of[node], []).append(node)
         return {
             (int(snapshot.ids[node]), variable): self._described(node, variable, nodes, item_of)
@@ -267,12 +267,12 @@ class _Kept:
             return False
         return snapshot.edge(int(self._above[node]), node) == snapshot.edge(node, child)
 
-    def _described(self, node: int, variable: str, nodes: Sequence[int], item_of: Mapping[int, int]) -> Keeper:
+    def _described(self, node: int, variable: str, nodes: Sequence[int], item_of: Mapping[int, int]) -> ObjectKeeper:
         snapshot = self._snapshot
         items = {item_of[each] for each in nodes if each in item_of}
         names = Counter(_named(snapshot, each) for each in items)
         made = Counter(snapshot.places[each] for each in nodes if each in snapshot.places)
-        return Keeper(
+        return ObjectKeeper(
             sizes=[int(snapshot.sizes[list(nodes)].sum())],
             items=[len(items)],
             kind="variable" if variable else _named(snapshot, node),
@@ -357,7 +357,7 @@ def _wanted(growth: HeapGrowth) -> list[dict[str, Any]]:
     return [
         {"id": number, "variable": variable, "closure": each.closure}
         for (number, variable), each in growth.growing().items()
-        if rising(growth.invocations, each.sizes) > LEAST_KIB * 1024
+        if rising(growth.invocations, each.sizes) > LEAST_GROWTH_KIB * 1024
     ]
 
 

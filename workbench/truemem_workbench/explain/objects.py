@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-KINDS = (list, dict, set, deque)  # kinds with a length; their subclasses as well
+SIZED_KINDS = (list, dict, set, deque)  # kinds with a length; their subclasses as well
 HOLDERS = (dict, list, tuple, types.CellType)  # kinds whose items may be dicts that the collector does not know
 HEAP_TYPE = 1 << 9  # flag of a class that Python code has made (Py_TPFLAGS_HEAPTYPE)
 CACHE: type = functools._lru_cache_wrapper
@@ -73,7 +73,7 @@ class Objects:
         return found
 
     def _built_in(self) -> Iterator[Any]:
-        yield from self.of(lambda kind: _is_one(kind, KINDS))
+        yield from self.of(lambda kind: _is_one(kind, SIZED_KINDS))
         holders = self.of(lambda kind: _is_one(kind, HOLDERS) or bool(FLAGS(kind) & HEAP_TYPE))
         items = gc.get_referents(*holders)
         dicts = itertools.compress(items, map(operator.is_, map(type, items), itertools.repeat(dict)))
@@ -90,13 +90,13 @@ def _is_one(kind: type, kinds: tuple[type, ...]) -> bool:
 
 
 def _is_other(kind: type) -> bool:
-    return kind is CACHE or (issubclass(kind, KINDS) and not _is_one(kind, KINDS))
+    return kind is CACHE or (issubclass(kind, SIZED_KINDS) and not _is_one(kind, SIZED_KINDS))
 
 
 def _length_of(kind: type) -> Callable[[Any], int]:
     if kind is CACHE:
         return lambda each: each.cache_info().currsize
-    return next(known.__len__ for known in KINDS if issubclass(kind, known))
+    return next(known.__len__ for known in SIZED_KINDS if issubclass(kind, known))
 
 
 def length(each: Any) -> int:
@@ -105,11 +105,11 @@ def length(each: Any) -> int:
 
 
 DEPTH = 8  # references from a container to the module that owns it, at most
-SAMPLE = 8  # newest items that are looked into
-REACHED = 300  # objects below an item that are looked at
+SAMPLED_ITEMS = 8  # newest items that are looked into
+OBJECTS_REACHED = 300  # objects below an item that are looked at
 MODULES_AND_CLASSES = (types.ModuleType, type)
-SHOWN = (str, int, bytes)  # kinds of keys that are shown
-LONGEST = 40
+SHOWN_KEY_KINDS = (str, int, bytes)  # kinds of keys that are shown
+MOST_KEY_CHARS = 40
 Line = tuple[str, int]
 
 
@@ -117,20 +117,20 @@ def newest(container: Any) -> list[Any]:
     """Some items: the newest, where the container has an order."""
     kind = type(container)
     if issubclass(kind, dict):
-        return [part for pair in islice(reversed(dict.items(container)), SAMPLE) for part in pair]
+        return [part for pair in islice(reversed(dict.items(container)), SAMPLED_ITEMS) for part in pair]
     if kind is CACHE:
         return gc.get_referents(container)
     for base in (list, deque):
         if issubclass(kind, base):
             last = base.__len__(container) - 1
-            return [base.__getitem__(container, last - place) for place in range(min(SAMPLE, last + 1))]
-    return list(islice(set.__iter__(container), SAMPLE))
+            return [base.__getitem__(container, last - place) for place in range(min(SAMPLED_ITEMS, last + 1))]
+    return list(islice(set.__iter__(container), SAMPLED_ITEMS))
 
 
 def below(item: Any, stop: set[int]) -> Iterator[Any]:
     """The item and what it refers to, but no module, class, module's variables or container in `stop`."""
     waiting, met = deque([item]), {id(item), *stop}
-    for _ in range(REACHED):
+    for _ in range(OBJECTS_REACHED):
         if not waiting:
             return
         each = waiting.popleft()
@@ -235,7 +235,7 @@ def _slot(each: Any, part: Any) -> str:
 
 
 def _shown(key: Any) -> str:
-    return f"{key!r:.{LONGEST}}" if type(key) in SHOWN else f"<{kind_name(type(key))}>"
+    return f"{key!r:.{MOST_KEY_CHARS}}" if type(key) in SHOWN_KEY_KINDS else f"<{kind_name(type(key))}>"
 
 
 def defined_at(container: Any) -> Line | None:

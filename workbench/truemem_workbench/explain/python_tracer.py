@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from truemem_workbench.explain.containers import Containers, TypeGrowth
-from truemem_workbench.explain.line_watch import Watch, is_users
+from truemem_workbench.explain.line_watch import ContainerWatch, is_users
 from truemem_workbench.explain.looks import Looks
 from truemem_workbench.explain.objects import Objects, kind_name
 
@@ -29,7 +29,7 @@ PID = os.getpid()
 Raw = tuple[tuple[str, int], ...]  # a stack: file and line of each frame, the innermost first
 
 
-NOTHING = (0, 0)
+NO_BLOCKS = (0, 0)
 
 
 class Held:
@@ -63,7 +63,7 @@ class Held:
             if any(map(_is_own, stack)):
                 continue
             way = tuple(frame for frame in stack if is_users(frame[0])) or stack
-            size, count = found.get(way, NOTHING)
+            size, count = found.get(way, NO_BLOCKS)
             added = sum(sizes[place])
             found[way] = (size + added, count + len(sizes[place]))
             if added > most.get(way, 0):
@@ -74,13 +74,13 @@ class Held:
     def grown(self) -> list[dict[str, Any]]:
         """What holds more than at the first look, most of it first."""
         first, last = self.looks[0], self.looks[-1]
-        gains = {way: size - first.get(way, NOTHING)[0] for way, (size, _) in last.items()}
+        gains = {way: size - first.get(way, NO_BLOCKS)[0] for way, (size, _) in last.items()}
         ways = sorted((way for way, gain in gains.items() if gain > 0), key=lambda way: -gains[way])
         return [
             {
                 "frames": self.largest[way][::-1],
-                "bytes": [look.get(way, NOTHING)[0] for look in self.looks],
-                "blocks": [look.get(way, NOTHING)[1] for look in self.looks],
+                "bytes": [look.get(way, NO_BLOCKS)[0] for look in self.looks],
+                "blocks": [look.get(way, NO_BLOCKS)[1] for look in self.looks],
             }
             for way in ways[:MOST_STACKS]
         ]
@@ -96,7 +96,7 @@ class Tracer:
         self.threads: list[int] = []
         self.missing: list[str] = []
         self.containers = Containers((self.invocations, self.held.looks, self.held.largest, self.threads, self.missing))
-        self.watch = Watch()
+        self.watch = ContainerWatch()
         self.types = TypeGrowth()
         self.types_described: list[dict[str, Any]] = []
         self.looks = Looks()
