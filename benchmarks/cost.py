@@ -31,7 +31,7 @@ from truemem_workbench.analysis.prices import (
     computing,
     dollars,
 )
-from truemem_workbench.dashboard.template import KINDS, MOST
+from truemem_workbench.dashboard.template import ALARM_KINDS, MOST_FUNCTIONS
 from truemem_workbench.lines.record import parse_lines
 
 from benchmarks.kit.bench import Bench, in_turn
@@ -136,7 +136,7 @@ def fleet(functions: int, alone: dict[str, float], together: dict[str, float]) -
         return [name, *(f"${of(invocations):,.0f}" for invocations in FLEET_MONTHLY)]
 
     a_million = cost(FLEET_MIB, 0, alone["cpu"] / 1000, 0, 0).duration_at_most
-    alarms = functions * len(KINDS) * ALARM_MONTH + -(-functions // MOST) * DASHBOARD_MONTH
+    alarms = functions * len(ALARM_KINDS) * ALARM_MONTH + -(-functions // MOST_FUNCTIONS) * DASHBOARD_MONTH
     rows = [
         row("log lines", lambda invocations: logs(invocations, alone["bytes"])),
         row("with `TRUEMEM_AGGREGATE=60`", lambda invocations: logs(invocations, together["bytes"])),

@@ -16,7 +16,7 @@ from typing import Any
 from truemem_workbench.local import Function
 from truemem_workbench.local.errors import Failure
 from truemem_workbench.local.lifecycle import events
-from truemem_workbench.local.lifecycle.invocation import Pending
+from truemem_workbench.local.lifecycle.invocation import PendingInvocation
 
 from faults.result import NotHere, Row, counted
 from faults.subject import Subject
@@ -218,7 +218,7 @@ def report_in_time(environment: Environment) -> None:
     served = environment.local.environment
     runtime_done = served.journal.runtime_done
 
-    def and_report(pending: Pending, failure: Failure | None) -> float:
+    def and_report(pending: PendingInvocation, failure: Failure | None) -> float:
         ended = runtime_done(pending, failure)
         if failure is not None:
             report = events.make_report(

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from moto.awslambda.exceptions import InvalidParameterValueException, LambdaClientError
 from moto.awslambda.models import LambdaFunction
 from truemem_workbench.attach.change import (
-    CHAINED,
+    CHAINED_WRAPPER,
     CLOUDWATCH,
     COLLECTOR_CONFIG,
-    EXACT,
+    EXACT_WRAPPER,
     HEAP_FOLDER,
     NODE_OPTIONS,
     PRELOAD,
@@ -69,9 +69,9 @@ def test_the_plan_comes_first_and_a_dry_run_ends_with_it(
         "publish truemem-x86_64 in us-east-1",
         "one",
         f"  + layer {ARN}x86_64:NEW",
-        f"  ~ {WRAPPER}={EXACT} (was /opt/vendor)",
+        f"  ~ {WRAPPER}={EXACT_WRAPPER} (was /opt/vendor)",
         "  + TRUEMEM_AGGREGATE=60",
-        f"  + {CHAINED}=/opt/vendor",
+        f"  + {CHAINED_WRAPPER}=/opt/vendor",
     ]
     assert (account.our_layers(), account.updates, records.read()) == ([], [], {})
 
@@ -111,9 +111,14 @@ def test_a_layer_of_another_account_can_be_named(truemem: Command, account: Acco
 @pytest.mark.parametrize(
     ("option", "runtime", "before", "after"),
     [
-        ("--exact", "python3.13", {}, {WRAPPER: EXACT}),
-        ("--exact", "nodejs22.x", {WRAPPER: "/opt/vendor"}, {WRAPPER: EXACT, CHAINED: "/opt/vendor"}),
-        ("--exact", "java21", {WRAPPER: EXACT, CHAINED: "/opt/vendor"}, {WRAPPER: EXACT, CHAINED: "/opt/vendor"}),
+        ("--exact", "python3.13", {}, {WRAPPER: EXACT_WRAPPER}),
+        ("--exact", "nodejs22.x", {WRAPPER: "/opt/vendor"}, {WRAPPER: EXACT_WRAPPER, CHAINED_WRAPPER: "/opt/vendor"}),
+        (
+            "--exact",
+            "java21",
+            {WRAPPER: EXACT_WRAPPER, CHAINED_WRAPPER: "/opt/vendor"},
+            {WRAPPER: EXACT_WRAPPER, CHAINED_WRAPPER: "/opt/vendor"},
+        ),
         ("--heap", "nodejs22.x", {}, {NODE_OPTIONS: PRELOAD}),
         ("--heap", "nodejs22.x", {NODE_OPTIONS: "--no-warnings"}, {NODE_OPTIONS: f"--no-warnings {PRELOAD}"}),
         ("--heap", "nodejs22.x", {NODE_OPTIONS: f"{PRELOAD} -i"}, {NODE_OPTIONS: f"{PRELOAD} -i"}),
@@ -136,11 +141,11 @@ def test_what_is_set_already_is_chained_or_kept(
     ],
 )
 def test_no_wrapper_where_nothing_starts_it(truemem: Command, account: Account, runtime: str, starts: bool) -> None:
-    variables = {} if starts else {WRAPPER: EXACT}  # of an earlier truemem
+    variables = {} if starts else {WRAPPER: EXACT_WRAPPER}  # of an earlier truemem
     account.function("one", Runtime=runtime, variables=variables)
     ran = truemem("attach", "one", "--exact", "--yes")
     assert ran.code == 0
-    assert account.held("one") == ([f"{ARN}x86_64:1"], {WRAPPER: EXACT} if starts else {})
+    assert account.held("one") == ([f"{ARN}x86_64:1"], {WRAPPER: EXACT_WRAPPER} if starts else {})
     assert ("attached in the default mode" in ran.out) is not starts
 
 
@@ -188,7 +193,7 @@ def test_no_exact_brings_the_earlier_wrapper_back(truemem: Command, account: Acc
     account.function("one", variables={WRAPPER: "/opt/vendor"})
     assert truemem("attach", "one", "--exact", "--yes").code == 0
     assert truemem("attach", "one", "--yes").code == 0
-    assert account.held("one").variables[WRAPPER] == EXACT
+    assert account.held("one").variables[WRAPPER] == EXACT_WRAPPER
     assert truemem("attach", "one", "--no-exact", "--yes").code == 0
     assert account.held("one") == ([f"{ARN}x86_64:1"], {WRAPPER: "/opt/vendor"})
 
@@ -243,7 +248,7 @@ def test_where_there_is_no_probe_the_rest_is_attached(
 
 
 def test_each_function_is_named_with_its_mode(truemem: Command, account: Account) -> None:
-    account.function("go", Runtime="provided.al2023", variables={WRAPPER: EXACT})
+    account.function("go", Runtime="provided.al2023", variables={WRAPPER: EXACT_WRAPPER})
     account.function("python")
     account.function("image")
     account.said["image"] = {"PackageType": "Image"}
@@ -515,7 +520,7 @@ def test_a_choice_that_finds_nothing_is_one_line(
 # --- Detach -----------------------------------------------------------------------------------------------------------
 
 names = st.sampled_from(
-    ["A", "LD_PRELOAD", WRAPPER, CHAINED, "TRUEMEM_AGGREGATE", "TRUEMEM_NAMESPACE", "PYTHONPATH", NODE_OPTIONS]
+    ["A", "LD_PRELOAD", WRAPPER, CHAINED_WRAPPER, "TRUEMEM_AGGREGATE", "TRUEMEM_NAMESPACE", "PYTHONPATH", NODE_OPTIONS]
 )
 values = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 functions = st.fixed_dictionaries(

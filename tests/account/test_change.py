@@ -3,10 +3,10 @@
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from truemem_workbench.attach.change import (
-    CHAINED,
+    CHAINED_WRAPPER,
     CLOUDWATCH,
     COLLECTOR_CONFIG,
-    EXACT,
+    EXACT_WRAPPER,
     WRAPPER,
     Change,
     change_back,
@@ -20,10 +20,12 @@ from truemem_workbench.aws.layer_zips import is_ours
 
 OURS = [f"arn:aws:lambda:us-east-1:123456789012:layer:truemem-x86_64:{number}" for number in (1, 2)]
 OTHERS = [f"arn:aws:lambda:us-east-1:123456789012:layer:vendor-{number}:1" for number in (1, 2, 3)]
-NAMES = ["A", "B", WRAPPER, CHAINED, COLLECTOR_CONFIG, "TRUEMEM_AGGREGATE"]
+NAMES = ["A", "B", WRAPPER, CHAINED_WRAPPER, COLLECTOR_CONFIG, "TRUEMEM_AGGREGATE"]
 
-variables = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["", "1", EXACT, CLOUDWATCH, "/opt/vendor"]))
-wanted = st.dictionaries(st.sampled_from(NAMES[2:]), st.sampled_from(["60", EXACT, CLOUDWATCH, "/opt/vendor"]))
+variables = st.dictionaries(
+    st.sampled_from(NAMES), st.sampled_from(["", "1", EXACT_WRAPPER, CLOUDWATCH, "/opt/vendor"])
+)
+wanted = st.dictionaries(st.sampled_from(NAMES[2:]), st.sampled_from(["60", EXACT_WRAPPER, CLOUDWATCH, "/opt/vendor"]))
 layers = st.lists(st.sampled_from([*OURS, *OTHERS]), unique=True, max_size=4).map(tuple)
 one_of_ours = layers.filter(lambda arns: sum(map(is_ours, arns)) <= 1)
 
@@ -36,7 +38,7 @@ def attached(now: tuple[tuple[str, ...], dict[str, str]], version: str, values: 
 
 def starts(held: tuple[str, ...], values: dict[str, str]) -> bool:
     """True unless the function names a file of our layer and does not have it."""
-    names_one = values.get(WRAPPER) == EXACT or values.get(COLLECTOR_CONFIG) == CLOUDWATCH
+    names_one = values.get(WRAPPER) == EXACT_WRAPPER or values.get(COLLECTOR_CONFIG) == CLOUDWATCH
     return not names_one or any(map(is_ours, held))
 
 
@@ -68,12 +70,12 @@ def test_what_others_have_changed_since_stays_and_is_named(
     assert [arn for arn in back.layers[1] if not is_ours(arn)] == [
         arn for arn in (held if later == record.layers[1] else later) if not is_ours(arn)
     ]
-    for name in {*others, *after} - {WRAPPER, CHAINED}:
+    for name in {*others, *after} - {WRAPPER, CHAINED_WRAPPER}:
         if others.get(name) != after.get(name):
             assert result.get(name) == others.get(name)
     # Without the layer, its wrapper and what is chained to it go in any case: the function would not start.
-    is_unwrapped = EXACT in (others.get(WRAPPER), values.get(WRAPPER)) and not any(map(is_ours, back.layers[1]))
-    for name in {*record.variables} - ({WRAPPER, CHAINED} if is_unwrapped else set()):
+    is_unwrapped = EXACT_WRAPPER in (others.get(WRAPPER), values.get(WRAPPER)) and not any(map(is_ours, back.layers[1]))
+    for name in {*record.variables} - ({WRAPPER, CHAINED_WRAPPER} if is_unwrapped else set()):
         if others.get(name) not in record.variables[name]:
             assert any(note.startswith(f"{name} was changed") for note in left)
 
@@ -83,7 +85,7 @@ def test_without_a_record_everything_goes_and_it_starts(held: tuple[str, ...], v
     change = taken_off(held, values)
     result = variables_after(values, change)
     assert change.layers[1] == tuple(arn for arn in held if not is_ours(arn))
-    assert starts(change.layers[1], result) or values.get(CHAINED) == EXACT
+    assert starts(change.layers[1], result) or values.get(CHAINED_WRAPPER) == EXACT_WRAPPER
     others = {name for name in values if name in "AB"}
     if any(map(is_ours, held)):
         assert not [name for name in result if name.startswith("TRUEMEM_")]
@@ -96,10 +98,13 @@ def test_without_a_record_everything_goes_and_it_starts(held: tuple[str, ...], v
 def test_whatever_is_left_the_function_starts(
     held: tuple[str, ...], values: dict[str, str], asked: dict[str, str], others: dict[str, str]
 ) -> None:
-    assume(CHAINED not in others or others[CHAINED] != EXACT)
+    assume(CHAINED_WRAPPER not in others or others[CHAINED_WRAPPER] != EXACT_WRAPPER)
     record = attached((held, values), OURS[1], asked)
     back, _ = change_back(record, tuple(arn for arn in record.layers[1] if not is_ours(arn)), others)
-    assert starts(back.layers[1], variables_after(others, back)) or EXACT in (values.get(CHAINED), asked.get(CHAINED))
+    assert starts(back.layers[1], variables_after(others, back)) or EXACT_WRAPPER in (
+        values.get(CHAINED_WRAPPER),
+        asked.get(CHAINED_WRAPPER),
+    )
 
 
 def test_upgrade_after_another_layer_goes_back_to_the_first() -> None:
@@ -113,5 +118,5 @@ def test_upgrade_after_another_layer_goes_back_to_the_first() -> None:
 def test_a_function_that_was_made_anew_has_a_record_of_its_own() -> None:
     name = "TRUEMEM_AGGREGATE"
     old = Change(((), (OURS[0],)), {name: ("30", "60")})
-    new = Change(((), (OURS[0],)), {WRAPPER: (None, EXACT)})
+    new = Change(((), (OURS[0],)), {WRAPPER: (None, EXACT_WRAPPER)})
     assert joined_record(old, new) == new

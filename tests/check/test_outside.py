@@ -107,7 +107,7 @@ def test_what_cannot_be_read_as_a_file_is_refused(
     make: Callable[[Path], None], said: str, given: str, path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(untrusted_text, "WRITER_S", 0.0)
-    monkeypatch.setattr(untrusted_text, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(untrusted_text, "MOST_FILE_BYTES", 1 << 20)
     make(path)
     assert said in refused(*given.replace("PATH", str(path)).replace("STEADY", STEADY).split())
 

@@ -97,7 +97,7 @@ def test_a_large_template_goes_through_a_bucket(
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A template has room for two functions."""
-    monkeypatch.setattr("truemem_workbench.dashboard.template.MOST", 2)
+    monkeypatch.setattr("truemem_workbench.dashboard.template.MOST_FUNCTIONS", 2)
 
 
 def watches(account: Account, name: str) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.dashboard.deployment import INLINE_BYTES
-from truemem_workbench.dashboard.template import MOST, Watched, template
+from truemem_workbench.dashboard.template import MOST_FUNCTIONS, Watched, template
 
 from tests.attach.pages import blocks
 from tests.dashboard.conftest import Account
@@ -39,4 +39,4 @@ def size(count: int, name_length: int) -> int:
 
 def test_so_many_functions_fit() -> None:
     assert size(15, 40) <= INLINE_BYTES < size(20, 8)
-    assert size(MOST, 64) <= 1_000_000  # the most of a template in a bucket
+    assert size(MOST_FUNCTIONS, 64) <= 1_000_000  # the most of a template in a bucket

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem_workbench.dashboard.template import (
     DRAWN_BY_QUERY,
+    FUNCTION_NAME,
     LOG_GROUP,
-    MOST,
-    NAME,
+    MOST_FUNCTIONS,
     PARAMETERS,
     Watched,
     arranged,
@@ -39,13 +39,13 @@ ID = re.compile("[A-Za-z0-9]{1,255}")
 functions = st.lists(
     st.builds(
         Watched,
-        st.from_regex(NAME, fullmatch=True),
+        st.from_regex(FUNCTION_NAME, fullmatch=True),
         st.integers(128, 32_768),
         st.from_regex(LOG_GROUP, fullmatch=True),
         st.sampled_from(["truemem", "Team/Memory"]),
     ),
     min_size=1,
-    max_size=MOST,
+    max_size=MOST_FUNCTIONS,
     unique_by=lambda function: function.name,
 )
 
@@ -201,18 +201,18 @@ def test_threshold_that_cloudwatch_refuses_is_refused(name: str, value: str, wan
 
 @given(st.lists(st.integers(0, 900), unique=True), st.lists(st.integers(0, 900), unique=True))
 def test_each_function_is_in_one_template_and_stays_there(before: list[int], now: list[int]) -> None:
-    assert MOST == 166
+    assert MOST_FUNCTIONS == 166
     held = [[function.name for function in part] for part in arranged([names(901)[number] for number in before])]
     functions = [names(901)[number] for number in now]
     parts = arranged(functions, held)
     assert sorted(function for part in parts for function in part) == sorted(functions)
-    assert max(map(len, parts), default=0) <= MOST
+    assert max(map(len, parts), default=0) <= MOST_FUNCTIONS
     place = {function.name: number for number, part in enumerate(parts) for function in part}
     assert all(place.get(name, number) == number for number, part in enumerate(held) for name in part)
 
 
 def test_cfn_lint_takes_each_of_several_templates(tmp_path: Path) -> None:
-    parts = arranged(names(MOST + 1))
+    parts = arranged(names(MOST_FUNCTIONS + 1))
     for number, part in enumerate(parts, 1):
         made = template(part, REGION, {}, number)
         assert len(made["Resources"]) <= 500
@@ -220,4 +220,4 @@ def test_cfn_lint_takes_each_of_several_templates(tmp_path: Path) -> None:
         path = tmp_path / f"{number}.json"
         path.write_text(json.dumps(made))
         assert cfn_lint(path) == ""
-    assert [len(part) for part in parts] == [MOST, 1]
+    assert [len(part) for part in parts] == [MOST_FUNCTIONS, 1]

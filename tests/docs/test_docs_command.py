@@ -216,4 +216,4 @@ def test_a_reader_that_goes_is_no_error(tmp_path: Path) -> None:
 
 def test_pages_are_the_same_files_for_site_and_command() -> None:
     assert {ROOT / page.path for page in PAGES.values()} == {path for path in linked(ROOT) if path.suffix == ".md"}
-    assert command.WIDEST == 100
+    assert command.MOST_COLUMNS == 100

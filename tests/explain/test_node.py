@@ -14,7 +14,7 @@ from truemem_workbench.explain.explanation import Explanation, what
 from truemem_workbench.explain.node import HeapGrowth, Snapshot, breadth_first, holders
 from truemem_workbench.explain.run import JITTER
 from truemem_workbench.local import Function
-from truemem_workbench.local.configuration.node_function import BUILDING
+from truemem_workbench.local.configuration.node_function import BUILD_TOOLS
 
 from tests.check.conftest import Check
 from tests.explain.test_run import FUNCTIONS, explained, names_first
@@ -264,7 +264,7 @@ def test_a_partial_answer_says_what_is_missing(handler: str, said: str) -> None:
 @needs_node
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
-@pytest.mark.skipif(any(shutil.which(tool) is None for tool in BUILDING), reason="no npm, or no compiler")
+@pytest.mark.skipif(any(shutil.which(tool) is None for tool in BUILD_TOOLS), reason="no npm, or no compiler")
 @pytest.mark.parametrize("module", ["index.mjs", "index.js"])
 def test_the_command_explains_through_awss_own_client(invoke_check: Check, tmp_path: Path, module: str) -> None:
     export = "export const handler =" if module == "index.mjs" else "exports.handler ="

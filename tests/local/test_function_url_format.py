@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.local.apis.function_url import BROKEN, STREAMED, HttpRequest, HttpResponse, http_response
+from truemem_workbench.local.apis.function_url import BROKEN, STREAMED_CONTENT, HttpRequest, HttpResponse, http_response
 from truemem_workbench.local.lifecycle.invocation import Response
 
 JSON = {"content-type": "application/json"}
@@ -255,4 +255,6 @@ def test_headers_of_the_connection_are_renamed() -> None:
 
 def test_streamed_answer_has_its_head_first() -> None:
     head = json.dumps({"statusCode": 418, "headers": {"a": "b"}, "cookies": ["c=d"]}).encode()
-    assert answered(head + b"\0" * 8 + b"x\0y", STREAMED) == HttpResponse(b"x\0y", 418, JSON | {"a": "b"}, ("c=d",))
+    assert answered(head + b"\0" * 8 + b"x\0y", STREAMED_CONTENT) == HttpResponse(
+        b"x\0y", 418, JSON | {"a": "b"}, ("c=d",)
+    )

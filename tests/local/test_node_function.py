@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.local import BadInput
-from truemem_workbench.local.configuration.node_function import BUILDING, RUNTIMES, from_node_handler, installed_client
+from truemem_workbench.local.configuration.node_function import (
+    BUILD_TOOLS,
+    RUNTIMES,
+    from_node_handler,
+    installed_client,
+)
 
 from tests.attach.pages import block
 from tests.local.conftest import LocalRun, executable, run
@@ -63,7 +68,7 @@ def test_another_node_or_no_compiler_is_refused(index: Path, monkeypatch: pytest
     assert f"--runtime {runtime} needs Node.js {runtime[6:8]}, and " in str(error.value) or missing in str(error.value)
 
 
-@pytest.mark.skipif(any(shutil.which(tool) is None for tool in ("node", *BUILDING)), reason="no npm, or no compiler")
+@pytest.mark.skipif(any(shutil.which(tool) is None for tool in ("node", *BUILD_TOOLS)), reason="no npm, or no compiler")
 def test_an_installation_that_fails_leaves_nothing(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRUEMEM_CACHE", str(index.parent / "cache"))
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1")

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from truemem_workbench.local import Answer, BadInput, EnvironmentChange, Scaling, Settings, Stopped, Throttled
 from truemem_workbench.local.lifecycle.environment import OnDemandEnvironment
-from truemem_workbench.local.lifecycle.journal import Journal
+from truemem_workbench.local.lifecycle.journal import EnvironmentJournal
 from truemem_workbench.local.scaling import permit_files
 
 from tests.local.conftest import (
@@ -414,9 +414,9 @@ def test_nothing_of_an_ended_environment_stays_in_memory(fleet: StartFleet) -> N
     until(lambda: len(local.ends()) == 3)
     ids = {name for name, _ in local.ends()}
 
-    def kept() -> list[Journal]:
+    def kept() -> list[EnvironmentJournal]:
         gc.collect()
-        return [each for each in gc.get_objects() if isinstance(each, Journal) and each.environment in ids]
+        return [each for each in gc.get_objects() if isinstance(each, EnvironmentJournal) and each.environment in ids]
 
     until(lambda: not kept())
 

@@ -21,7 +21,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 from truemem_workbench.cli.__main__ import cli
-from truemem_workbench.mcp.answer import MOST_DOCUMENT, MOST_TEXT, Told, bounded, text_of
+from truemem_workbench.mcp.answer import MOST_DOCUMENT, MOST_TEXT, AnswerText, bounded, text_of
 
 from testing.incidents import INCIDENTS
 from tests.mcp.conftest import asked, converse, serving, told
@@ -259,7 +259,7 @@ def test_document_is_bounded_and_says_what_is_cut(document: dict[str, Any], time
 
 @given(st.lists(st.text(max_size=300), max_size=200), st.text(max_size=100))
 def test_text_is_bounded_and_ends_with_the_next_command(lines: list[str], following: str) -> None:
-    text = text_of(Told(lines, following), [], "truemem report --json")
+    text = text_of(AnswerText(lines, following), [], "truemem report --json")
     assert len(text) <= MOST_TEXT + 400
     assert not following or text.splitlines()[-1].startswith("Next: ")
     assert "Cut: " in text or len(text.splitlines()) <= len(lines) + 1

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from truemem.output_settings import OTLP_PORT
 from truemem.outputs.otlp_document import PEAK
-from truemem_workbench.local.configuration.settings import CREDENTIALS, REGION
+from truemem_workbench.local.configuration.settings import LOCAL_CREDENTIALS, REGION
 
 from benchmarks.cost import billed_bytes
 from testing.cloudwatch import CloudWatch, refusal
@@ -23,7 +23,7 @@ from testing.environment import Environment
 from tests.outputs.test_lambda import environment
 
 CONFIGURATION = Path(__file__).parents[2] / "layer" / "truemem" / "cloudwatch.yaml"
-KEY = Credentials(CREDENTIALS["AccessKeyId"], CREDENTIALS["SecretAccessKey"], CREDENTIALS["Token"])
+KEY = Credentials(LOCAL_CREDENTIALS["AccessKeyId"], LOCAL_CREDENTIALS["SecretAccessKey"], LOCAL_CREDENTIALS["Token"])
 MIB = 1 << 20
 PATIENCE_S = 60.0
 
@@ -62,7 +62,7 @@ def test_the_stand_in_refuses_what_is_signed_otherwise(
     request.headers["Host"] = "monitoring.us-east-1.amazonaws.com"
     SigV4Auth(key, service, region).add_auth(request)
     headers = {name.lower(): value for name, value in request.headers.items()}
-    headers["x-amz-security-token"] = CREDENTIALS["Token"]
+    headers["x-amz-security-token"] = LOCAL_CREDENTIALS["Token"]
     found = refusal(KEY, REGION, headers, body)
     assert found.startswith(why)
     assert bool(found) == bool(why)

@@ -88,7 +88,7 @@ def test_a_page_for_people_is_no_answer_of_aws(
     assert "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL" in refusal
 
 
-@pytest.mark.parametrize("most", [1, clients.UNANSWERED])
+@pytest.mark.parametrize("most", [1, clients.UNANSWERED_ATTEMPTS])
 def test_a_silent_service_is_not_asked_often(
     aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
@@ -121,7 +121,7 @@ def test_a_query_that_is_given_up_is_stopped(
     if cut_short is KeyboardInterrupt:
         monkeypatch.setattr("time.sleep", interrupt)
     else:
-        monkeypatch.setattr(cloudwatch, "PATIENCE_S", -1)
+        monkeypatch.setattr(cloudwatch, "MOST_QUERY_S", -1)
     aws_answers(answer)
     with pytest.raises(cut_short):
         cloudwatch.fetch("x", NOW_MS - 60_000, NOW_MS, io.StringIO())

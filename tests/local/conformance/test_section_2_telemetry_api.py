@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import requests
 from truemem_workbench.local.apis.telemetry_api import parse
-from truemem_workbench.local.errors import ApiError
+from truemem_workbench.local.errors import ApiRefusal
 from truemem_workbench.local.lifecycle.delivery import Buffering, Relay, Subscriber
 from truemem_workbench.local.lifecycle.events import Event
 
@@ -83,18 +83,18 @@ def test_valid_subscriptions() -> None:
 
 @pytest.mark.parametrize(("changes", "named"), INVALID, ids=str)
 def test_an_invalid_subscription_names_the_fault(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(ApiError, match=named) as refusal:
+    with pytest.raises(ApiRefusal, match=named) as refusal:
         parse(json.dumps(subscription(**changes)).encode())
     assert (refusal.value.status, refusal.value.error_type) == (400, "ValidationError")
 
 
 def test_every_fault_is_named_as_in_the_documentation() -> None:
     body = subscription(types=[], destination=http("http://sandbox.localdomain"))
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiRefusal) as refusal:
         parse(json.dumps(body).encode())
     said = {"errorType": "ValidationError", "errorMessage": "URI port is not provided; types should not be empty"}
     assert (refusal.value.status, refusal.value.body()) == (400, said)
-    with pytest.raises(ApiError, match="not JSON"):
+    with pytest.raises(ApiRefusal, match="not JSON"):
         parse(b"{")
 
 

@@ -109,8 +109,8 @@ def _failed(configuration: Mapping[str, Any]) -> str | None:
     return f"its last update failed: {reason}. Repair it, and try again"
 
 
-WRAPPER, CHAINED = "AWS_LAMBDA_EXEC_WRAPPER", "TRUEMEM_EXEC_WRAPPER"
-EXACT = "/opt/truemem/exact"
+WRAPPER, CHAINED_WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER", "TRUEMEM_EXEC_WRAPPER"
+EXACT_WRAPPER = "/opt/truemem/exact"
 """Our wrapper; a function without the layer does not start with it."""
 PYTHON_PATH, HEAP_FOLDER = "PYTHONPATH", "/opt/truemem/python"
 """The heap probe is loaded from this folder, which is first on the path."""
@@ -118,7 +118,7 @@ DEFAULT_PYTHON_PATH = "/var/runtime"
 """Lambda's own value ("Defined runtime environment variables"), which a value of ours replaces."""
 NODE_OPTIONS, PRELOAD = "NODE_OPTIONS", "--require /opt/truemem/heap.cjs"
 """The heap probe of Node.js; a function without the layer does not start with it."""
-PRELOADED = re.compile(r"(?:^|\s)--require(?:\s+|=)/opt/truemem/heap\.cjs(?=\s|$)")
+PRELOAD_OPTION = re.compile(r"(?:^|\s)--require(?:\s+|=)/opt/truemem/heap\.cjs(?=\s|$)")
 COLLECTOR_CONFIG, CLOUDWATCH = "OPENTELEMETRY_COLLECTOR_CONFIG_URI", "/opt/truemem/cloudwatch.yaml"
 """A collector's configuration; one that names a file which is not there does not start, nor does its function."""
 PREFIX = "TRUEMEM_"
@@ -253,7 +253,7 @@ def taken_off(layers: Layers, variables: Mapping[str, str]) -> Change:
 def without_files(variables: Mapping[str, str | None]) -> dict[str, str | None]:
     """The variables that name files of the layer, without these. A function does not start with one that is gone."""
     options = variables.get(NODE_OPTIONS) or ""
-    others = PRELOADED.sub("", options)
+    others = PRELOAD_OPTION.sub("", options)
     preloads = {NODE_OPTIONS: others.strip() or None} if others != options else {}
     configured = {COLLECTOR_CONFIG: None} if variables.get(COLLECTOR_CONFIG) == CLOUDWATCH else {}
     return {**unwrapped(variables), **preloads, **configured}
@@ -261,13 +261,17 @@ def without_files(variables: Mapping[str, str | None]) -> dict[str, str | None]:
 
 def unwrapped(variables: Mapping[str, str | None]) -> dict[str, str | None]:
     """The wrapper without ours, and the one that was chained to it."""
-    return {WRAPPER: variables.get(CHAINED) or None, CHAINED: None} if variables.get(WRAPPER) == EXACT else {}
+    return (
+        {WRAPPER: variables.get(CHAINED_WRAPPER) or None, CHAINED_WRAPPER: None}
+        if variables.get(WRAPPER) == EXACT_WRAPPER
+        else {}
+    )
 
 
 def is_preloaded(variables: Mapping[str, str]) -> bool:
     """True if these variables load the heap probe, into Python or Node.js."""
     path = variables.get(PYTHON_PATH, "").split(":")
-    return HEAP_FOLDER in path or PRELOADED.search(variables.get(NODE_OPTIONS, "")) is not None
+    return HEAP_FOLDER in path or PRELOAD_OPTION.search(variables.get(NODE_OPTIONS, "")) is not None
 
 
 def _without_ours(layers: Layers) -> Layers:

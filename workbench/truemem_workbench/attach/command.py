@@ -14,7 +14,7 @@ from ..support.options import chosen, format_options
 from ..support.terminal import notify, progress
 from .change import LINES, Change, FunctionState, change_back, taken_off
 from .lambda_calls import LambdaCalls
-from .plan import LayerChoice, Left, Plan, Wanted, plan, unreadable
+from .plan import AttachPlan, AttachRequest, LayerChoice, Left, plan, unreadable
 from .records_file import RecordsFile
 from .session import agreed, carry_out, not_carried_out, read_all, session_options
 
@@ -86,7 +86,9 @@ def attach(
         raise BadInput(
             f"--collector {collector}: not the ARN of a layer version. Try the one that AWS's page of its collector has"
         )
-    wanted = Wanted(variables, exact=exact, heap=heap or lines, lines=lines, java=lines_java, collector=collector)
+    wanted = AttachRequest(
+        variables, exact=exact, heap=heap or lines, lines=lines, java=lines_java, collector=collector
+    )
     records = RecordsFile(state)
     records.read()
     names = selected(Selection(functions, pattern, tag, stack))
@@ -101,7 +103,7 @@ def attach(
                 notes[each.arn] = calls.notes(each)
             count(1)
 
-    def plans() -> list[Plan | Left]:
+    def plans() -> list[AttachPlan | Left]:
         return [
             each if isinstance(each, Left) else plan(each, wanted, choice.arn(each), notes[each.arn]) for each in states
         ]
@@ -113,7 +115,7 @@ def attach(
     choice.publish(shown)
     code = carry_out(plans(), calls, records, kept=None, form=form)
     if form == "text":
-        name = next((each.state.name for each in shown if isinstance(each, Plan)), "NAME")
+        name = next((each.state.name for each in shown if isinstance(each, AttachPlan)), "NAME")
         click.echo(f"What was there before: {state}")
         click.echo(f"Does it measure? truemem doctor {name} --follow")
     return code
@@ -199,7 +201,7 @@ def detach(
     names = [*kept] if recorded else selected(Selection(functions, pattern, tag, stack))
     states = read_all(calls, names, known=recorded)
     plans = [each if isinstance(each, Left) else _detach_plan(each, kept.get(each.arn)) for each in states]
-    unchanged = not any(isinstance(each, Plan) and not each.change.empty for each in plans)
+    unchanged = not any(isinstance(each, AttachPlan) and not each.change.empty for each in plans)
     if not agreed(plans, form=form, dry_run=dry_run, yes=yes) and (dry_run or not unchanged):
         return not_carried_out(plans, form=form, dry_run=dry_run)
     gone = [each for each in plans if isinstance(each, Left) and each.gone and each.name in kept]
@@ -209,7 +211,7 @@ def detach(
     return carry_out([each for each in plans if each not in gone], calls, records, kept=kept, form=form)
 
 
-def _detach_plan(state: FunctionState, record: Change | None) -> Plan | Left:
+def _detach_plan(state: FunctionState, record: Change | None) -> AttachPlan | Left:
     if state.image and record is None:
         return Left(state.name, "a container image: what it has of truemem is in the image")
     if state.busy:
@@ -223,4 +225,4 @@ def _detach_plan(state: FunctionState, record: Change | None) -> Plan | Left:
         return Left(state.name, unreadable(state))
     if change.empty and state.failed:
         return Left(state.name, state.failed)
-    return Plan(state, change, tuple(notes))
+    return AttachPlan(state, change, tuple(notes))

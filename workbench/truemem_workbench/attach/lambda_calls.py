@@ -24,7 +24,7 @@ class Unsettled(BadInput):
     """The update was sent, and how it ended is not known."""
 
 
-class Gone(BadInput):
+class NoSuchFunction(BadInput):
     """There is no such function."""
 
 
@@ -36,7 +36,7 @@ class LambdaCalls:
         self._clients: dict[tuple[str, str | None], Any] = {}
 
     def read(self, function: str) -> FunctionState:
-        """The state of a function. Raises BadInput; Gone if there is none of this name."""
+        """The state of a function. Raises BadInput; NoSuchFunction if there is none of this name."""
         from botocore.exceptions import ClientError
 
         try:
@@ -46,7 +46,7 @@ class LambdaCalls:
         except BadInput as error:
             cause = error.__cause__
             if isinstance(cause, ClientError) and cause.response["Error"]["Code"] == "ResourceNotFoundException":
-                raise Gone(str(error)) from error
+                raise NoSuchFunction(str(error)) from error
             raise
 
     def notes(self, state: FunctionState) -> list[str]:

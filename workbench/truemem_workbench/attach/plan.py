@@ -8,22 +8,22 @@ from typing import NamedTuple
 from truemem.config import EMF, OTLP
 
 from ..analysis.platform_diagnosis import UPGRADE
-from ..aws.layer_zips import ARCHITECTURES, NAME, LayerZip, is_ours, layer_zip
+from ..aws.layer_zips import ARCHITECTURES, LAYER_PREFIX, LayerZip, is_ours, layer_zip
 from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.platform_facts import MOST_LAYERS, MOST_UNZIPPED_MB, language, version
 from .change import (
-    CHAINED,
+    CHAINED_WRAPPER,
     CLOUDWATCH,
     COLLECTOR_CONFIG,
     DEFAULT_PYTHON_PATH,
-    EXACT,
+    EXACT_WRAPPER,
     HEAP_FOLDER,
     LINES,
     NODE_OPTIONS,
     PREFIX,
     PRELOAD,
-    PRELOADED,
+    PRELOAD_OPTION,
     PYTHON_PATH,
     WRAPPER,
     Change,
@@ -34,7 +34,7 @@ from .change import (
 )
 from .lambda_calls import LambdaCalls
 
-PROBED = {"python": (3,), "nodejs": (18,)}
+PROBED_LANGUAGES = {"python": (3,), "nodejs": (18,)}
 """Languages that the heap probe is for, from these versions on: an older Node.js does not start with it."""
 OLDEST_JAVA = (17,)
 """Of which the sidecar asks for classes."""
@@ -45,7 +45,7 @@ WITHOUT_LINES = f"its own tools name what grows: {docs_link.command('patterns#fr
 """What to do where no line is profiled."""
 
 
-class Wanted(NamedTuple):
+class AttachRequest(NamedTuple):
     """What the user asks for, the same for each function."""
 
     settings: Mapping[str, str]
@@ -61,10 +61,10 @@ class Wanted(NamedTuple):
     """Layer version of a collector that sends metrics to CloudWatch; or none."""
 
 
-NOTHING = Wanted({}, exact=None, heap=False)
+NOTHING_ASKED = AttachRequest({}, exact=None, heap=False)
 
 
-class Plan(NamedTuple):
+class AttachPlan(NamedTuple):
     """One function, its change, and what its user should know."""
 
     state: FunctionState
@@ -83,7 +83,7 @@ class Left(NamedTuple):
     """True if Lambda says that there is no such function."""
 
 
-def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] = ()) -> Plan | Left:
+def plan(state: FunctionState, wanted: AttachRequest, layer: str, notes: Sequence[str] = ()) -> AttachPlan | Left:
     """Attach the layer version `layer`, of the function's architecture. `notes` are printed beside the plan's."""
     reason = _reason(state, wanted)
     if reason is not None:
@@ -106,12 +106,12 @@ def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] 
     if wanted.collector:
         variables |= _to_collector({**state.variables, **wanted.settings})
     change = change_to((state.layers, after), state.variables, variables)
-    if state.unreadable and (change.variables or wanted != NOTHING):
+    if state.unreadable and (change.variables or wanted != NOTHING_ASKED):
         return Left(state.name, unreadable(state))
     if change.empty and state.failed:
         return Left(state.name, state.failed)
-    is_exact = starts_wrapper(state.runtime) and variables_after(state.variables, change).get(WRAPPER) == EXACT
-    return Plan(state, change, (*_notes(state, wanted), *notes), "exact" if is_exact else "default")
+    is_exact = starts_wrapper(state.runtime) and variables_after(state.variables, change).get(WRAPPER) == EXACT_WRAPPER
+    return AttachPlan(state, change, (*_notes(state, wanted), *notes), "exact" if is_exact else "default")
 
 
 def unreadable(state: FunctionState) -> str:
@@ -120,7 +120,7 @@ def unreadable(state: FunctionState) -> str:
     return f"{text} ({state.unreadable}). The caller needs kms:Decrypt for its key"
 
 
-def _reason(state: FunctionState, wanted: Wanted) -> str | None:
+def _reason(state: FunctionState, wanted: AttachRequest) -> str | None:
     """Why this function cannot be attached to, whatever its layers are."""
     if state.image:
         return "a container image takes no layers. truemem layer-files DIR writes the files and the Dockerfile's lines"
@@ -139,11 +139,11 @@ def _reason(state: FunctionState, wanted: Wanted) -> str | None:
 
 def has_probe(runtime: str) -> bool:
     """True if there is a heap probe for this runtime of Lambda."""
-    least = PROBED.get(language(runtime) or "")
+    least = PROBED_LANGUAGES.get(language(runtime) or "")
     return least is not None and version(runtime) >= least
 
 
-def _names_something(runtime: str, wanted: Wanted) -> bool:
+def _names_something(runtime: str, wanted: AttachRequest) -> bool:
     """True if TRUEMEM_LINES has an effect there: in a customer-managed runtime, if the probe is loaded by hand."""
     return has_probe(runtime) or language(runtime) == "custom" or (wanted.java and _has_classes(runtime))
 
@@ -186,9 +186,9 @@ def _to_collector(variables: Mapping[str, str]) -> dict[str, str | None]:
 
 def _wrapped(variables: Mapping[str, str]) -> dict[str, str | None]:
     present = variables.get(WRAPPER)
-    if present == EXACT:
+    if present == EXACT_WRAPPER:
         return {}
-    return {WRAPPER: EXACT, **({CHAINED: present} if present else {})}
+    return {WRAPPER: EXACT_WRAPPER, **({CHAINED_WRAPPER: present} if present else {})}
 
 
 def _with_heap(variables: Mapping[str, str]) -> dict[str, str | None]:
@@ -198,15 +198,15 @@ def _with_heap(variables: Mapping[str, str]) -> dict[str, str | None]:
 
 def _with_preload(variables: Mapping[str, str]) -> dict[str, str | None]:
     options = variables.get(NODE_OPTIONS, "")
-    return {} if PRELOADED.search(options) else {NODE_OPTIONS: f"{options} {PRELOAD}".strip()}
+    return {} if PRELOAD_OPTION.search(options) else {NODE_OPTIONS: f"{options} {PRELOAD}".strip()}
 
 
-def _notes(state: FunctionState, wanted: Wanted) -> list[str]:
+def _notes(state: FunctionState, wanted: AttachRequest) -> list[str]:
     notes = [*state.notes]
     if wanted.exact and not starts_wrapper(state.runtime):
         who = "may start" if language(state.runtime) == "custom" else "starts"
         text = f"{state.runtime} {who} no wrapper: attached in the default mode. For exact mode its bootstrap starts"
-        notes.append(f"{text} {EXACT} ({docs_link.command('attach#4-exact-mode')})")
+        notes.append(f"{text} {EXACT_WRAPPER} ({docs_link.command('attach#4-exact-mode')})")
     if wanted.heap and not has_probe(state.runtime) and not (wanted.java and _has_classes(state.runtime)):
         notes.append(_without_probe(state.runtime, wanted))
     if wanted.collector:
@@ -222,7 +222,7 @@ def _notes(state: FunctionState, wanted: Wanted) -> list[str]:
     return notes
 
 
-def _without_probe(runtime: str, wanted: Wanted) -> str:
+def _without_probe(runtime: str, wanted: AttachRequest) -> str:
     """Why a function is attached without --heap or --lines, and what names the cause there."""
     if language(runtime) == "custom":
         where = docs_link.command("heap")
@@ -233,7 +233,7 @@ def _without_probe(runtime: str, wanted: Wanted) -> str:
     return f"{text}; {WITHOUT_LINES}" if wanted.lines else text
 
 
-NEW = "NEW"
+NEW_VERSION = "NEW"
 """Version in the plan of a layer that is not published yet."""
 
 
@@ -245,15 +245,17 @@ class LayerChoice:
         self._calls = calls
         self._given: dict[tuple[str, str], str] = {}
         for arn in given:
-            if not is_ours(arn) or arn.endswith(f":{NEW}"):
-                raise BadInput(f"--layer {arn}: not the ARN of a layer version of {NAME}{' or '.join(ARCHITECTURES)}")
+            if not is_ours(arn) or arn.endswith(f":{NEW_VERSION}"):
+                raise BadInput(
+                    f"--layer {arn}: not the ARN of a layer version of {LAYER_PREFIX}{' or '.join(ARCHITECTURES)}"
+                )
             region, name = arn.split(":")[3], arn.split(":")[6]
-            self._given[region, name.removeprefix(NAME)] = arn
+            self._given[region, name.removeprefix(LAYER_PREFIX)] = arn
         self._found: dict[tuple[str, str], str | None] = {}
         self._zips: dict[str, LayerZip] = {}
 
     def arn(self, state: FunctionState) -> str:
-        """The layer version for this function; its version is NEW until it is published. Raises BadInput."""
+        """The layer version for this function; its version is NEW_VERSION until it is published. Raises BadInput."""
         place = (state.region, state.architecture)
         if state.image or state.architecture not in ARCHITECTURES:
             return ""
@@ -264,21 +266,21 @@ class LayerChoice:
         if place not in self._found:
             self._zips.setdefault(place[1], layer_zip(place[1]))
             self._found[place] = self._calls.published(place[0], self._zips[place[1]])
-        return self._found[place] or state.layer_arn(NAME + place[1], NEW)
+        return self._found[place] or state.layer_arn(LAYER_PREFIX + place[1], NEW_VERSION)
 
-    def announced(self, plans: Iterable[Plan | Left]) -> list[str]:
+    def announced(self, plans: Iterable[AttachPlan | Left]) -> list[str]:
         """Lines about the layers that `publish` would publish."""
-        return [f"publish {NAME}{architecture} in {region}" for region, architecture in self._missing(plans)]
+        return [f"publish {LAYER_PREFIX}{architecture} in {region}" for region, architecture in self._missing(plans)]
 
-    def publish(self, plans: Iterable[Plan | Left]) -> None:
+    def publish(self, plans: Iterable[AttachPlan | Left]) -> None:
         """Publish what these plans need and the account does not have. Raises BadInput."""
         for region, architecture in self._missing(plans):
             self._found[region, architecture] = self._calls.publish(region, self._zips[architecture])
 
-    def _missing(self, plans: Iterable[Plan | Left]) -> list[tuple[str, str]]:
+    def _missing(self, plans: Iterable[AttachPlan | Left]) -> list[tuple[str, str]]:
         needed = {
             (each.state.region, each.state.architecture)
             for each in plans
-            if isinstance(each, Plan) and any(arn.endswith(f":{NEW}") for arn in each.change.layers[1])
+            if isinstance(each, AttachPlan) and any(arn.endswith(f":{NEW_VERSION}") for arn in each.change.layers[1])
         }
         return sorted(needed)

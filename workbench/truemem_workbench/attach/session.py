@@ -18,8 +18,8 @@ from ..support.options import F, option_group
 from ..support.terminal import counted, notify, output, progress, say, some
 from ..support.untrusted_text import visible
 from .change import Change, FunctionState
-from .lambda_calls import Gone, LambdaCalls, Unsettled
-from .plan import Left, Plan
+from .lambda_calls import LambdaCalls, NoSuchFunction, Unsettled
+from .plan import AttachPlan, Left
 from .records_file import RecordsFile, default_path
 
 Status = Literal["done", "as it was", "left", "failed", "not known", "not begun"]
@@ -28,7 +28,7 @@ IN_FLIGHT = 10
 """Updates that Lambda works on at a time. Each takes seconds, so waiting for one alone would take minutes."""
 
 
-class Outcome(NamedTuple):
+class AttachOutcome(NamedTuple):
     """How it went with one function."""
 
     name: str
@@ -53,24 +53,24 @@ class Rollout:
         """`kept` are the records that a plan to detach was made from: those that another command writes in the
         meantime stay. None attaches."""
         self._calls, self._records, self._kept, self._done = calls, records, kept, done
-        self._pending: deque[Plan] = deque()
+        self._pending: deque[AttachPlan] = deque()
         self.sent = False
         """True from the first update on."""
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, AttachOutcome] = {}
         """By ARN, or by name for a function that was left as it is."""
 
-    def run(self, plans: Iterable[Plan | Left]) -> None:
+    def run(self, plans: Iterable[AttachPlan | Left]) -> None:
         """Make all changes. Raises BadInput if the record cannot be kept: then nothing more is changed."""
         plans = list(plans)
         for each in plans:
             if isinstance(each, Left):
-                self.outcomes[each.name] = Outcome(each.name, "left", each.reason)
+                self.outcomes[each.name] = AttachOutcome(each.name, "left", each.reason)
             else:
                 self._say(each, "as it was" if each.change.empty else "not begun")
                 if each.change.empty:
                     self._forget(each)
         for plan in plans:
-            if isinstance(plan, Plan) and not plan.change.empty:
+            if isinstance(plan, AttachPlan) and not plan.change.empty:
                 self._begin(plan)
                 while len(self._pending) >= IN_FLIGHT:
                     self._settle()
@@ -83,12 +83,12 @@ class Rollout:
         while self._pending:
             self._settle()
 
-    def _forget(self, plan: Plan) -> None:
+    def _forget(self, plan: AttachPlan) -> None:
         record = (self._kept or {}).get(plan.state.arn)
         if record is not None:
             self._records.put_back(plan.state.arn, record)
 
-    def _begin(self, plan: Plan) -> None:
+    def _begin(self, plan: AttachPlan) -> None:
         """Record the change first: if this program ends now, `truemem detach` still knows what was there."""
         arn, earlier, record = plan.state.arn, None, None
         if self._kept is None:
@@ -122,22 +122,22 @@ class Rollout:
             self._forget(plan)
         self._done(1)
 
-    def _say(self, plan: Plan, status: Status, reason: str = "") -> None:
+    def _say(self, plan: AttachPlan, status: Status, reason: str = "") -> None:
         self.outcomes[plan.state.arn] = _outcome(plan, status, reason)
 
 
-def _outcome(plan: Plan, status: Status, reason: str = "") -> Outcome:
-    return Outcome(plan.state.name, status, reason, plan.change, plan.notes, plan.mode)
+def _outcome(plan: AttachPlan, status: Status, reason: str = "") -> AttachOutcome:
+    return AttachOutcome(plan.state.name, status, reason, plan.change, plan.notes, plan.mode)
 
 
-NAMES = 12
+MOST_NAMES_LISTED = 12
 """Names of one group that are listed; a pattern can have hundreds."""
 
 
-def _plan_lines(plans: Iterable[Plan | Left]) -> Iterator[str]:
+def _plan_lines(plans: Iterable[AttachPlan | Left]) -> Iterator[str]:
     """Lines of the plan, like a diff: functions with the same change together, then those that are left as they are."""
     plans = list(plans)
-    made = [(tuple(_differences(each.change)), each) for each in plans if isinstance(each, Plan)]
+    made = [(tuple(_differences(each.change)), each) for each in plans if isinstance(each, AttachPlan)]
     for differences, group in groupby(
         sorted(made, key=lambda pair: (pair[0], pair[1].state.name)), lambda each: each[0]
     ):
@@ -171,7 +171,7 @@ def _differences(change: Change) -> Iterator[str]:
 
 
 def _named(names: list[str]) -> str:
-    listed = some(names, NAMES)
+    listed = some(names, MOST_NAMES_LISTED)
     return f"{counted(len(names), 'function')}: {listed}" if len(names) > 1 else listed
 
 
@@ -185,7 +185,7 @@ def _noted(states: list[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
         yield f"  ! {text}" if len(names) == len(states) else f"  ! {_named(names)}: {text}"
 
 
-def _as_json(outcome: Outcome) -> dict[str, Any]:
+def _as_json(outcome: AttachOutcome) -> dict[str, Any]:
     """One function for machines."""
     reason: dict[str, Any] = {"reason": outcome.reason} if outcome.reason else {}
     if outcome.notes:
@@ -217,7 +217,7 @@ def read_all(calls: LambdaCalls, functions: Sequence[str], *, known: bool = Fals
         for function in functions:
             try:
                 found.append(calls.read(function))
-            except Gone as error:
+            except NoSuchFunction as error:
                 found.append(Left(function, str(error), gone=True))
                 first = first or error
             except BadInput as error:
@@ -231,12 +231,14 @@ def read_all(calls: LambdaCalls, functions: Sequence[str], *, known: bool = Fals
     return found
 
 
-def agreed(plans: Sequence[Plan | Left], *, form: str, dry_run: bool, yes: bool, first: Sequence[str] = ()) -> bool:
+def agreed(
+    plans: Sequence[AttachPlan | Left], *, form: str, dry_run: bool, yes: bool, first: Sequence[str] = ()
+) -> bool:
     """Print the plan, and ask. `first` are lines about what is done before the first function.
 
     False: nothing is to be done. Raises BadInput if it cannot ask.
     """
-    changes = sum(isinstance(each, Plan) and not each.change.empty for each in plans)
+    changes = sum(isinstance(each, AttachPlan) and not each.change.empty for each in plans)
     if form == "text":
         console = output()
         for line in (*first, *_plan_lines(plans)):
@@ -253,10 +255,10 @@ def answered_yes(question: str, form: str) -> bool:
     return click.confirm(question, default=False)
 
 
-def not_carried_out(plans: Iterable[Plan | Left], *, form: str, dry_run: bool) -> int:
+def not_carried_out(plans: Iterable[AttachPlan | Left], *, form: str, dry_run: bool) -> int:
     """Say how it is, as JSON, where the plan ends it. Returns the exit code."""
     outcomes = [
-        Outcome(each.name, "left", each.reason)
+        AttachOutcome(each.name, "left", each.reason)
         if isinstance(each, Left)
         else _outcome(each, "as it was" if each.change.empty else "not begun")
         for each in plans
@@ -267,7 +269,7 @@ def not_carried_out(plans: Iterable[Plan | Left], *, form: str, dry_run: bool) -
 
 
 def carry_out(
-    plans: Sequence[Plan | Left],
+    plans: Sequence[AttachPlan | Left],
     calls: LambdaCalls,
     records: RecordsFile,
     *,
@@ -294,12 +296,12 @@ def carry_out(
     return code_of([*rollout.outcomes.values()])
 
 
-def code_of(outcomes: Iterable[Outcome]) -> int:
+def code_of(outcomes: Iterable[AttachOutcome]) -> int:
     """0 if each function is as it was asked for, otherwise 1."""
     return int(any(each.status not in GOOD for each in outcomes))
 
 
-def print_outcomes(outcomes: Sequence[Outcome], form: str) -> None:
+def print_outcomes(outcomes: Sequence[AttachOutcome], form: str) -> None:
     """A table, or an object for each function."""
     if form == "json":
         for each in outcomes:

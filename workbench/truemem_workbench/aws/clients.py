@@ -47,7 +47,7 @@ def paced(client: Any, pace: Pace) -> Any:
 
 ATTEMPTS = 10
 """Attempts if AWS answers that it is busy, with exponential back-off and jitter (botocore's `standard` mode)."""
-UNANSWERED = 2
+UNANSWERED_ATTEMPTS = 2
 """Attempts if no answer comes at all."""
 CONNECT_S = 5
 """Time to connect, in seconds, for each address of the host name."""
@@ -68,7 +68,7 @@ _FIX_CREDENTIALS = "Try aws sso login, or aws configure; AWS_PROFILE chooses one
 _FIX_PROXY = "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL"
 
 
-def client(service: str, *, attempts: int = ATTEMPTS, unanswered: int = UNANSWERED, **settings: Any) -> Any:
+def client(service: str, *, attempts: int = ATTEMPTS, unanswered: int = UNANSWERED_ATTEMPTS, **settings: Any) -> Any:
     """Make a client of the caller's region and credentials; `region_name` names another region.
 
     With one of `attempts` no request is sent twice; with one of `unanswered`, none that may have arrived.

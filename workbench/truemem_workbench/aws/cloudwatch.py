@@ -182,7 +182,7 @@ MAY_BE_JSON = "/[{]/"
 FIRST_SLICE_S = 3600
 POLL_S = (0.2, 2.0)
 """Shortest and longest pause between two looks at a running query, in seconds."""
-PATIENCE_S = 900
+MOST_QUERY_S = 900
 """Longest time for one query in seconds. A slice that takes longer is too large."""
 
 
@@ -253,7 +253,7 @@ def _insights(
 def _query(logs: CloudWatchLogsClient, log_group: str, begin: int, last: int, text: str) -> list[str]:
     """The events of the seconds from `begin` to `last`, and perhaps of the next second."""
     query = logs.start_query(logGroupName=log_group, startTime=begin, endTime=last + 1, queryString=text)["queryId"]
-    give_up = time.monotonic() + PATIENCE_S
+    give_up = time.monotonic() + MOST_QUERY_S
     pause = POLL_S[0]
     with _stopped(logs, query):
         while True:
@@ -261,7 +261,7 @@ def _query(logs: CloudWatchLogsClient, log_group: str, begin: int, last: int, te
             if answer["status"] not in ("Scheduled", "Running"):
                 break
             if time.monotonic() > give_up:
-                raise BadInput(f"a query took more than {PATIENCE_S} s. {_FIX_QUERY}")
+                raise BadInput(f"a query took more than {MOST_QUERY_S} s. {_FIX_QUERY}")
             time.sleep(pause)
             pause = min(2 * pause, POLL_S[1])
     if answer["status"] != "Complete":

@@ -12,10 +12,12 @@ from ..support.bad_input import BadInput
 ARCHITECTURES = ("x86_64", "arm64")
 WHEEL = Path(__file__).parents[1] / "layers"
 CHECKOUT = Path(__file__).parents[3] / "dist"
-NAME = "truemem-"
+LAYER_PREFIX = "truemem-"
 """How the names of our layers begin; the architecture follows."""
 
-_OURS = re.compile(rf"arn:aws[\w-]*:lambda:[\w-]+:\w+:layer:{NAME}({'|'.join(ARCHITECTURES)}):(\d+|NEW)", re.ASCII)
+_OURS = re.compile(
+    rf"arn:aws[\w-]*:lambda:[\w-]+:\w+:layer:{LAYER_PREFIX}({'|'.join(ARCHITECTURES)}):(\d+|NEW)", re.ASCII
+)
 
 
 class LayerZip(NamedTuple):
@@ -26,7 +28,7 @@ class LayerZip(NamedTuple):
 
     @property
     def name(self) -> str:
-        return NAME + self.architecture
+        return LAYER_PREFIX + self.architecture
 
 
 def layer_zip(architecture: str) -> LayerZip:

@@ -18,13 +18,13 @@ from ..support.terminal import Count
 from .clients import client, refused
 from .layer_zips import LayerZip
 
-KEPT = "sha256 "
+HASH_PREFIX = "sha256 "
 """What stands before the hash in a layer version's description."""
 
 
 def layer_description(layer: LayerZip) -> str:
     """Description of the layer version: the only place that Lambda's list shows, so the content's hash is in it."""
-    return f"True memory telemetry {VERSION}, {layer.architecture}, {KEPT}{layer.sha256}"
+    return f"True memory telemetry {VERSION}, {layer.architecture}, {HASH_PREFIX}{layer.sha256}"
 
 
 def published_arn(client: Any, layer: LayerZip) -> str | None:
@@ -34,7 +34,7 @@ def published_arn(client: Any, layer: LayerZip) -> str | None:
     """
     for page in client.get_paginator("list_layer_versions").paginate(LayerName=layer.name):
         for version in page["LayerVersions"]:
-            if version.get("Description", "").endswith(KEPT + layer.sha256):
+            if version.get("Description", "").endswith(HASH_PREFIX + layer.sha256):
                 arn: str = version["LayerVersionArn"]
                 found = client.get_layer_version(LayerName=layer.name, VersionNumber=version["Version"])
                 if b64decode(found["Content"]["CodeSha256"]).hex() == layer.sha256:  # a description can say anything
@@ -55,8 +55,8 @@ def publish_layer(client: Any, layer: LayerZip) -> str:
     return arn
 
 
-ALL = "all"
-_NAME = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
+ALL_REGIONS = "all"
+_REGION_NAME = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
 _BY_ORGANIZATION = "service control policy"
 """Stands in Lambda's message if the organization, and not the caller's own policy, denies a call."""
 
@@ -65,12 +65,12 @@ def regions(asked: str | None) -> list[str]:
     """The names: the caller's region by default, for `all` those that are enabled for the account. Raises BadInput."""
     if asked is None:
         return [client("lambda").meta.region_name]
-    if asked == ALL:
+    if asked == ALL_REGIONS:
         with refused("the regions of this account", "ec2:DescribeRegions"):
             return sorted(each["RegionName"] for each in client("ec2").describe_regions()["Regions"])
     names = list(dict.fromkeys(name.strip() for name in asked.split(",")))
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not _REGION_NAME.fullmatch(name):
             raise BadInput(f"--regions {asked}: {name!r} is no region. Try --regions eu-west-1,us-east-1, or all")
     return names
 
@@ -152,7 +152,7 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-AT_ONCE = 8
+REGIONS_AT_ONCE = 8
 """Regions that are worked on at the same time. Limits of AWS's API are for each region."""
 PUBLISHED, PRESENT, MISSING, FAILED = "published", "present", "missing", "failed"
 """Outcomes: published now, there before, to be published, and not to be had."""
@@ -249,7 +249,7 @@ def _named(arn: str) -> dict[str, Any]:
 
 def _everywhere(work: Callable[[Given], T], places: Iterable[Given], advance: Count) -> list[T]:
     """The results of the work at all places, in their order. A signal lets what has begun end, and begins nothing."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(REGIONS_AT_ONCE) as pool:
         futures = [pool.submit(work, place) for place in places]
         try:
             for _ in as_completed(futures):

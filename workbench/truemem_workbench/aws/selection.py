@@ -13,7 +13,7 @@ from ..support.bad_input import BadInput
 from ..support.options import option_group
 from .clients import FUNCTION_ARN, check_extended, client, name_of, refused
 
-_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+_FUNCTION_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 selection_options = option_group(
     click.argument("functions", nargs=-1, metavar="[NAME]..."),
@@ -40,7 +40,7 @@ def selected(chosen: Selection) -> list[str]:
         raise BadInput("name functions, or choose them by --match, --tag and --stack. Leave one out")
     for given in functions:
         check_extended(given)
-        if not (FUNCTION_ARN.fullmatch(given) or _NAME.fullmatch(given)):
+        if not (FUNCTION_ARN.fullmatch(given) or _FUNCTION_NAME.fullmatch(given)):
             raise BadInput(_not_a_function(given))
     if functions:
         return list(dict.fromkeys(functions))
@@ -64,7 +64,7 @@ def selected(chosen: Selection) -> list[str]:
 
 def _not_a_function(given: str) -> str:
     unqualified = name_of(given)
-    if ":" in given and _NAME.fullmatch(unqualified):
+    if ":" in given and _FUNCTION_NAME.fullmatch(unqualified):
         why = "a version does not change, and an alias is one. Attach the function, publish a version, move the alias"
         return f"{given}: {why}. Try {unqualified}"
     return f"{given}: this is no name of a function. Quote a pattern: --match 'api-*'"

@@ -18,7 +18,7 @@ from truemem.config import Config
 from ..aws.clients import CALLS_PER_S, Pace, client, configuration_of, log_group_in, paced, refused
 from ..support.bad_input import BadInput
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+FUNCTION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LOG_GROUP = re.compile(r"[\w./#-]{1,512}", re.ASCII)
 """What Lambda and CloudWatch Logs allow. Nothing else gets into queries and titles."""
 
@@ -44,7 +44,7 @@ def watched(configuration: Mapping[str, Any]) -> Watched:
         why = "its variables cannot be read, and TRUEMEM_NAMESPACE may be among them"
         raise BadInput(f"function {name}: {why}. The caller needs kms:Decrypt for its key")
     group = log_group_in(configuration, name)
-    if not (NAME.fullmatch(name) and isinstance(memory, int) and LOG_GROUP.fullmatch(group)):
+    if not (FUNCTION_NAME.fullmatch(name) and isinstance(memory, int) and LOG_GROUP.fullmatch(group)):
         raise KeyError(name)
     namespace = environment.get("Variables", {}).get("TRUEMEM_NAMESPACE", "")
     layers = [str(layer.get("Arn")) for layer in configuration.get("Layers", ())]
@@ -79,7 +79,7 @@ def look_up(functions: Sequence[str], done: Callable[[int], None]) -> tuple[str,
     return regions.pop(), list(found.values())
 
 
-KINDS = ("OutOfMemory", "NearLimit", "Growing")
+ALARM_KINDS = ("OutOfMemory", "NearLimit", "Growing")
 """Alarms of each function, by the end of their logical ids."""
 GROWING_OF = 4
 """Periods of 15 minutes that the alarm on growth looks at."""
@@ -90,9 +90,11 @@ CONDITION = "Notified"
 def alarms(function: Watched) -> dict[str, dict[str, Any]]:
     """The alarms by logical id. Their thresholds are parameters of the template."""
     return {
-        logical_id(function.name, kind): {"Type": "AWS::CloudWatch::Alarm", "Properties": {**own, **_SHARED}}
+        logical_id(function.name, kind): {"Type": "AWS::CloudWatch::Alarm", "Properties": {**own, **_SHARED_PROPERTIES}}
         for kind, own in zip(
-            KINDS, (_out_of_memory_alarm(function), _near_limit_alarm(function), _growing_alarm(function)), strict=True
+            ALARM_KINDS,
+            (_out_of_memory_alarm(function), _near_limit_alarm(function), _growing_alarm(function)),
+            strict=True,
         )
     }
 
@@ -103,7 +105,7 @@ def logical_id(name: str, kind: str) -> str:
     return f"{plain}{hashlib.sha256(name.encode()).hexdigest()[:8]}{kind}"
 
 
-_SHARED = {
+_SHARED_PROPERTIES = {
     "ComparisonOperator": "GreaterThanOrEqualToThreshold",
     "TreatMissingData": "notBreaching",  # a function that is not invoked has no data
     "AlarmActions": {"Fn::If": [CONDITION, [{"Ref": "AlarmTopic"}], {"Ref": "AWS::NoValue"}]},
@@ -152,7 +154,7 @@ def _growing_alarm(function: Watched) -> dict[str, Any]:
     }
 
 
-WIDTH = 24
+DASHBOARD_WIDTH = 24
 HEIGHT = 6
 QUERY_GROUPS = 50
 """Log groups that one query may read."""
@@ -163,43 +165,49 @@ NOTE = (
     "**PeakRSS** and **CurrentRSS** are each invocation's own; CurrentRSS is what it left behind. **MaxMemoryUsed** is"
     " the high-water mark of an execution environment: it never falls. Sizes are MiB. Made by `truemem dashboard`."
 )
-OPEN = 'filter ispresent(CurrentRSS) and (not ispresent(closedBy) or closedBy != "shutdown")'
+OPEN_FILTER = 'filter ispresent(CurrentRSS) and (not ispresent(closedBy) or closedBy != "shutdown")'
 """Lines whose CurrentRSS is what the invocation left behind: at a shutdown the function was gone already."""
-LEVELS = (
-    f"{OPEN} | stats latest(CurrentRSS) as currentMiB, max(PeakRSS) as peakMiB, latest(memoryLimit) as limitMiB,"
+LEVELS_QUERY = (
+    f"{OPEN_FILTER} | stats latest(CurrentRSS) as currentMiB, max(PeakRSS) as peakMiB, latest(memoryLimit) as limitMiB,"
     " latest(invocation) as invocations by FunctionName, environmentId | sort currentMiB desc | limit 20"
 )
-VERDICTS = (
+VERDICTS_QUERY = (
     "filter ispresent(drift.verdict) | stats latest(drift.verdict) as verdict, latest(drift.perInvocationKiB) as"
     " growthKiB, latest(invocation) as invocations by FunctionName, environmentId | sort growthKiB desc | limit 20"
 )
-EACH = f'{OPEN} and FunctionName = "%s" | stats max(CurrentRSS) as current by bin(5m), environmentId'
+ENVIRONMENTS_QUERY = (
+    f'{OPEN_FILTER} and FunctionName = "%s" | stats max(CurrentRSS) as current by bin(5m), environmentId'
+)
 
 
 def dashboard_body(functions: Sequence[Watched], region: str) -> dict[str, Any]:
     """The dashboard's document. The region is that of the functions, in which the stack has to be."""
-    placed = [{"type": "text", "x": 0, "y": 0, "width": WIDTH, "height": 2, "properties": {"markdown": NOTE}}]
+    placed = [{"type": "text", "x": 0, "y": 0, "width": DASHBOARD_WIDTH, "height": 2, "properties": {"markdown": NOTE}}]
     x, y = 0, 2
     for kind, width, properties in _widgets(functions):
         place = {"x": x, "y": y, "width": width, "height": HEIGHT}
         placed.append({"type": kind, **place, "properties": {"region": region, **properties}})
-        x, y = (x + width, y) if x + width < WIDTH else (0, y + HEIGHT)
+        x, y = (x + width, y) if x + width < DASHBOARD_WIDTH else (0, y + HEIGHT)
     return {"widgets": placed}
 
 
 def _widgets(functions: Sequence[Watched]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Type, width and properties of each. The widths of a row add up to WIDTH."""
+    """Type, width and properties of each. The widths of a row add up to DASHBOARD_WIDTH."""
     for graph in (_out_of_memory_graph, _headroom_graph, _growth_graph):
-        yield "metric", WIDTH // 3, graph(functions)
+        yield "metric", DASHBOARD_WIDTH // 3, graph(functions)
     groups = sorted({function.log_group for function in functions})
     for begin in range(0, len(groups), QUERY_GROUPS):
         some = groups[begin : begin + QUERY_GROUPS]
-        yield "log", WIDTH // 2, _query_table("Environments with the highest level (MiB)", some, LEVELS)
-        yield "log", WIDTH // 2, _query_table("Environments that grow most in each invocation (KiB)", some, VERDICTS)
+        yield "log", DASHBOARD_WIDTH // 2, _query_table("Environments with the highest level (MiB)", some, LEVELS_QUERY)
+        yield (
+            "log",
+            DASHBOARD_WIDTH // 2,
+            _query_table("Environments that grow most in each invocation (KiB)", some, VERDICTS_QUERY),
+        )
     for function in functions:
-        yield "metric", WIDTH // 2, _memory_graph(function)
+        yield "metric", DASHBOARD_WIDTH // 2, _memory_graph(function)
         if len(functions) <= DRAWN_BY_QUERY:
-            yield "log", WIDTH // 2, _environments_graph(function)
+            yield "log", DASHBOARD_WIDTH // 2, _environments_graph(function)
 
 
 def _graph_metric(function: Watched, name: str, **options: Any) -> list[Any]:
@@ -242,7 +250,11 @@ def _memory_graph(function: Watched) -> dict[str, Any]:
 
 def _environments_graph(function: Watched) -> dict[str, Any]:
     title = f"{function.name}: what each environment is left with (MiB)"
-    return {"title": title, "view": "timeSeries", "query": _query([function.log_group], EACH % function.name)}
+    return {
+        "title": title,
+        "view": "timeSeries",
+        "query": _query([function.log_group], ENVIRONMENTS_QUERY % function.name),
+    }
 
 
 def _query_table(title: str, groups: Sequence[str], query: str) -> dict[str, Any]:
@@ -255,10 +267,10 @@ def _query(groups: Sequence[str], query: str) -> str:
 
 RESOURCES = 500
 """Most resources of a template (CloudFormation's quotas)."""
-MOST = (RESOURCES - 1) // len(KINDS)
+MOST_FUNCTIONS = (RESOURCES - 1) // len(ALARM_KINDS)
 """Most functions of a template, 166: each has its alarms, and the dashboard is one resource."""
 TOPIC = "AlarmTopic"
-OURS = "truemem"
+METADATA_KEY = "truemem"
 """Key in the template's Metadata, below which are the functions that it is for, and which of several it is."""
 
 
@@ -278,21 +290,21 @@ URL = "https://${AWS::Region}.console.aws.amazon.com/cloudwatch/home?region=${AW
 
 
 def arranged(functions: Sequence[Watched], held: Sequence[Sequence[str]] = ()) -> list[list[Watched]]:
-    """The functions of each template, up to MOST. `held` are the names in each that is deployed: a function stays
-    where it is, because its alarms would begin anew in another stack, and then one may be left without any."""
+    """The functions of each template, up to MOST_FUNCTIONS. `held` are the names in each that is deployed: a function
+    stays where it is, because its alarms would begin anew in another stack, and then one may be left without any."""
     by_name = {function.name: function for function in functions}
     parts = [[by_name.pop(name) for name in names if name in by_name] for names in held]
     rest = deque(by_name.values())
     for part in parts:
-        part.extend(rest.popleft() for _ in range(min(len(rest), MOST - len(part))))
+        part.extend(rest.popleft() for _ in range(min(len(rest), MOST_FUNCTIONS - len(part))))
     while rest:
-        parts.append([rest.popleft() for _ in range(min(len(rest), MOST))])
+        parts.append([rest.popleft() for _ in range(min(len(rest), MOST_FUNCTIONS))])
     return parts
 
 
 def template(functions: Sequence[Watched], region: str, settings: Mapping[str, str], part: int = 1) -> dict[str, Any]:
-    """The template of up to MOST functions. `settings` are the parameters' new defaults; `part` counts the templates
-    from 1. Raises BadInput for a setting that is not allowed."""
+    """The template of up to MOST_FUNCTIONS functions. `settings` are the parameters' new defaults; `part` counts the
+    templates from 1. Raises BadInput for a setting that is not allowed."""
     document = json.dumps(dashboard_body(functions, region), separators=(",", ":"))
     # Dashboards have one list of names for all regions.
     name = {"Fn::Sub": "${AWS::StackName}-${AWS::Region}"}
@@ -300,7 +312,7 @@ def template(functions: Sequence[Watched], region: str, settings: Mapping[str, s
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": "Memory of Lambda functions - dashboard and alarms, made by truemem dashboard",
-        "Metadata": {OURS: {"functions": [function.name for function in functions], "part": part}},
+        "Metadata": {METADATA_KEY: {"functions": [function.name for function in functions], "part": part}},
         "Parameters": {
             name: {**parameter, "Default": _setting(name, settings.get(name), parameter)}
             for name, parameter in PARAMETERS.items()
@@ -317,7 +329,7 @@ def template(functions: Sequence[Watched], region: str, settings: Mapping[str, s
 def content_of(document: object) -> tuple[list[str], int] | None:
     """The functions and the part of a template made here, or None if it is another's."""
     metadata = document.get("Metadata") if isinstance(document, dict) else None
-    ours = metadata.get(OURS) if isinstance(metadata, dict) else None
+    ours = metadata.get(METADATA_KEY) if isinstance(metadata, dict) else None
     names = ours.get("functions") if isinstance(ours, dict) else None
     return ([str(name) for name in names], ours.get("part", 1)) if ours and isinstance(names, list) else None
 

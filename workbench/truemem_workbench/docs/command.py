@@ -14,7 +14,7 @@ from ..support.bad_input import BadInput
 from ..support.pages import Page, Section, contents, pages, readable
 from .search import search
 
-WIDEST = 100
+MOST_COLUMNS = 100
 """Columns of text: longer lines are hard to read."""
 
 
@@ -120,7 +120,7 @@ def _print(text: str, page: Page, there: Mapping[str, Page], last: str) -> None:
 
     from ..support.terminal import console
 
-    screen = console(width=min(WIDEST, shutil.get_terminal_size().columns))
+    screen = console(width=min(MOST_COLUMNS, shutil.get_terminal_size().columns))
     with screen.capture() as capture:
         screen.print(Markdown(markdown, hyperlinks=False))
     hint = f"In [brackets]: a topic, for {docs_link.command('TOPIC')}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ..support.pages import Section
 
-MOST = 8
+MOST_SECTIONS = 8
 """Sections of an answer."""
 
 
@@ -28,7 +28,7 @@ def search(sections: Iterable[Section], words: str) -> list[Section]:
     for all_or_any in (" ", " OR "):
         rows = index.execute(
             "SELECT rowid FROM section WHERE section MATCH ? ORDER BY bm25(section, 10, 1, 5) LIMIT ?",
-            (all_or_any.join(quoted), MOST),
+            (all_or_any.join(quoted), MOST_SECTIONS),
         ).fetchall()
         if rows:
             return [found[row - 1] for (row,) in rows]

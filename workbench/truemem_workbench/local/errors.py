@@ -14,7 +14,7 @@ from typing import Literal
 NOT_ALLOWED = "State transition is not allowed"
 
 
-class ApiError(Exception):
+class ApiRefusal(Exception):
     """A refusal by the Runtime, Extensions or Telemetry API."""
 
     def __init__(self, status: int, error_type: str, message: str) -> None:
@@ -48,7 +48,7 @@ class Failure:
         return "failure" if self.error_type.startswith("Sandbox.") else "error"
 
 
-class Failed(Exception):
+class WaitFailed(Exception):
     """Raised to end the wait for an init or an invocation."""
 
     def __init__(self, failure: Failure) -> None:
@@ -60,60 +60,62 @@ class Throttled(Exception):
     """Raised for a request that no environment may take. The text is the Reason of TooManyRequestsException."""
 
 
-STOPPED = Failure("Sandbox.Failure", "The environment was stopped", "spindown")
+STOPPED_FAILURE = Failure("Sandbox.Failure", "The environment was stopped", "spindown")
 
 
 # --- Extensions API ---------------------------------------------------------------------------------------------------
 
-empty_extension_name = partial(ApiError, 403, "Extension.InvalidExtensionName", "Empty extension name")
-invalid_request_format = partial(ApiError, 403, "InvalidRequestFormat")
+empty_extension_name = partial(ApiRefusal, 403, "Extension.InvalidExtensionName", "Empty extension name")
+invalid_request_format = partial(ApiRefusal, 403, "InvalidRequestFormat")
 internal_extension_shutdown = partial(
-    ApiError, 403, "Extension.InvalidEventType", "SHUTDOWN: ShutdownEventNotSupportedForInternalExtension"
+    ApiRefusal, 403, "Extension.InvalidEventType", "SHUTDOWN: ShutdownEventNotSupportedForInternalExtension"
 )
 no_internal_events = partial(
-    ApiError, 403, "Extension.InvalidEventType", "No events allowed for internal extensions"
+    ApiRefusal, 403, "Extension.InvalidEventType", "No events allowed for internal extensions"
 )  # on Managed Instances
-name_taken = partial(ApiError, 403, "Extension.InvalidExtensionState", "Extension with this name already registered")
-registration_closed = partial(ApiError, 403, "Extension.RegistrationClosed", "Extension registration closed already")
+name_taken = partial(ApiRefusal, 403, "Extension.InvalidExtensionState", "Extension with this name already registered")
+registration_closed = partial(ApiRefusal, 403, "Extension.RegistrationClosed", "Extension registration closed already")
 missing_identifier = partial(
-    ApiError, 403, "Extension.MissingExtensionIdentifier", "Missing Lambda-Extension-Identifier header"
+    ApiRefusal, 403, "Extension.MissingExtensionIdentifier", "Missing Lambda-Extension-Identifier header"
 )
 invalid_identifier = partial(
-    ApiError, 403, "Extension.InvalidExtensionIdentifier", "Invalid Lambda-Extension-Identifier"
+    ApiRefusal, 403, "Extension.InvalidExtensionIdentifier", "Invalid Lambda-Extension-Identifier"
 )
-unknown_identifier = partial(ApiError, 403, "Extension.UnknownExtensionIdentifier")
-missing_error_type = partial(ApiError, 403, "Extension.MissingHeader", "Lambda-Extension-Function-Error-Type not found")
+unknown_identifier = partial(ApiRefusal, 403, "Extension.UnknownExtensionIdentifier")
+missing_error_type = partial(
+    ApiRefusal, 403, "Extension.MissingHeader", "Lambda-Extension-Function-Error-Type not found"
+)
 
 
-def invalid_event_type(event: str) -> ApiError:
-    return ApiError(403, "Extension.InvalidEventType", f"{event}: ErrorInvalidEventType")
+def invalid_event_type(event: str) -> ApiRefusal:
+    return ApiRefusal(403, "Extension.InvalidEventType", f"{event}: ErrorInvalidEventType")
 
 
-def extension_state(name: str, current: str, wanted: str) -> ApiError:
+def extension_state(name: str, current: str, wanted: str) -> ApiRefusal:
     text = f"State transition from {current} to {wanted} failed for extension {name}. Error: {NOT_ALLOWED}"
-    return ApiError(403, "Extension.InvalidExtensionState", text)
+    return ApiRefusal(403, "Extension.InvalidExtensionState", text)
 
 
-def too_many_extensions(limit: int) -> ApiError:
-    return ApiError(403, "Extension.TooManyExtensions", f"Extension limit ({limit}) reached")
+def too_many_extensions(limit: int) -> ApiRefusal:
+    return ApiRefusal(403, "Extension.TooManyExtensions", f"Extension limit ({limit}) reached")
 
 
 # --- Runtime API ------------------------------------------------------------------------------------------------------
 
-invalid_request_id = partial(ApiError, 400, "InvalidRequestID", "Invalid request ID")
-invalid_invocation_id = partial(ApiError, 400, "InvalidInvocationId", "Invalid invocation ID")
-invoke_timeout = partial(ApiError, 410, "InvokeTimeout", "Invoke timeout")  # too late, on Managed Instances
-invalid_response_mode = partial(ApiError, 400, "InvalidFunctionResponseMode", "Invalid function response mode")
-truncated_request = partial(ApiError, 400, "TruncatedHTTPRequest", "HTTP request detected as truncated")
+invalid_request_id = partial(ApiRefusal, 400, "InvalidRequestID", "Invalid request ID")
+invalid_invocation_id = partial(ApiRefusal, 400, "InvalidInvocationId", "Invalid invocation ID")
+invoke_timeout = partial(ApiRefusal, 410, "InvokeTimeout", "Invoke timeout")  # too late, on Managed Instances
+invalid_response_mode = partial(ApiRefusal, 400, "InvalidFunctionResponseMode", "Invalid function response mode")
+truncated_request = partial(ApiRefusal, 400, "TruncatedHTTPRequest", "HTTP request detected as truncated")
 
 
-def runtime_state(current: str, wanted: str) -> ApiError:
+def runtime_state(current: str, wanted: str) -> ApiRefusal:
     text = f"State transition from {current} to {wanted} failed for runtime. Error: {NOT_ALLOWED}"
-    return ApiError(403, "InvalidStateTransition", text)
+    return ApiRefusal(403, "InvalidStateTransition", text)
 
 
-def too_large(limit: int) -> ApiError:
-    return ApiError(413, "RequestEntityTooLarge", f"Exceeded maximum allowed payload size ({limit} bytes).")
+def too_large(limit: int) -> ApiRefusal:
+    return ApiRefusal(413, "RequestEntityTooLarge", f"Exceeded maximum allowed payload size ({limit} bytes).")
 
 
 def normalised_error_type(reported: str) -> str:
@@ -125,8 +127,8 @@ def normalised_error_type(reported: str) -> str:
 
 # --- Telemetry API ----------------------------------------------------------------------------------------------------
 
-telemetry_closed = partial(ApiError, 403, "Telemetry.SubscriptionClosed", "Telemetry API subscription is closed")
-telemetry_not_supported = partial(ApiError, 202, "Telemetry.NotSupported", "Telemetry API is not supported")
-logs_not_supported = partial(ApiError, 202, "Logs.NotSupported", "Logs API is not supported")
-validation_error = partial(ApiError, 400, "ValidationError")
-internal_server_error = partial(ApiError, 500, "InternalServerError", "Internal Server Error")
+telemetry_closed = partial(ApiRefusal, 403, "Telemetry.SubscriptionClosed", "Telemetry API subscription is closed")
+telemetry_not_supported = partial(ApiRefusal, 202, "Telemetry.NotSupported", "Telemetry API is not supported")
+logs_not_supported = partial(ApiRefusal, 202, "Logs.NotSupported", "Logs API is not supported")
+validation_error = partial(ApiRefusal, 400, "ValidationError")
+internal_server_error = partial(ApiRefusal, 500, "InternalServerError", "Internal Server Error")

@@ -23,7 +23,7 @@ from .configuration.function import WRAPPER, Function
 from .configuration.settings import Place, Settings
 from .lifecycle.environment import ExecutionEnvironment, OnDemandEnvironment
 from .lifecycle.generation import Hold
-from .lifecycle.journal import Archive, Journal
+from .lifecycle.journal import Archive, EnvironmentJournal
 from .lifecycle.launcher import Launcher
 from .lifecycle.managed_instances import ManagedEnvironment, ManagedJournal
 from .processes.cgroups import Cgroup, CleanupWatchdog, NotPermitted
@@ -53,8 +53,8 @@ class Sandbox:
         self._undo = contextlib.AsyncExitStack()
         self._watchdog: CleanupWatchdog
         self._worker_output: WorkerOutput | None = None
-        journal = Journal if settings.managed_instances is None else ManagedJournal
-        self.journal: Journal = journal(settings, self.id, archive)
+        journal = EnvironmentJournal if settings.managed_instances is None else ManagedJournal
+        self.journal: EnvironmentJournal = journal(settings, self.id, archive)
         self.notices: list[str] = []
         self.folder = Path()
         self.tmp: Tmp

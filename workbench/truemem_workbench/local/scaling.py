@@ -18,9 +18,9 @@ from ..support.bad_input import BadInput
 from ..support.failed_answer import error_of
 from ..support.untrusted_text import parsed
 from .configuration.settings import Settings
-from .errors import STOPPED, Failure, Throttled
+from .errors import STOPPED_FAILURE, Failure, Throttled
 from .lifecycle.environment import OnDemandEnvironment
-from .lifecycle.invocation import Pending
+from .lifecycle.invocation import PendingInvocation
 from .lifecycle.journal import EnvironmentChange
 from .sandbox import Sandbox
 
@@ -72,16 +72,16 @@ class Answer:
     payload: bytes
 
 
-FILES, OWN_FILES = 20, 200
+FILES_PER_ENVIRONMENT, OWN_FILES = 20, 200
 """Open files of this process for each environment, at most, and for all else."""
 
 
 def permit_files(environments: int) -> None:
     """Permit this process the open files that so many environments need. Raises BadInput."""
-    needed = OWN_FILES + FILES * environments
+    needed = OWN_FILES + FILES_PER_ENVIRONMENT * environments
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
-        most = max(1, (hard - OWN_FILES) // FILES)
+        most = max(1, (hard - OWN_FILES) // FILES_PER_ENVIRONMENT)
         raise BadInput(
             f"{environments} environments need {needed} open files, and this process may have {hard}. "
             f"Try --environments {most}, or ulimit -Hn {needed}"
@@ -116,9 +116,9 @@ class Member:
         """Done when its APIs are served and its init begins; an exception if it could not start."""
         self.end: asyncio.Future[End] = loop.create_future()
         self.next_look: asyncio.TimerHandle | None = None
-        self._waiting: list[Pending] = []
+        self._waiting: list[PendingInvocation] = []
 
-    def submit(self, pending: Pending) -> None:
+    def submit(self, pending: PendingInvocation) -> None:
         """Give it a request. It waits for the start and the init."""
         pending.environment = self.sandbox.id
         pending.is_cold = not self.ready.done() or not self.sandbox.environment.is_initialised
@@ -162,7 +162,7 @@ class Fleet:
         self._make = make
         self._members: list[Member] = []
         self._lives: dict[Member, asyncio.Task[None]] = {}
-        self._queue: deque[Pending] = deque()
+        self._queue: deque[PendingInvocation] = deque()
         self._running = 0
         self._stopping = False
         self._settled = asyncio.Event()
@@ -199,7 +199,7 @@ class Fleet:
         """End all environments, after their running requests, or at once with `abort`."""
         self._stopping = True
         while self._queue:
-            self._queue.popleft().refuse(STOPPED)
+            self._queue.popleft().refuse(STOPPED_FAILURE)
         for member in self._lives:
             member.stop(End("stopped", reason, abort))
         if self._lives:
@@ -207,10 +207,10 @@ class Fleet:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def submit(self, pending: Pending, *, may_wait: bool = False) -> None:
+    def submit(self, pending: PendingInvocation, *, may_wait: bool = False) -> None:
         """Give a request to an environment. Raises Throttled; with `may_wait` it waits in a queue instead."""
         if self._stopping:
-            pending.refuse(STOPPED)
+            pending.refuse(STOPPED_FAILURE)
             return
         try:
             self._route(pending)
@@ -220,7 +220,7 @@ class Fleet:
             self._settled.clear()
             self._queue.append(pending)
 
-    async def answer(self, pending: Pending) -> Answer:
+    async def answer(self, pending: PendingInvocation) -> Answer:
         """Submit a request, and wait for its answer. Raises Failed if its environment was stopped before."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -274,7 +274,7 @@ class Fleet:
     def _has_free(self) -> bool:
         return any(member.requests < self._places for member in self._members)
 
-    def _route(self, pending: Pending) -> None:
+    def _route(self, pending: PendingInvocation) -> None:
         """Give a request to an environment. Raises Throttled."""
         member = self._members[0] if self._scaling is None else self._find(self._scaling, pending.tenant_id)
         self._running += 1

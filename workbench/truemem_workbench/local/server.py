@@ -17,14 +17,14 @@ from .apis.http import Handler, bind, serve
 from .apis.invoke_api import InvokeApi
 from .configuration.function import Function
 from .configuration.settings import Settings
-from .errors import STOPPED, Failed
+from .errors import STOPPED_FAILURE, WaitFailed
 from .lifecycle.generation import Hold
-from .lifecycle.invocation import Pending
+from .lifecycle.invocation import PendingInvocation
 from .lifecycle.journal import Archive
 from .sandbox import Sandbox
 from .scaling import Answer, Fleet, Scaling
 
-ASKED: ContextVar[Pending | None] = ContextVar("asked", default=None)
+AWAITED_INVOCATION: ContextVar[PendingInvocation | None] = ContextVar("asked", default=None)
 """The invocation whose answer the present HTTP request waits for."""
 
 
@@ -74,18 +74,18 @@ class Server:
         runner = await serve(invoke_socket, routes, self._measured)
         self._undo.push_async_callback(runner.cleanup)
 
-    def _submit(self, pending: Pending, *, may_wait: bool = False) -> None:
+    def _submit(self, pending: PendingInvocation, *, may_wait: bool = False) -> None:
         if not may_wait:
-            ASKED.set(pending)
+            AWAITED_INVOCATION.set(pending)
         self.fleet.submit(pending, may_wait=may_wait)
 
     @web.middleware
     async def _measured(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        ASKED.set(None)
+        AWAITED_INVOCATION.set(None)
         response = await handler(request)
-        pending = ASKED.get()
+        pending = AWAITED_INVOCATION.get()
         if pending is not None and self._on_answer is not None and not is_stopped(pending):
             error, payload = outcome(pending, response.status)
             self._on_answer(
@@ -106,15 +106,15 @@ class Server:
             await self._undo.aclose()
 
 
-def is_stopped(pending: Pending) -> bool:
+def is_stopped(pending: PendingInvocation) -> bool:
     """True if it waited for an init when the local Lambda was stopped: that is no failure of the function."""
     if not pending.answer.done():
         return False
     error = pending.answer.exception()
-    return isinstance(error, Failed) and error.failure is STOPPED
+    return isinstance(error, WaitFailed) and error.failure is STOPPED_FAILURE
 
 
-def outcome(pending: Pending, status: int) -> tuple[str, bytes]:
+def outcome(pending: PendingInvocation, status: int) -> tuple[str, bytes]:
     """Error and payload for an Answer. Also a function that answers with an HTTP status from 400 on has failed."""
     error, payload = f"HTTP {status}" if status >= 400 else "", b""
     if not pending.answer.done():

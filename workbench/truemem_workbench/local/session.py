@@ -19,11 +19,11 @@ from ..support.untrusted_text import parsed
 from .apis.http import LOOPBACK
 from .configuration.function import Function
 from .configuration.settings import Settings, function_arn
-from .errors import Failed
+from .errors import WaitFailed
 from .lifecycle.environment import OnDemandEnvironment
 from .lifecycle.events import Event, Report
 from .lifecycle.generation import Hold
-from .lifecycle.invocation import Pending
+from .lifecycle.invocation import PendingInvocation
 from .lifecycle.journal import Archive, EnvironmentChange, LogLine
 from .sandbox import Sandbox
 from .scaling import Answer, Scaling
@@ -153,11 +153,11 @@ class LocalLambda:
         return self._call(self._invoke(json.dumps(payload).encode(), tenant_id, may_wait=may_wait), timeout)
 
     async def _invoke(self, payload: bytes, tenant_id: str | None, *, may_wait: bool) -> Invocation:
-        pending = Pending(payload, function_arn(self._settings.name), tenant_id=tenant_id)
+        pending = PendingInvocation(payload, function_arn(self._settings.name), tenant_id=tenant_id)
         try:
             self._server.fleet.submit(pending, may_wait=may_wait)
             answer = await pending.answer
-        except Failed as failed:
+        except WaitFailed as failed:
             raise Stopped(failed.failure.message) from None
         payload = parsed(answer.payload)
         return Invocation(
@@ -167,8 +167,8 @@ class LocalLambda:
     async def answer(self, payload: bytes) -> Answer:
         """Make one request, in the server's loop (`run`). Raises Stopped if its environment is stopped before."""
         try:
-            return await self._server.fleet.answer(Pending(payload, function_arn(self._settings.name)))
-        except Failed as failed:
+            return await self._server.fleet.answer(PendingInvocation(payload, function_arn(self._settings.name)))
+        except WaitFailed as failed:
             raise Stopped(failed.failure.message) from None
 
     def begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:

@@ -12,17 +12,17 @@ MOST_TEXT = 8_000
 """Most characters of the text."""
 MOST_DOCUMENT = 32_000
 """Most characters of the document as JSON: an assistant reads all of it."""
-KEPT = (1_000, 100, 20, 5, 1)
+KEPT_ITEMS = (1_000, 100, 20, 5, 1)
 """Items that each list and object keeps: the first number with which the document is small enough."""
-LONGEST = 2_000
+MOST_TEXT_CHARS = 2_000
 """Characters that a text of the document keeps, if the document is too large."""
-SHOWN = 10
+MOST_ROWS = 10
 """Rows of a list in the text."""
 
 Document = Mapping[str, Any]
 
 
-class Told(NamedTuple):
+class AnswerText(NamedTuple):
     """The text of an answer."""
 
     lines: Sequence[str]
@@ -31,7 +31,7 @@ class Told(NamedTuple):
     """The command to type next."""
 
 
-def text_of(told: Told, notes: Sequence[str], command: str) -> str:
+def text_of(told: AnswerText, notes: Sequence[str], command: str) -> str:
     """The lines, what the command said beside them, and the next command. `command` prints all of it."""
     lines = [visible(line) for line in (*told.lines, *(f"note: {note}" for note in notes)) if line]
     last = [f"Next: {visible(told.next)}"] if told.next else []
@@ -39,7 +39,7 @@ def text_of(told: Told, notes: Sequence[str], command: str) -> str:
     kept = []
     for number, line in enumerate(lines):
         if len(line) + 1 > room:
-            last.insert(0, f"Cut: {len(lines) - number} more lines. All of it: {visible(command)}"[:LONGEST])
+            last.insert(0, f"Cut: {len(lines) - number} more lines. All of it: {visible(command)}"[:MOST_TEXT_CHARS])
             break
         kept.append(line)
         room -= len(line) + 1
@@ -51,14 +51,14 @@ def bounded(document: Document, command: str) -> dict[str, Any]:
     missing, and which command prints all of it."""
     if len(json.dumps(document)) <= MOST_DOCUMENT:
         return dict(document)
-    for most in KEPT:
+    for most in KEPT_ITEMS:
         cut: dict[str, str] = {}
         shorter = _shortened(document, most, "", cut)
-        missing = dict(list(cut.items())[:SHOWN])
-        made = {**shorter, "cut": {"all": command[:LONGEST], **missing}}
+        missing = dict(list(cut.items())[:MOST_ROWS])
+        made = {**shorter, "cut": {"all": command[:MOST_TEXT_CHARS], **missing}}
         if len(json.dumps(made)) <= MOST_DOCUMENT:
             return made
-    return {"cut": {"all": command[:LONGEST]}}
+    return {"cut": {"all": command[:MOST_TEXT_CHARS]}}
 
 
 def _shortened(value: Any, most: int, place: str, cut: dict[str, str]) -> Any:
@@ -67,20 +67,21 @@ def _shortened(value: Any, most: int, place: str, cut: dict[str, str]) -> Any:
             cut[place] = f"{max(most, 50):,} of {len(value):,}"
         items = list(value.items())[: max(most, 50)]
         return {
-            name[:LONGEST]: _shortened(each, most, f"{place}.{name}"[-200:].lstrip("."), cut) for name, each in items
+            name[:MOST_TEXT_CHARS]: _shortened(each, most, f"{place}.{name}"[-200:].lstrip("."), cut)
+            for name, each in items
         }
     if isinstance(value, list):
         if len(value) > most:
             cut[place] = f"{most:,} of {len(value):,}"
         return [_shortened(each, most, place, cut) for each in value[:most]]
-    return value[:LONGEST] if isinstance(value, str) else value
+    return value[:MOST_TEXT_CHARS] if isinstance(value, str) else value
 
 
-def of_report(document: Document) -> Told:
+def of_report(document: Document) -> AnswerText:
     """The most urgent function in full, and what to act on of the others."""
     functions, actions = document["functions"], document["actions"]
     if not actions:
-        return Told([document["summary"]])
+        return AnswerText([document["summary"]])
     first, several = actions[0], len(functions) > 1
     name = f"{first['function']}:{first['version']}"
     (own,) = [each for each in functions if f"{each['function']}:{each['version']}" == name][:1]
@@ -89,10 +90,10 @@ def of_report(document: Document) -> Told:
     finding = own["finding"]
     lines = [_without_next(finding) if each == finding["sentence"] else each for each in sentences]
     compared = document.get("comparison", {}).get("sentence", "")
-    more = [f"{each['function']}:{each['version']}: {each['text']}" for each in actions[1:SHOWN]]
-    rest = [f"and {len(actions) - SHOWN:,} more"] if len(actions) > SHOWN else []
+    more = [f"{each['function']}:{each['version']}: {each['text']}" for each in actions[1:MOST_ROWS]]
+    rest = [f"and {len(actions) - MOST_ROWS:,} more"] if len(actions) > MOST_ROWS else []
     own_lines = [f"{name}: {lines[0]}", *lines[1:]]
-    return Told([compared, *own_lines, first["text"], *more, *rest, document["summary"]], finding.get("next", ""))
+    return AnswerText([compared, *own_lines, first["text"], *more, *rest, document["summary"]], finding.get("next", ""))
 
 
 def _without_next(finding: Document) -> str:
@@ -103,7 +104,7 @@ def _without_next(finding: Document) -> str:
 GRADES = ("problem", "note", "ok")
 
 
-def of_doctor(document: Document) -> Told:
+def of_doctor(document: Document) -> AnswerText:
     """Problems first."""
     found = sorted(document["findings"], key=lambda each: GRADES.index(each["grade"]))
     lines = []
@@ -111,10 +112,10 @@ def of_doctor(document: Document) -> Told:
         evidence = f" ({each['evidence']})" if each["evidence"] else ""
         lines.append(f"{each['grade']}: {each['text']}{evidence}" + (f" Do: {each['fix']}" if each["fix"] else ""))
     following = (each["fix"] or each["text"].partition(" Next: ")[2] for each in found)
-    return Told(lines, next(filter(None, following), ""))
+    return AnswerText(lines, next(filter(None, following), ""))
 
 
-def of_lines(document: Document) -> Told:
+def of_lines(document: Document) -> AnswerText:
     """Each version's lines of code, what keeps most first, and what two versions differ by."""
     lines = []
     for version in document["versions"]:
@@ -123,7 +124,7 @@ def of_lines(document: Document) -> Told:
         gave_up = "".join(f"; {count:,} gave up: {reason}" for reason, count in version["gaveUp"].items())
         if not kept:
             lines.append(f"{name}: no line is named ({version['environments']:,} environments profiled{gave_up})")
-        for each in kept[:SHOWN]:
+        for each in kept[:MOST_ROWS]:
             way = f", by way of {' > '.join(each['stack'])}" if len(each.get("stack", ())) > 1 else ""
             lines.append(
                 f"{name}: {each['file']}:{each['line']} {each['function']} keeps {each['perInvocationKiB']:,.1f} KiB of"
@@ -134,12 +135,12 @@ def of_lines(document: Document) -> Told:
         lines += [
             f"{each['function']} in {each['file']}: {each['beforeKiB']:,.1f} KiB of each invocation in version"
             f" {pair['before']}, {each['afterKiB']:,.1f} in {pair['after']}"
-            for each in pair["changes"][:SHOWN]
+            for each in pair["changes"][:MOST_ROWS]
         ]
-    return Told(lines, document["next"])
+    return AnswerText(lines, document["next"])
 
 
-def of_check(document: Document) -> Told:
+def of_check(document: Document) -> AnswerText:
     """The finding, the outcome, limits that were not kept, and the lines that hold what grew."""
     finding = document["finding"]
     lines = [
@@ -149,9 +150,9 @@ def of_check(document: Document) -> Told:
         *_holding(document.get("explanation")),
         *_tried(document.get("tried")),
         *document["notices"],
-        *document.get("log", ())[-SHOWN:],
+        *document.get("log", ())[-MOST_ROWS:],
     ]
-    return Told(list(dict.fromkeys(lines)), finding.get("next", ""))
+    return AnswerText(list(dict.fromkeys(lines)), finding.get("next", ""))
 
 
 def _limit(limit: Document, finding: Document) -> str:
@@ -160,16 +161,16 @@ def _limit(limit: Document, finding: Document) -> str:
     return sentence
 
 
-def of_explain(document: Document) -> Told:
+def of_explain(document: Document) -> AnswerText:
     """The lines that hold what grew, after the finding."""
     finding, found = document["finding"], list(_holding(document.get("explanation")))
     if "explanation" in document and not found:
         found = ["no line of code holds what grows"]
-    return Told([_without_next(finding), *found], finding.get("next", ""))
+    return AnswerText([_without_next(finding), *found], finding.get("next", ""))
 
 
 def _holding(explanation: Document | None) -> Iterator[str]:
-    for each in (explanation or {}).get("lines", [])[:SHOWN]:
+    for each in (explanation or {}).get("lines", [])[:MOST_ROWS]:
         place = f"{each['file']}:{each['line']}" if each.get("line") else "no line"
         code = f" `{each['source'].strip()}`" if each.get("source") else ""
         what = " ".join(filter(None, (each["kind"], each.get("owner"))))
@@ -186,21 +187,23 @@ def _tried(tried: Document | None) -> Iterator[str]:
         yield f"tried with {setting}: {'it helps' if tried['helps'] else 'it does not help'}"
 
 
-def of_size(document: Document) -> Told:
+def of_size(document: Document) -> AnswerText:
     """What is suggested, what must be done first, and why a size is out."""
-    return Told([*document["sentences"], *document["notices"]], document["next"])
+    return AnswerText([*document["sentences"], *document["notices"]], document["next"])
 
 
-def of_plan(document: Document) -> Told:
+def of_plan(document: Document) -> AnswerText:
     """What would be done. Nothing was changed."""
-    return Told(["Nothing is changed yet. The plan:", *document["plan"], "With apply=true the tool carries it out."])
+    return AnswerText(
+        ["Nothing is changed yet. The plan:", *document["plan"], "With apply=true the tool carries it out."]
+    )
 
 
-def of_changes(document: Document) -> Told:
+def of_changes(document: Document) -> AnswerText:
     """How it went with each function."""
     functions = document["functions"]
     lines = [": ".join(filter(None, (each["function"], each["status"], each.get("reason")))) for each in functions]
-    return Told(lines, document["next"])
+    return AnswerText(lines, document["next"])
 
 
-Tell = Callable[[Document], Told]
+Tell = Callable[[Document], AnswerText]

@@ -13,25 +13,25 @@ from typing import NamedTuple
 import anyio
 from anyio.abc import Process
 
-from ..support.exit_codes import ENDING, PATIENCE_S
+from ..support.exit_codes import CLEANUP_S, ENDING
 
 TELL_S = 2.0
 """Time between two notices of progress. A client gives up a call after a minute without one."""
-GRACE_S = PATIENCE_S + 2
-"""Time to end after SIGTERM. The command ends its local Lambda, and itself after PATIENCE_S."""
+GRACE_S = CLEANUP_S + 2
+"""Time to end after SIGTERM. The command ends its local Lambda, and itself after CLEANUP_S."""
 
 
 _running: set[Process] = set()
 
 
-class Ran(NamedTuple):
+class ChildResult(NamedTuple):
     code: int
     """Exit code; negative: the signal that ended it."""
     out: str
     err: str
 
 
-async def run(words: Sequence[str], tell: Callable[[float], Awaitable[None]]) -> Ran:
+async def run(words: Sequence[str], tell: Callable[[float], Awaitable[None]]) -> ChildResult:
     """Run `truemem` with these words, and call `tell` with the seconds so far. If it is cancelled, the command gets
     SIGTERM and ends what it has begun; on Linux also if this process is killed. Raises ValueError or OSError for words
     that no process can have."""
@@ -50,7 +50,7 @@ async def run(words: Sequence[str], tell: Callable[[float], Awaitable[None]]) ->
             group.cancel_scope.cancel()
         out.seek(0)
         err.seek(0)
-        return Ran(code, out.read().decode(errors="replace"), err.read().decode(errors="replace"))
+        return ChildResult(code, out.read().decode(errors="replace"), err.read().decode(errors="replace"))
 
 
 async def end_at_a_signal() -> None:

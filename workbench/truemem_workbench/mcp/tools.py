@@ -17,7 +17,7 @@ from ..aws.cloudwatch import is_function
 from ..support.untrusted_text import visible
 from . import answer
 from .answer import Tell
-from .child import Ran, end_at_a_signal, run
+from .child import ChildResult, end_at_a_signal, run
 from .query_page import queries_of, query_page
 
 INSTRUCTIONS = """\
@@ -248,17 +248,17 @@ async def _changed(context: Context, words: Sequence[str], apply: bool, followin
     return _told(answer.of_changes, {"applied": True, "functions": outcomes, "next": following}, ran, words)
 
 
-async def _ran(context: Context, words: Sequence[str]) -> Ran:
+async def _ran(context: Context, words: Sequence[str]) -> ChildResult:
     async def tell(seconds: float) -> None:
         await context.report_progress(seconds, message=f"truemem {words[0]}: {seconds:.0f} s")
 
     try:
         return await run(words, tell)
     except (OSError, ValueError) as error:  # a zero character, or more text than a process may be given
-        return Ran(2, "", f"truemem {words[0]}: {error}. Give another path, name or event")
+        return ChildResult(2, "", f"truemem {words[0]}: {error}. Give another path, name or event")
 
 
-def _told(tell: Tell, document: Mapping[str, Any], ran: Ran, words: Sequence[str]) -> CallToolResult:
+def _told(tell: Tell, document: Mapping[str, Any], ran: ChildResult, words: Sequence[str]) -> CallToolResult:
     whole = shlex.join(["truemem", *words])
     text = answer.text_of(tell(document), ran.err.splitlines(), whole)
     return _result(text, answer.bounded(document, whole))

@@ -29,15 +29,15 @@ SERIES = {
 PERIODS_S = (60, 300, 3600, 86_400)
 """Periods to choose from. CloudWatch keeps 60 s for 15 days, 300 s for 63 days, 3,600 s for 455 days."""
 KEPT_S = {60: 15 * 86_400, 300: 63 * 86_400}
-WANTED = 60
+ROWS_WANTED = 60
 """About how many rows are printed."""
 BAR = 20
-WIDE = 100
+LEAST_WIDE_COLUMNS = 100
 """Least width of the terminal at which times have their year."""
 
 
 @dataclass(frozen=True)
-class Moment:
+class MetricPeriod:
     """The figures of one period, in MiB and counts. None: CloudWatch has no value."""
 
     time: str
@@ -88,11 +88,11 @@ def metrics(name: str, since: str, namespace: str, form: str | None, as_json: bo
         from ..support.terminal import output
 
         console = output()
-        console.print(table(function, moments, narrow=console.width < WIDE))
+        console.print(table(function, moments, narrow=console.width < LEAST_WIDE_COLUMNS))
     return 0
 
 
-def fetch(function: str, namespace: str, begin_s: float, end_s: float) -> list[Moment]:
+def fetch(function: str, namespace: str, begin_s: float, end_s: float) -> list[MetricPeriod]:
     """The periods with any value, oldest first. Times are epoch seconds. Raises BadInput."""
     from ..aws.clients import client, refused
 
@@ -110,22 +110,22 @@ def fetch(function: str, namespace: str, begin_s: float, end_s: float) -> list[M
                     # As UTC: boto3 gives local times, of which no two are equal in the hour in which summer time ends.
                     values.setdefault(moment.astimezone(UTC), {})[series["Id"]] = value
     return [
-        Moment(f"{moment:%Y-%m-%dT%H:%MZ}", **{name: found.get(name) for name in SERIES})
+        MetricPeriod(f"{moment:%Y-%m-%dT%H:%MZ}", **{name: found.get(name) for name in SERIES})
         for moment, found in sorted(values.items())
         if any(found.values())
     ]
 
 
 def period_s(begin_s: float, end_s: float) -> int:
-    """The shortest period that makes about WANTED rows and that CloudWatch still keeps."""
+    """The shortest period that makes about ROWS_WANTED rows and that CloudWatch still keeps."""
     span_s = round(end_s - begin_s)  # 3 h ago is three hours, whatever the last bits of two floats say
     for period in PERIODS_S:
-        if span_s <= period * WANTED * 3 and span_s <= KEPT_S.get(period, float("inf")):
+        if span_s <= period * ROWS_WANTED * 3 and span_s <= KEPT_S.get(period, float("inf")):
             return period
     return PERIODS_S[-1]
 
 
-def table(function: str, moments: Sequence[Moment], *, narrow: bool) -> Table:
+def table(function: str, moments: Sequence[MetricPeriod], *, narrow: bool) -> Table:
     """A table with one row per period, and a bar of the highest peak beside the mark. `narrow` fits 80 columns."""
     from ..support import terminal
     from ..support.terminal import mib
@@ -143,7 +143,7 @@ def table(function: str, moments: Sequence[Moment], *, narrow: bool) -> Table:
     return made
 
 
-def bar(moment: Moment, full: float) -> str:
+def bar(moment: MetricPeriod, full: float) -> str:
     """A bar of the highest peak, with a line at the mark. `full` MiB are BAR characters."""
     if not full:
         return ""

@@ -18,15 +18,15 @@ from ..lines.record import figure
 
 NAN = math.nan
 
-FIGURES = ("peak", "lower", "upper", "current", "mark", "inUse", "held")
+CURVE_NAMES = ("peak", "lower", "upper", "current", "mark", "inUse", "held")
 """Curves in MiB; NaN if unknown. `mark` is REPORT's Max Memory Used. The last two are the heap's; `inUse` includes the
 blocks that have a mapping of their own."""
-COLUMNS = ("time", "number", *FIGURES, "duration", "flags", "outcome")
+INVOCATION_COLUMNS = ("time", "number", *CURVE_NAMES, "duration", "flags", "outcome")
 """Columns of one invocation: ms since 1970, number in its environment, the curves, ms, Flags, index in `words`."""
 
 LATEST_MS = 8.64e15
 """Latest time that a browser's calendar knows."""
-WORDS, OTHER = 100, "failed"
+MOST_OUTCOMES, OTHER_OUTCOME = 100, "failed"
 """Most different outcomes of an environment, and the name of all further ones."""
 
 
@@ -60,7 +60,7 @@ class EnvironmentPage:
     """Memory size in MiB."""
     holders: dict[str, float] = field(default_factory=dict)
     """Memory of function and extensions at the last close, in MiB."""
-    columns: dict[str, array[float]] = field(default_factory=lambda: {name: array("d") for name in COLUMNS})
+    columns: dict[str, array[float]] = field(default_factory=lambda: {name: array("d") for name in INVOCATION_COLUMNS})
     request_ids: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=lambda: [""])
     """Outcomes other than `success`, in words."""
@@ -105,7 +105,7 @@ class EnvironmentPage:
 
     def _word(self, text: str) -> int:
         if text not in self.words:
-            text = text if len(self.words) < WORDS else OTHER
+            text = text if len(self.words) < MOST_OUTCOMES else OTHER_OUTCOME
             self.words += [text] if text not in self.words else []
         return self.words.index(text)
 

@@ -18,8 +18,8 @@ from ..support.untrusted_text import script_json
 from .environments import EnvironmentPage, most
 
 ASSETS = Path(__file__).with_name("assets")
-NAMES = "uplot data format series plot layers hands chart story detail overview main"
-SCRIPTS = [f"{name}.js" for name in NAMES.split()]
+SCRIPT_NAMES = "uplot data format series plot layers hands chart story detail overview main"
+SCRIPTS = [f"{name}.js" for name in SCRIPT_NAMES.split()]
 """Scripts in their order, joined in one <script>."""
 
 ROOM = 500_000
@@ -28,7 +28,7 @@ ROOM = 500_000
 TYPES = {"time": "d", "number": "I", "flags": "H", "outcome": "H"}
 """Types of columns that are not `f` (32 bits, 0.002 MiB at 32,768 MiB), as array's letters, little-endian."""
 ARRAYS = {"d": "Float64Array", "f": "Float32Array", "I": "Uint32Array", "H": "Uint16Array"}
-WORDS = 65536
+MOST_PAGE_OUTCOMES = 65536
 """Most outcomes that the type of `outcome` can tell apart."""
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 NO_UUID = bytes(16)
@@ -98,7 +98,7 @@ def _finite(value: float | None) -> float | None:
 
 def _words(environments: Sequence[EnvironmentPage]) -> list[str]:
     """All outcomes in words, each once; 0 is success."""
-    return list(dict.fromkeys(word for environment in environments for word in environment.words))[:WORDS]
+    return list(dict.fromkeys(word for environment in environments for word in environment.words))[:MOST_PAGE_OUTCOMES]
 
 
 def _names(environments: Sequence[EnvironmentPage]) -> list[str]:

@@ -22,14 +22,14 @@ Floats = NDArray[np.float64]
 
 PANELS = 4
 """Most panels."""
-WIDTH, PANEL_HEIGHT, HEAD = 6.75, 2.9, 0.95
+WIDTH_INCHES, PANEL_INCHES, HEAD_INCHES = 6.75, 2.9, 0.95
 """Sizes in inches, at DPI: 1080 pixels wide."""
 DPI = 160
-COLUMNS = 800
+CURVE_PIXELS = 800
 """Width of a curve in pixels. More points are thinned to the lowest and the highest of each pixel."""
-LIMIT_SHOWN = 0.6
+LIMIT_DRAWN_SHARE = 0.6
 """The memory size is drawn only if a value reaches this share of it."""
-LINE = 92
+LINE_CHARS = 92
 """Characters in a line under a panel's name."""
 DEAD = "#C1121F"
 CURVES = (("mark", MARK, 2.6, "Max Memory Used"), ("peak", PEAK, 1.5, "peak"), ("current", CURRENT, 1.3, "current"))
@@ -38,9 +38,9 @@ CURVES = (("mark", MARK, 2.6, "Max Memory Used"), ("peak", PEAK, 1.5, "peak"), (
 def draw(environments: Sequence[EnvironmentPage], path: Path) -> None:
     """Write the PNG of the first few environments, in the order of `gather`. Raises OSError."""
     shown = [environment for environment in environments if len(environment)][:PANELS]
-    height = HEAD + PANEL_HEIGHT * max(1, len(shown))
+    height = HEAD_INCHES + PANEL_INCHES * max(1, len(shown))
     with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "text.parse_math": False}):
-        figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
+        figure = Figure(figsize=(WIDTH_INCHES, height), dpi=DPI, facecolor="white")
         functions = {environment.function for environment in environments}
         title = functions.pop() if len(functions) == 1 else f"{len(functions)} functions"
         figure.text(
@@ -52,9 +52,9 @@ def draw(environments: Sequence[EnvironmentPage], path: Path) -> None:
             text = f"{len(shown)} of {len(environments)} environments"
             figure.text(0.97, 1 - 0.64 / height, text, fontsize=9, color=QUIET, ha="right", va="center")
         for place, environment in enumerate(shown):
-            top = HEAD + PANEL_HEIGHT * place
-            bottom = 1 - (top + PANEL_HEIGHT - 0.36) / height
-            axes = figure.add_axes((0.095, bottom, 0.875, (PANEL_HEIGHT - 1.14) / height))
+            top = HEAD_INCHES + PANEL_INCHES * place
+            bottom = 1 - (top + PANEL_INCHES - 0.36) / height
+            axes = figure.add_axes((0.095, bottom, 0.875, (PANEL_INCHES - 1.14) / height))
             _panel(axes, environment)
             _words(figure, environment, 1 - (top + 0.12) / height, height)
         figure.savefig(path, format="png")
@@ -62,10 +62,10 @@ def draw(environments: Sequence[EnvironmentPage], path: Path) -> None:
 
 def thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Keep the lowest and the highest value of each pixel, so that no spike is lost. Short curves stay as they are."""
-    if len(x) <= 2 * COLUMNS:
+    if len(x) <= 2 * CURVE_PIXELS:
         return x, y
     kept = []
-    for part in np.array_split(np.arange(len(x)), COLUMNS):
+    for part in np.array_split(np.arange(len(x)), CURVE_PIXELS):
         known = part[~np.isnan(y[part])]
         if len(known):
             kept += sorted({int(known[np.argmin(y[known])]), int(known[np.argmax(y[known])])})
@@ -92,8 +92,8 @@ def _words(figure: Figure, environment: EnvironmentPage, y: float, height: float
     stream = environment.id.rpartition("]")[2][:8]
     label = visible(f"{environment.function} {stream}, {len(environment):,} invocations")
     figure.text(0.97, y, label, fontsize=9, color=QUIET, ha="right", va="center")
-    sentence = textwrap.shorten(visible(finding.paragraph()), 2 * LINE, placeholder=" …")
-    wrapped = textwrap.fill(sentence, LINE)
+    sentence = textwrap.shorten(visible(finding.paragraph()), 2 * LINE_CHARS, placeholder=" …")
+    wrapped = textwrap.fill(sentence, LINE_CHARS)
     figure.text(0.03, y - 0.13 / height, wrapped, fontsize=9, color=QUIET, va="top", linespacing=1.3)
 
 
@@ -124,7 +124,7 @@ def _panel(axes: Axes, environment: EnvironmentPage) -> None:
 def _ceiling(environment: EnvironmentPage) -> float:
     """Upper end of the axis: above all values, and above the memory size if it is near."""
     top = max(environment.highest(name) for name in ("peak", "upper", "current", "mark"))
-    if environment.limit is not None and top > LIMIT_SHOWN * environment.limit:
+    if environment.limit is not None and top > LIMIT_DRAWN_SHARE * environment.limit:
         top = max(top, environment.limit)
     return top * 1.12 if top > 0 and math.isfinite(top) else 1.0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..aws.layer_zips import ARCHITECTURES, layer_zip
-from ..aws.rollout import ALL, Share, Version, bring, look, regions, share
+from ..aws.rollout import ALL_REGIONS, Share, Version, bring, look, regions, share
 from ..support.bad_input import BadInput
 from ..support.options import chosen, format_options
 from ..support.terminal import notify, progress, table
@@ -65,7 +65,7 @@ def _access(share: Share) -> str:
     return "public" if share.organization is None else share.organization
 
 
-NAME = "truemem publish"
+COMMAND = "truemem publish"
 EPILOG = """
 \b
 Examples:
@@ -111,19 +111,19 @@ def publish(
 
     names = regions(asked)
     with progress("looking", len(names)) as advance:
-        versions = look(names, layers, wanted, advance, used=asked == ALL)
+        versions = look(names, layers, wanted, advance, used=asked == ALL_REGIONS)
     if not versions:
         raise BadInput("no region of this account has a function. Try --regions eu-west-1")
     due = [version for version in versions if version.due(wanted)]
     if wanted is not None and due and not _agreed(wanted, due, yes):
-        notify(NAME, "nothing was published, and no access was given")
+        notify(COMMAND, "nothing was published, and no access was given")
         return 1
     with progress("publishing", len(due)) as advance:
         bring(due, wanted, advance)
     nowhere = all(version.arn is None for version in versions)
     if nowhere or form == "cloudformation":  # the mapping has no place for a problem
         for problem in dict.fromkeys(version.problem for version in versions if version.problem):
-            notify(NAME, problem)
+            notify(COMMAND, problem)
     if nowhere:
         return 2
     _show(versions, wanted, form)

@@ -12,7 +12,7 @@ from ..analysis.finding import commands_deployed
 from ..analysis.prices import dollars
 from ..attach.change import Change, FunctionState, change_of_memory
 from ..attach.lambda_calls import LambdaCalls
-from ..attach.plan import Plan as ChangePlan
+from ..attach.plan import AttachPlan as ChangePlan
 from ..attach.records_file import RecordsFile
 from ..attach.session import agreed, answered_yes, carry_out, not_carried_out
 from ..aws.selection import Selection, selected

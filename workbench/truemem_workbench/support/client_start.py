@@ -12,20 +12,21 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import spec_from_file_location
 from typing import Any
 
-NAMES = {"awslambdaric", "runtime_client", "simplejson", "snapshot_restore_py", "truemem_workbench"}
+CLIENT_MODULES = {"awslambdaric", "runtime_client", "simplejson", "snapshot_restore_py", "truemem_workbench"}
 """The client and its dependencies; and our own handler for the scenario `out-of-memory`."""
 STAND_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "runtime_client.py")  # noqa: PTH100, PTH118, PTH120
 """Replaces the client's C part, which fits one minor version of Python alone."""
 
 
 class LastFinder:
-    """Finds NAMES in `folders`, and nothing else there. It is asked last: what the user has installed comes first."""
+    """Finds CLIENT_MODULES in `folders`, and nothing else there. It is asked last: what the user has installed comes
+    first."""
 
     def __init__(self, folders: list[str]) -> None:
         self._folders = folders
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if path is not None or name not in NAMES:
+        if path is not None or name not in CLIENT_MODULES:
             return None
         found = PathFinder.find_spec(name, self._folders)
         return spec_from_file_location(name, STAND_IN) if found is None and name == "runtime_client" else found

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-NEAR = 1e-15
+NEAR_ZERO = 1e-15
 TINY = 1e-300
 """Stands for 0 as a divisor."""
 HALVINGS = 60
@@ -98,7 +98,7 @@ def _beta(a: float, b: float, x: float, rest: float) -> float:
         return 0.0
     fraction = c = 1.0
     d = change = step = 0.0
-    while abs(change - 1) > NEAR:  # Lentz's method
+    while abs(change - 1) > NEAR_ZERO:  # Lentz's method
         step += 1
         m, is_odd = divmod(step, 2)
         over = -(a + m) * (a + b + m) if is_odd else m * (b - m)

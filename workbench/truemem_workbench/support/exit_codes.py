@@ -24,8 +24,8 @@ from .untrusted_text import visible
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
 """Windows has the first two."""
 SIGPIPE = 13
-UNUSABLE = 2
-PATIENCE_S = 10
+UNUSABLE_CODE = 2
+CLEANUP_S = 10
 """Time after a signal to remove folders and end processes. Python 3.11's process pool can wait for ever for a process
 that the same signal has killed."""
 
@@ -51,14 +51,14 @@ def raise_on_signals() -> None:
 
 
 def exit_with(context: click.Context, name: str, work: Callable[[], int]) -> NoReturn:
-    """End the command `name` with the exit code that `work` returns; UNUSABLE if it raises BadInput, and after a signal
-    128 and its number: what `work` has begun is ended before."""
+    """End the command `name` with the exit code that `work` returns; UNUSABLE_CODE if it raises BadInput, and after a
+    signal 128 and its number: what `work` has begun is ended before."""
     raise_on_signals()
     try:
         code = work()
     except BadInput as problem:
         notify(name, problem)
-        code = UNUSABLE
+        code = UNUSABLE_CODE
     except Ended as ended:
         code = 128 + ended.number
     context.exit(code)
@@ -88,7 +88,7 @@ def run(command: click.Command, name: str) -> int:
         return error.exit_code
     except BadInput as error:
         notify(name, error)
-        return UNUSABLE
+        return UNUSABLE_CODE
     return code if isinstance(code, int) else 0
 
 
@@ -123,7 +123,7 @@ class _Signals:
         self.number = number
         for each in ENDING:
             signal.signal(each, signal.SIG_DFL)
-        watchdog = threading.Timer(PATIENCE_S, _give_up, (number,))
+        watchdog = threading.Timer(CLEANUP_S, _give_up, (number,))
         watchdog.daemon = True
         watchdog.start()
         raise Ended(number)
@@ -150,11 +150,11 @@ def _code(error: BaseException) -> int:
         _flush()
         where = f": {error.filename}" if error.filename else ". Look at where its output goes, and at TMPDIR"
         notify("truemem", f"{error.strerror or error}{where}")
-        return UNUSABLE
+        return UNUSABLE_CODE
     for line in "".join(traceback.format_exception(error)).splitlines():
         click.echo(visible(line), err=True)
     click.echo("truemem: this is an error of truemem, not of your input; the lines above say where", err=True)
-    return UNUSABLE
+    return UNUSABLE_CODE
 
 
 def _flush() -> None:

@@ -8,7 +8,7 @@ import os
 import time
 from typing import Any
 
-MARK = os.path.join(os.environ.get("TMPDIR", "/tmp"), ".has-grown")  # noqa: PTH118
+MARK_FILE = os.path.join(os.environ.get("TMPDIR", "/tmp"), ".has-grown")  # noqa: PTH118
 """File that says that memory has run out once. The next process then does not do it again."""
 PACE_S = 0.002
 """Pause after each MiB: slow enough for a sampler to see the curve."""
@@ -19,8 +19,8 @@ user = getattr(importlib.import_module(module.replace("/", ".")), name)
 
 def handler(event: Any, context: Any) -> Any:
     answer = user(event, context)
-    if not os.path.exists(MARK):  # noqa: PTH110
-        with open(MARK, "x"):  # noqa: PTH123
+    if not os.path.exists(MARK_FILE):  # noqa: PTH110
+        with open(MARK_FILE, "x"):  # noqa: PTH123
             grow()
     return answer
 

@@ -114,9 +114,9 @@ Progress = Callable[[str, int, int], None]
 """Called with the present step, how much of it is done, and of how much."""
 Count = Callable[[int], None]
 """Called with each amount that is done."""
-WIDTH = 140
+FILE_COLUMNS = 140
 """Width of a file or a pipe: all columns fit."""
-LONGEST = 2000
+MOST_MESSAGE_CHARS = 2000
 """Longest message in characters."""
 _WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
@@ -124,7 +124,7 @@ _WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": F
 def notify(command: str, message: object) -> None:
     """Print a message on stderr: in one line, or wrapped between words if that is a terminal."""
     text = str(message)
-    line = f"{command}: {visible(text[:LONGEST])}{'...' if len(text) > LONGEST else ''}"
+    line = f"{command}: {visible(text[:MOST_MESSAGE_CHARS])}{'...' if len(text) > MOST_MESSAGE_CHARS else ''}"
     is_terminal = sys.stderr.isatty()
     click.echo("\n".join(wrap(line, get_terminal_size().columns, **_WHOLE_WORDS)) if is_terminal else line, err=True)
 
@@ -143,7 +143,7 @@ def console(**settings: Any) -> Console:
 
 def output() -> Console:
     """A console on standard output, as wide as the terminal."""
-    return console(width=None if _is_terminal() else WIDTH)
+    return console(width=None if _is_terminal() else FILE_COLUMNS)
 
 
 def _is_terminal() -> bool:

@@ -20,12 +20,12 @@ from typing import Any, NoReturn
 
 MOST_DEPTH = 200
 """Deepest nesting of objects and lists that is read. Python's own reader ends at about 1,000."""
-MOST_BYTES = 64 << 20
+MOST_FILE_BYTES = 64 << 20
 """Most bytes of a file that is read into memory whole."""
 WRITER_S = 10.0
 """How long a named pipe may have no writer."""
 LOOK_S = 0.05
-CHUNK = 1 << 16
+CHUNK_BYTES = 1 << 16
 
 # Control characters, invisible ones, those that change the direction of text, and what UTF-8 or XML does not have.
 # Not the joiners U+200C and U+200D: emoji and several scripts are written with them.
@@ -141,7 +141,7 @@ def chunks(path: Path) -> Iterator[bytes]:
             yield from _piped(descriptor, named=os.path.lexists(os.path.realpath(path)))
             return
         os.set_blocking(descriptor, True)
-        while data := os.read(descriptor, CHUNK):
+        while data := os.read(descriptor, CHUNK_BYTES):
             yield data
     finally:
         os.close(descriptor)
@@ -153,7 +153,7 @@ def _piped(descriptor: int, *, named: bool) -> Iterator[bytes]:
     deadline = time.monotonic() + WRITER_S
     while True:
         try:
-            data = os.read(descriptor, CHUNK)
+            data = os.read(descriptor, CHUNK_BYTES)
         except BlockingIOError:
             written = True
             select.select([descriptor], [], [])
@@ -170,10 +170,10 @@ def _piped(descriptor: int, *, named: bool) -> Iterator[bytes]:
 
 
 def read_text(path: Path) -> str:
-    """Read a whole file in UTF-8. Raises OSError, also if it is larger than MOST_BYTES, and UnicodeDecodeError."""
+    """Read a whole file in UTF-8. Raises OSError, also if it is larger than MOST_FILE_BYTES, and UnicodeDecodeError."""
     data = bytearray()
     for chunk in chunks(path):
         data += chunk
-        if len(data) > MOST_BYTES:
-            raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES >> 20} MiB")
+        if len(data) > MOST_FILE_BYTES:
+            raise OSError(errno.EFBIG, f"it is larger than {MOST_FILE_BYTES >> 20} MiB")
     return data.decode().replace("\r\n", "\n").replace("\r", "\n")

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from ...support.untrusted_text import loads
 from .. import errors
-from ..configuration.settings import ACCOUNT, VERSION
+from ..configuration.settings import ACCOUNT, FUNCTION_VERSION
 from ..lifecycle.environment import ExecutionEnvironment
 from ..lifecycle.generation import ExtensionAction, PendingNext
 from ..lifecycle.launcher import shutdown_response
@@ -41,7 +41,7 @@ class ExtensionsApi:
         generation.notify()
         body = {
             "functionName": environment.settings.name,
-            "functionVersion": VERSION,
+            "functionVersion": FUNCTION_VERSION,
             "handler": environment.function.handler,
         }
         features = request.headers.get("Lambda-Extension-Accept-Feature", "").split(",")
@@ -81,7 +81,7 @@ class ExtensionsApi:
 
 
 def _events(body: bytes) -> list[str]:
-    """Parse the events of a register request. Raises ApiError."""
+    """Parse the events of a register request. Raises ApiRefusal."""
     try:
         parsed: Any = loads(body)
     except ValueError as error:

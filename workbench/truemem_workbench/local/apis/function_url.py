@@ -22,8 +22,8 @@ from multidict import CIMultiDict
 
 from ...support.untrusted_text import loads
 from ..configuration.settings import Settings, function_arn
-from ..errors import ApiError, Failed, Throttled, too_large
-from ..lifecycle.invocation import Pending, Response
+from ..errors import ApiRefusal, Throttled, WaitFailed, too_large
+from ..lifecycle.invocation import PendingInvocation, Response
 from .http import LOOPBACK, read
 from .invoke_api import CALLERS_LIMIT, Submit, fault, throttled
 
@@ -33,11 +33,11 @@ URL_ID = "local"
 TEXT = re.compile(r"text/|application/([\w.-]+\+)?(json|xml|javascript)\b")
 """Content types whose body stays text in the event. Any other is base64 there, also a form, or what has no type."""
 OF_CONNECTION = {"connection", "keep-alive", "te", "transfer-encoding", "upgrade"}
-REMAPPED = {*OF_CONNECTION, "content-length", "date", "server"}
+REMAPPED_HEADERS = {*OF_CONNECTION, "content-length", "date", "server"}
 """Headers that a function cannot set: the caller gets them under another name."""
 TOKEN = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
 UNSAFE = re.compile("[\0-\x08\x0a-\x1f\x7f\ud800-\udfff]")
-STREAMED = "application/vnd.awslambda.http-integration-response"
+STREAMED_CONTENT = "application/vnd.awslambda.http-integration-response"
 """Content type of an answer that is streamed: a JSON of status and headers, eight zero bytes, the body."""
 
 
@@ -117,7 +117,7 @@ def http_response(answer: Response) -> HttpResponse:
     if answer.function_error is not None:
         return BROKEN
     head, body = answer.payload, None
-    if answer.content_type == STREAMED:
+    if answer.content_type == STREAMED_CONTENT:
         head, _, body = answer.payload.partition(b"\0" * 8)
     try:
         parsed = loads(head)
@@ -168,7 +168,7 @@ def _header(name: str, value: object) -> tuple[str, str]:
     if isinstance(value, dict | list) or not TOKEN.fullmatch(name) or UNSAFE.search(text):
         raise ValueError(f"{name}: {text!r} is no header")
     lower = name.lower()
-    return (f"x-amzn-remapped-{lower}" if lower in REMAPPED else lower), text
+    return (f"x-amzn-remapped-{lower}" if lower in REMAPPED_HEADERS else lower), text
 
 
 def _body(parsed: dict[str, Any]) -> bytes:
@@ -195,17 +195,17 @@ class FunctionUrl:
         return [web.route("*", f"/{{path:(?!{AWS_API}).*}}", self.invoke)]
 
     async def invoke(self, request: web.Request) -> web.Response:
-        pending = Pending(b"", function_arn(self._settings.name))
+        pending = PendingInvocation(b"", function_arn(self._settings.name))
         pending.trace = request.headers.get("X-Amzn-Trace-Id", pending.trace)
         try:
             pending.payload = await self._payload(request, pending)
             self._submit(pending)
             response = http_response(await asyncio.shield(pending.answer))
-        except ApiError as error:
+        except ApiRefusal as error:
             return fault(error.status, "RequestTooLargeException", error.message)
         except Throttled as reason:
             return throttled(reason)
-        except Failed:
+        except WaitFailed:
             response = replace(BROKEN, status=500)
         headers = CIMultiDict(response.headers)
         for cookie in response.cookies:
@@ -215,8 +215,8 @@ class FunctionUrl:
         return web.Response(body=response.body, status=response.status, headers=headers)
 
     @staticmethod
-    async def _payload(request: web.Request, pending: Pending) -> bytes:
-        """The event as JSON. Raises ApiError."""
+    async def _payload(request: web.Request, pending: PendingInvocation) -> bytes:
+        """The event as JSON. Raises ApiRefusal."""
         sent = HttpRequest(
             method=request.method,
             target=request.raw_path,

@@ -12,7 +12,7 @@ from aiohttp.typedefs import Middleware
 
 from ...support.bad_input import BadInput
 from .. import errors
-from ..errors import ApiError
+from ..errors import ApiRefusal
 from ..lifecycle.events import compact
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -37,12 +37,12 @@ def accepted() -> web.Response:
 
 
 def with_api_errors(handler: Handler) -> Handler:
-    """Turn an ApiError into the answer that AWS's APIs give. An unexpected exception becomes a 500."""
+    """Turn an ApiRefusal into the answer that AWS's APIs give. An unexpected exception becomes a 500."""
 
     async def answered(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
-        except ApiError as refusal:
+        except ApiRefusal as refusal:
             return reply(refusal.body(), refusal.status)
         except (web.HTTPException, ConnectionError):
             raise
@@ -55,7 +55,7 @@ def with_api_errors(handler: Handler) -> Handler:
 
 
 async def read(request: web.Request, limit: int) -> bytes:
-    """Read the request's body. Raises ApiError: 413 above `limit` bytes, 400 if the body was cut off."""
+    """Read the request's body. Raises ApiRefusal: 413 above `limit` bytes, 400 if the body was cut off."""
     try:
         body = await request.read()
     except web.HTTPRequestEntityTooLarge:

@@ -13,20 +13,22 @@ from aiohttp import web
 
 from ...support.bad_input import BadInput
 from ...support.untrusted_text import loads
-from ..configuration.settings import VERSION, Settings, function_arn
-from ..errors import ApiError, Failed, Throttled
-from ..lifecycle.invocation import Pending
+from ..configuration.settings import FUNCTION_VERSION, Settings, function_arn
+from ..errors import ApiRefusal, Throttled, WaitFailed
+from ..lifecycle.invocation import PendingInvocation
 from .http import read, reply
 
 # NAME, ACCOUNT:function:NAME or a whole ARN; each with or without a qualifier.
-NAME = re.compile(r"(?:(?:arn:aws[\w-]*:lambda:[\w-]+:)?\d{12}:function:)?([\w-]+)(?::(\$LATEST|[\w-]+))?")
+FUNCTION_REFERENCE = re.compile(
+    r"(?:(?:arn:aws[\w-]*:lambda:[\w-]+:)?\d{12}:function:)?([\w-]+)(?::(\$LATEST|[\w-]+))?"
+)
 EMULATOR_NAME = "function"  # the name of every function in AWS's emulator. It works here too.
 LOG_TAIL = 4096
 CALLERS_LIMIT = 6 * 1024 * 1024
 
 
 class Submit(Protocol):
-    def __call__(self, pending: Pending, *, may_wait: bool = False) -> None:
+    def __call__(self, pending: PendingInvocation, *, may_wait: bool = False) -> None:
         """Give a request to an environment. Raises Throttled; with `may_wait` the request waits instead."""
 
 
@@ -44,7 +46,7 @@ class InvokeApi:
             return qualifier
         try:
             payload = await read(request, CALLERS_LIMIT)
-        except ApiError as error:
+        except ApiRefusal as error:
             return fault(error.status, "RequestTooLargeException", error.message)
         try:
             loads(payload or b"{}")
@@ -55,7 +57,7 @@ class InvokeApi:
             return fault(400, "InvalidParameterValueException", str(error))
         except ValueError as error:
             return fault(400, "InvalidRequestContentException", f"Could not parse request body into json: {error}")
-        pending = Pending(
+        pending = PendingInvocation(
             payload or b"{}",
             function_arn(self._settings.name, qualifier),
             client_context=context,
@@ -77,16 +79,16 @@ class InvokeApi:
     def _find(self, request: web.Request) -> str | web.Response | None:
         """Return the qualifier of the request, or a 404 if it names another function."""
         name = unquote(request.match_info["name"])
-        found = NAME.fullmatch(name)
+        found = FUNCTION_REFERENCE.fullmatch(name)
         qualifier = request.query.get("Qualifier") or (found and found[2])
         own = self._settings.name
-        if found is None or found[1] not in (own, EMULATOR_NAME) or qualifier not in (None, VERSION):
+        if found is None or found[1] not in (own, EMULATOR_NAME) or qualifier not in (None, FUNCTION_VERSION):
             missing = function_arn(found[1] if found else name, qualifier)
             fix = f"The local Lambda serves one function. Try FunctionName={own}"
             return fault(404, "ResourceNotFoundException", f"Function not found: {missing}. {fix}")
         return qualifier
 
-    async def _answer(self, pending: Pending, *, tail: bool) -> web.Response:
+    async def _answer(self, pending: PendingInvocation, *, tail: bool) -> web.Response:
         try:
             self._submit(pending)
             answer = await asyncio.shield(pending.answer)
@@ -94,11 +96,11 @@ class InvokeApi:
                 await asyncio.wait([pending.report])  # the tail has the REPORT line: it must be written first
         except Throttled as reason:
             return throttled(reason)
-        except Failed as failed:
+        except WaitFailed as failed:
             return fault(500, "ServiceException", failed.failure.message)
         headers = _headers(pending) | {
             "Content-Type": answer.content_type,
-            "X-Amz-Executed-Version": VERSION,
+            "X-Amz-Executed-Version": FUNCTION_VERSION,
         }
         if answer.function_error:
             headers["X-Amz-Function-Error"] = answer.function_error
@@ -117,7 +119,7 @@ def throttled(reason: Throttled) -> web.Response:
     return fault(429, "TooManyRequestsException", "Rate Exceeded.", Reason=str(reason))
 
 
-def _headers(pending: Pending) -> dict[str, str]:
+def _headers(pending: PendingInvocation) -> dict[str, str]:
     return {"x-amzn-RequestId": pending.request_id}
 
 

@@ -11,20 +11,20 @@ from abc import ABC, abstractmethod
 from aiohttp import web
 
 from .. import errors
-from ..configuration.settings import CREDENTIALS, CREDENTIALS_PATH, CREDENTIALS_TOKEN
-from ..errors import ApiError, Failure
+from ..configuration.settings import CREDENTIALS_PATH, CREDENTIALS_TOKEN, LOCAL_CREDENTIALS
+from ..errors import ApiRefusal, Failure
 from ..lifecycle.environment import ExecutionEnvironment, OnDemandEnvironment
-from ..lifecycle.generation import PendingNext, Runtime, RuntimeAction, RuntimeState
-from ..lifecycle.invocation import MAX_PAYLOAD, Pending, Response
-from ..lifecycle.managed_instances import ManagedEnvironment, Request, Worker
+from ..lifecycle.generation import PendingNext, RuntimeAction, RuntimeCalls, RuntimeState
+from ..lifecycle.invocation import MAX_PAYLOAD, PendingInvocation, Response
+from ..lifecycle.managed_instances import ClaimedInvocation, ManagedEnvironment, Worker
 from .http import accepted, read, reply
 
 MAX_STREAM = 200 * 1024 * 1024
-TRUNCATED = "Runtime.TruncatedResponse"
-REFUSED = {
+TRUNCATED_ERROR = "Runtime.TruncatedResponse"
+ERROR_OF_REFUSAL = {
     "RequestEntityTooLarge": "Function.ResponseSizeTooLarge",
     "InvalidFunctionResponseMode": "Runtime.InvalidResponseModeHeader",
-    "TruncatedHTTPRequest": TRUNCATED,
+    "TruncatedHTTPRequest": TRUNCATED_ERROR,
 }
 """Error type of the invocation, by the error type of the refused response."""
 
@@ -76,7 +76,7 @@ class RuntimeApi(RuntimeRoutes):
         self._environment = environment
 
     @property
-    def _runtime(self) -> Runtime:
+    def _runtime(self) -> RuntimeCalls:
         return self._environment.generation.runtime
 
     async def next(self, request: web.Request) -> web.StreamResponse:
@@ -101,7 +101,7 @@ class RuntimeApi(RuntimeRoutes):
         began = time.perf_counter()
         try:
             answer = await read_response(request)
-        except ApiError as refusal:
+        except ApiRefusal as refusal:
             self._answer(runtime, pending, refused(pending, refusal), began, produced_bytes=0)
             raise
         self._answer(runtime, pending, answer, began, len(answer.payload))
@@ -118,7 +118,9 @@ class RuntimeApi(RuntimeRoutes):
         return accepted()
 
     @staticmethod
-    def _answer(runtime: Runtime, pending: Pending, answer: Response, began: float, produced_bytes: int) -> None:
+    def _answer(
+        runtime: RuntimeCalls, pending: PendingInvocation, answer: Response, began: float, produced_bytes: int
+    ) -> None:
         pending.reply(answer)
         pending.moments.produced_bytes = produced_bytes
         pending.moments.response_began = began
@@ -126,8 +128,8 @@ class RuntimeApi(RuntimeRoutes):
         runtime.act(RuntimeAction.SENT)
 
     @staticmethod
-    def _claim(runtime: Runtime, request: web.Request, action: RuntimeAction) -> Pending:
-        """The invocation that the request is for. Raises ApiError for a call out of order, then for a wrong id."""
+    def _claim(runtime: RuntimeCalls, request: web.Request, action: RuntimeAction) -> PendingInvocation:
+        """The invocation that the request is for. Raises ApiRefusal for a call out of order, then for a wrong id."""
         before = runtime.state
         runtime.act(action)
         pending = runtime.current
@@ -147,7 +149,7 @@ def error_type(request: web.Request) -> str:
 
 
 async def read_response(request: web.Request) -> Response:
-    """The response that the runtime posts. Raises ApiError if it is refused."""
+    """The response that the runtime posts. Raises ApiRefusal if it is refused."""
     mode = request.headers.get("Lambda-Runtime-Function-Response-Mode", "")
     if mode not in ("", "streaming"):
         raise errors.invalid_response_mode()
@@ -155,12 +157,12 @@ async def read_response(request: web.Request) -> Response:
     return Response(body, None, request.headers.get("Content-Type", "application/json"))
 
 
-def refusal_type(error: ApiError) -> str:
+def refusal_type(error: ApiRefusal) -> str:
     """The error type of an invocation whose response was refused."""
-    return REFUSED.get(error.error_type, TRUNCATED)
+    return ERROR_OF_REFUSAL.get(error.error_type, TRUNCATED_ERROR)
 
 
-def refused(pending: Pending, error: ApiError) -> Response:
+def refused(pending: PendingInvocation, error: ApiRefusal) -> Response:
     """What the caller gets for a response that was refused."""
     message = f"RequestId: {pending.request_id} Error: {error.message}"
     if error.status == 413:
@@ -190,7 +192,7 @@ class ManagedRuntimeApi(RuntimeRoutes):
         claimed = self._claim(request)
         try:
             answer = await read_response(request)
-        except ApiError as error:
+        except ApiRefusal as error:
             failure = Failure(refusal_type(error), error.message, "failure")
             self._answer(claimed, refused(claimed.pending, error), failure)
             raise
@@ -204,14 +206,14 @@ class ManagedRuntimeApi(RuntimeRoutes):
         self._answer(claimed, answer, Failure(error_type(request), "the handler raised", "failure"))
         return accepted()
 
-    def _claim(self, request: web.Request) -> Request:
+    def _claim(self, request: web.Request) -> ClaimedInvocation:
         attempt_id = request.headers.get("Lambda-Runtime-Invocation-Id")
         claimed = self._environment.generation.claim(request.match_info["request_id"], attempt_id)
         claimed.pending.moments.response_began = time.perf_counter()
         return claimed
 
     @staticmethod
-    def _answer(claimed: Request, answer: Response, failure: Failure | None = None) -> None:
+    def _answer(claimed: ClaimedInvocation, answer: Response, failure: Failure | None = None) -> None:
         pending = claimed.pending
         pending.reply(answer)
         pending.moments.produced_bytes = len(answer.payload)
@@ -257,4 +259,4 @@ class SnapStartApi:
         """Give out credentials. A snapshot must not contain any, so the AWS SDKs ask here."""
         if request.headers.get("Authorization") != CREDENTIALS_TOKEN:
             return web.Response(status=404)
-        return reply(CREDENTIALS)
+        return reply(LOCAL_CREDENTIALS)

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from ...support.untrusted_text import loads
 from .. import errors
-from ..errors import ApiError
+from ..errors import ApiRefusal
 from ..lifecycle import events
 from ..lifecycle.delivery import Buffering, Destination, HttpDestination, Subscriber, TcpDestination
 from ..lifecycle.environment import ExecutionEnvironment
@@ -26,7 +26,7 @@ SLOW_MS = 5_000
 HOSTS = ("sandbox.localdomain", "sandbox")  # host names of the environment's own listener. Here they mean 127.0.0.1.
 
 # AWS's own schema (Managed Instances edition of its emulator), with all versions that an ordinary function may ask for.
-SCHEMA: dict[str, Any] = {
+SUBSCRIPTION_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["schemaVersion", "types", "destination"],
     "properties": {
@@ -66,8 +66,9 @@ SCHEMA: dict[str, Any] = {
         },
     },
 }
-MANAGED_SCHEMA = SCHEMA | {
-    "properties": SCHEMA["properties"] | {"schemaVersion": {"type": "string", "enum": MANAGED_SCHEMA_VERSIONS}}
+MANAGED_SCHEMA = SUBSCRIPTION_SCHEMA | {
+    "properties": SUBSCRIPTION_SCHEMA["properties"]
+    | {"schemaVersion": {"type": "string", "enum": MANAGED_SCHEMA_VERSIONS}}
 }
 
 
@@ -94,7 +95,7 @@ class TelemetryApi:
         if generation.relay.closed:
             raise errors.telemetry_closed()
         managed = environment.settings.managed_instances is not None
-        wanted = parse(await read(request, MAX_BODY), MANAGED_SCHEMA if managed else SCHEMA)
+        wanted = parse(await read(request, MAX_BODY), MANAGED_SCHEMA if managed else SUBSCRIPTION_SCHEMA)
         destination = await self._destination(wanted["destination"])
         types = tuple(wanted["types"])
         subscriber = Subscriber(
@@ -121,8 +122,8 @@ class TelemetryApi:
         return TcpDestination(writer)
 
 
-def parse(body: bytes, schema: dict[str, Any] = SCHEMA) -> dict[str, Any]:
-    """Parse and check a subscription. Raises ApiError 400 with every fault, joined as AWS joins them."""
+def parse(body: bytes, schema: dict[str, Any] = SUBSCRIPTION_SCHEMA) -> dict[str, Any]:
+    """Parse and check a subscription. Raises ApiRefusal 400 with every fault, joined as AWS joins them."""
     try:
         wanted: Any = loads(body)
     except ValueError as error:
@@ -136,7 +137,7 @@ def parse(body: bytes, schema: dict[str, Any] = SCHEMA) -> dict[str, Any]:
     return dict(wanted)
 
 
-def refusal(status: int) -> ApiError:
+def refusal(status: int) -> ApiRefusal:
     """The refusal of all subscriptions, for a status that the settings ask for."""
     by_status = {
         202: errors.telemetry_not_supported(),

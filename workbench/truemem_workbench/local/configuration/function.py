@@ -252,7 +252,7 @@ def _module(path: Path, shown: str) -> _Module:
 
 
 _STAR = re.compile(rb"^\s*from\s.*\simport\s*\*", re.MULTILINE)
-START = Path(client_start.__file__)
+CLIENT_START = Path(client_start.__file__)
 TRIAL_S = 60  # longest wait in seconds for the interpreter to load the runtime client
 
 
@@ -332,7 +332,7 @@ def _is_ours(python: Path) -> bool:
 
 
 def _run_by(python: Path, function: Function) -> tuple[Function, tuple[str, ...]]:
-    folders = os.pathsep.join(dict.fromkeys(map(_folder_of, sorted(client_start.NAMES))))
+    folders = os.pathsep.join(dict.fromkeys(map(_folder_of, sorted(client_start.CLIENT_MODULES))))
     facts = _tried(python, folders)
     python, release = Path(facts["python"]), facts["version"]
     notices = [f"the handler runs with {python} (Python {release}), not with truemem's own. --python chooses another"]
@@ -343,9 +343,9 @@ def _run_by(python: Path, function: Function) -> tuple[Function, tuple[str, ...]
         )
     chosen = dataclasses.replace(
         function,
-        command=(str(python), str(START), folders, function.command[-1]),
+        command=(str(python), str(CLIENT_START), folders, function.command[-1]),
         runtime=f"python{release}",
-        needs=(*function.needs, python, *map(Path, facts["needs"]), START),
+        needs=(*function.needs, python, *map(Path, facts["needs"]), CLIENT_START),
         python=python,
         python_version=release,
     )
@@ -365,7 +365,7 @@ def _tried(python: Path, folders: str) -> dict[str, Any]:
     """Load the runtime client with this interpreter. Returns the facts that `client_start` prints."""
     # as the function will run: without the variables that change what this process of ours imports
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    command = [str(python), str(START), folders]
+    command = [str(python), str(CLIENT_START), folders]
     try:
         done = subprocess.run(
             command, env=variables, capture_output=True, text=True, errors="replace", timeout=TRIAL_S, check=False

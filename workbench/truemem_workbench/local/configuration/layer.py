@@ -56,7 +56,7 @@ CHECKOUT = Path(__file__).parents[4] / "layer"
 """The layer's files as setup.py puts them into a wheel, and in a checkout."""
 REFUSES = re.compile(r"--(experimental-)?permission\b")
 """Under Node.js's permission model no file can be required that is not named: the function would not start."""
-LOADED = re.compile(r"\bheap\.cjs\b")
+LOADED_PROBE = re.compile(r"\bheap\.cjs\b")
 
 
 SETTLE = "TRUEMEM_SETTLE"
@@ -86,7 +86,7 @@ def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:
         probe = {folder / "sitecustomize.py", *folder.glob("*.py"), *(layer / "python").rglob("*.py")}
         return _loading(function, "PYTHONPATH", value, *sorted(probe))
     preload, options = layer.resolve() / "truemem" / "heap.cjs", environment.get("NODE_OPTIONS", "")
-    if not is_node(function) or REFUSES.search(" ".join((options, *function.command))) or LOADED.search(options):
+    if not is_node(function) or REFUSES.search(" ".join((options, *function.command))) or LOADED_PROBE.search(options):
         return function
     files = sorted(preload.parent.glob("*.cjs"))  # it loads the others when it is asked for lines
     return _loading(function, "NODE_OPTIONS", f'{options} --require "{preload}"'.strip(), *files)

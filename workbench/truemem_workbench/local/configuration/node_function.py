@@ -15,14 +15,14 @@ from ...support.platform_facts import RUNTIMES as PLATFORM
 from ...support.platform_facts import runtimes, version
 from .function import Function
 
-OLDEST = 18
+OLDEST_MAJOR = 18
 """What AWS's client and the heap probe need."""
-RUNTIMES = tuple(runtimes("nodejs", (OLDEST,)))
-USUAL = [name for name in RUNTIMES if PLATFORM[name].deprecated][-1]
+RUNTIMES = tuple(runtimes("nodejs", (OLDEST_MAJOR,)))
+USUAL_RUNTIME = [name for name in RUNTIMES if PLATFORM[name].deprecated][-1]
 """The newest that AWS has said the end of: a release with long-term support."""
 LOCK = Path(__file__).with_name("node")  # folder of package.json and of the lock file, with a hash of each package
 SUFFIXES = (".js", ".mjs", ".cjs")
-BUILDING = ("npm", "cmake", "make", "g++", "xz", "python3")
+BUILD_TOOLS = ("npm", "cmake", "make", "g++", "xz", "python3")
 """aws-lambda-ric compiles a part of itself when it is installed."""
 _START = (
     'exec "$0" --max-semi-space-size=$((AWS_LAMBDA_FUNCTION_MEMORY_SIZE / 20))'
@@ -78,7 +78,7 @@ def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None)
     script = folder / "node_modules" / "aws-lambda-ric" / "index.mjs"
     if script.is_file():
         return script
-    if lacking := [tool for tool in BUILDING if shutil.which(tool) is None]:
+    if lacking := [tool for tool in BUILD_TOOLS if shutil.which(tool) is None]:
         raise BadInput(
             f"aws-lambda-ric needs {', '.join(lacking)} to be installed, which is not here. Install it, {INSTEAD}"
         )
@@ -101,16 +101,16 @@ def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None)
 def _node(runtime: str | None) -> tuple[Path, str]:
     """The node on the path, and its runtime, which must be the one that is asked for, if any. Raises BadInput."""
     found = shutil.which("node")
-    asked = runtime or USUAL
+    asked = runtime or USUAL_RUNTIME
     wanted = version(asked)[0]
     if found is None:
         who = f"--runtime {runtime}" if runtime else "A handler in Node.js"
         raise BadInput(f"{who} needs Node.js, and no node is on the PATH. Install Node.js {wanted}, {INSTEAD}")
     said = _output([found, "--version"]).strip().removeprefix("v")
     own = f"nodejs{said.partition('.')[0]}.x"
-    if version(own) < (OLDEST,):
+    if version(own) < (OLDEST_MAJOR,):
         raise BadInput(
-            f"{found} is {said}, and {OLDEST} is the oldest that can run. Put Node.js {wanted} first on the PATH"
+            f"{found} is {said}, and {OLDEST_MAJOR} is the oldest that can run. Put Node.js {wanted} first on the PATH"
         )
     if runtime not in (None, own):
         fix = f"Try --runtime {own}" if own in RUNTIMES else f"Put Node.js {wanted} first on the PATH"

@@ -247,8 +247,8 @@ def _check_variables(variables: Mapping[str, str]) -> None:
 
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
-VERSION = "$LATEST"
-CREDENTIALS = {
+FUNCTION_VERSION = "$LATEST"
+LOCAL_CREDENTIALS = {
     "AccessKeyId": "local",
     "SecretAccessKey": "local",
     "Token": "local",
@@ -340,9 +340,9 @@ def _credentials(settings: Settings, place: Place) -> dict[str, str]:
             "AWS_CONTAINER_AUTHORIZATION_TOKEN": CREDENTIALS_TOKEN,
         }
     return {
-        "AWS_ACCESS_KEY_ID": CREDENTIALS["AccessKeyId"],
-        "AWS_SECRET_ACCESS_KEY": CREDENTIALS["SecretAccessKey"],
-        "AWS_SESSION_TOKEN": CREDENTIALS["Token"],
+        "AWS_ACCESS_KEY_ID": LOCAL_CREDENTIALS["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": LOCAL_CREDENTIALS["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": LOCAL_CREDENTIALS["Token"],
     }
 
 
@@ -350,7 +350,7 @@ def _platform(settings: Settings, place: Place) -> dict[str, str]:
     return {
         "AWS_LAMBDA_FUNCTION_NAME": settings.name,
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(settings.memory_mib),
-        "AWS_LAMBDA_FUNCTION_VERSION": VERSION,
+        "AWS_LAMBDA_FUNCTION_VERSION": FUNCTION_VERSION,
         "AWS_LAMBDA_INITIALIZATION_TYPE": settings.initialization_type,
         "AWS_LAMBDA_RUNTIME_API": place.runtime_api,
     }

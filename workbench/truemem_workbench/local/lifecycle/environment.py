@@ -20,14 +20,14 @@ from aiohttp import web
 
 from ..configuration.function import Function
 from ..configuration.settings import Lead, Settings, release_lead
-from ..errors import STOPPED, Failed, Failure
+from ..errors import STOPPED_FAILURE, Failure, WaitFailed
 from ..processes.cpu import Cpu
 from ..processes.freezer import Freezer
 from ..processes.memory import Memory
 from . import events
 from .generation import ExtensionAction, Generation, Hold, RuntimeAction, RuntimeState, wait_until
-from .invocation import Pending, error_answer
-from .journal import Journal
+from .invocation import PendingInvocation, error_answer
+from .journal import EnvironmentJournal
 from .launcher import Launcher, kill_all, shut_down
 
 INIT_TIMEOUT = Failure("Sandbox.Timedout", "Init timed out", "timeout")
@@ -41,7 +41,7 @@ class ExecutionEnvironment(ABC):
     freezer: Freezer
     generation: Generation
 
-    def __init__(self, function: Function, settings: Settings, launcher: Launcher, journal: Journal) -> None:
+    def __init__(self, function: Function, settings: Settings, launcher: Launcher, journal: EnvironmentJournal) -> None:
         self.function = function
         self.settings = settings
         self.journal = journal
@@ -66,10 +66,10 @@ class ExecutionEnvironment(ABC):
         """Live processes by name: `runtime`, `extension:NAME`."""
         return self.generation.roots()
 
-    def submit(self, pending: Pending) -> None:
+    def submit(self, pending: PendingInvocation) -> None:
         """Queue an invocation. Its `answer` is set when the runtime posts it, its `report` at its end."""
         if self._stopping:
-            pending.refuse(STOPPED)
+            pending.refuse(STOPPED_FAILURE)
             return
         self._idle.clear()
         self._enqueue(pending)
@@ -83,7 +83,7 @@ class ExecutionEnvironment(ABC):
         self._stopping = True
         self._stop_reason = reason
         if abort or not self.generation.initialised:
-            self.generation.fail(STOPPED)
+            self.generation.fail(STOPPED_FAILURE)
         self._wake()
 
     @abstractmethod
@@ -91,13 +91,13 @@ class ExecutionEnvironment(ABC):
         """Serve from the first init to the last shutdown. Cleans up also if it is cancelled or fails."""
 
     @abstractmethod
-    def _enqueue(self, pending: Pending) -> None: ...
+    def _enqueue(self, pending: PendingInvocation) -> None: ...
 
     @abstractmethod
     def _wake(self) -> None:
         """End the wait for the next invocation."""
 
-    def _start_clock(self, pending: Pending) -> float:
+    def _start_clock(self, pending: PendingInvocation) -> float:
         """The invocation begins now: sets its deadline. Returns the time, by perf_counter."""
         pending.deadline_ms = int((time.time() + self.settings.timeout_s) * 1000)
         pending.moments.released = time.perf_counter()
@@ -107,7 +107,7 @@ class ExecutionEnvironment(ABC):
         return Failure("Sandbox.Timedout", f"Task timed out after {self.settings.timeout_s:.2f} seconds", "timeout")
 
 
-async def release(generation: Generation, pending: Pending, freezer: Freezer, lead: Lead) -> None:
+async def release(generation: Generation, pending: PendingInvocation, freezer: Freezer, lead: Lead) -> None:
     """Thaw, then send INVOKE to the extensions and the event to the runtime. All answers are prepared before the thaw.
 
     The lead is the time from the first send to the second: both sends take the same time to reach the kernel.
@@ -148,7 +148,7 @@ async def release(generation: Generation, pending: Pending, freezer: Freezer, le
 
 
 async def resume_runtime(generation: Generation) -> None:
-    """Answer restore/next, and wait until the restored runtime asks for its first event. Raises Failed."""
+    """Answer restore/next, and wait until the restored runtime asks for its first event. Raises WaitFailed."""
     runtime = generation.runtime
     if runtime.state is RuntimeState.RESTORE_READY and runtime.pending_next is not None:
         runtime.act(RuntimeAction.RESTORE)
@@ -167,11 +167,11 @@ class OnDemandEnvironment(ExecutionEnvironment):
     """An environment that serves one invocation at a time, in the one task `run`."""
 
     def __init__(
-        self, function: Function, settings: Settings, *, launcher: Launcher, journal: Journal, hold: Hold
+        self, function: Function, settings: Settings, *, launcher: Launcher, journal: EnvironmentJournal, hold: Hold
     ) -> None:
         super().__init__(function, settings, launcher, journal)
         self.generation = Generation(list(launcher.extensions))
-        self._queue: asyncio.Queue[Pending | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[PendingInvocation | None] = asyncio.Queue()
         self.hold = hold
         self._init_s: float | None = None
         self._restore_s: float | None = None
@@ -182,7 +182,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
         self._chance = Random()
         self._spans: list[dict[str, Any]] = []
 
-    def _enqueue(self, pending: Pending) -> None:
+    def _enqueue(self, pending: PendingInvocation) -> None:
         self._queue.put_nowait(pending)
 
     def _wake(self) -> None:
@@ -217,7 +217,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
                 waiting.append(self._queue.get_nowait())
             for pending in waiting:
                 if pending is not None:
-                    pending.refuse(STOPPED)
+                    pending.refuse(STOPPED_FAILURE)
             self._idle.set()
 
     async def _first_init(self) -> None:
@@ -231,12 +231,12 @@ class OnDemandEnvironment(ExecutionEnvironment):
             await self.freeze()
         except TimeoutError:
             await self._reset(INIT_TIMEOUT)
-        except Failed as failed:
+        except WaitFailed as failed:
             if not self._stopping:
                 await self._reset(failed.failure)
 
     async def _init(self, phase: Phase) -> float:
-        """Start all processes. Returns the duration in seconds. Raises Failed; the caller limits the time.
+        """Start all processes. Returns the duration in seconds. Raises WaitFailed; the caller limits the time.
 
         Init on demand is not throttled at any memory size; with provisioned concurrency it is (AWS's guide "Effectively
         running Java on Serverless", datadog-lambda-extension#700). Not known, and throttled here: init for SnapStart,
@@ -255,7 +255,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
         except asyncio.CancelledError:
             failure = INIT_TIMEOUT
             raise
-        except Failed as failed:
+        except WaitFailed as failed:
             failure = failed.failure
             raise
         finally:
@@ -315,14 +315,14 @@ class OnDemandEnvironment(ExecutionEnvironment):
                 await resume_runtime(generation)
         except TimeoutError:
             generation.fail(RESTORE_TIMEOUT)
-        except Failed:
+        except WaitFailed:
             pass  # the generation has it
         self._restore_s = time.perf_counter() - begun
         self.journal.restore_ended(generation.failure, self._restore_s)
 
     # --- one invocation -----------------------------------------------------------------------------------------------
 
-    async def _serve(self, pending: Pending) -> None:
+    async def _serve(self, pending: PendingInvocation) -> None:
         self.journal.current = pending
         self._spans = []
         if self._used and pending.tenant_id != self._tenant:
@@ -337,7 +337,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
                 await self._invoke(pending)
         except TimeoutError:
             failure = self._timeout()
-        except Failed as failed:
+        except WaitFailed as failed:
             failure = failed.failure
         taken = time.perf_counter() - begun
         if failure is None:
@@ -347,7 +347,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
         self._report(pending, failure, taken)
         self.journal.current = None
 
-    async def _invoke(self, pending: Pending) -> None:
+    async def _invoke(self, pending: PendingInvocation) -> None:
         try:
             if not self.generation.initialised:
                 await self._init("invoke")
@@ -356,7 +356,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
             self.journal.invocation_started(pending)
         generation = self.generation
         if generation.failure is not None:
-            raise Failed(generation.failure)  # something died between the invocations: this one pays
+            raise WaitFailed(generation.failure)  # something died between the invocations: this one pays
         await release(generation, pending, self.freezer, release_lead(self.settings.release, self._chance))
         await generation.until(generation.runtime_ready)
         generation.processes["runtime"].drain()  # its lines come before its end
@@ -365,7 +365,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
         if generation.registry.all():
             self._spans = [self.journal.extension_overhead(runtime_done)]
 
-    async def _fail(self, pending: Pending, failure: Failure) -> None:
+    async def _fail(self, pending: PendingInvocation, failure: Failure) -> None:
         """Answer the caller at once, then reset the environment."""
         pending.reply(error_answer(pending.request_id, failure))
         if failure.reason == "timeout":
@@ -374,7 +374,7 @@ class OnDemandEnvironment(ExecutionEnvironment):
             self.journal.runtime_done(pending, failure)
         await self._reset(failure)
 
-    def _report(self, pending: Pending, failure: Failure | None, taken: float) -> None:
+    def _report(self, pending: PendingInvocation, failure: Failure | None, taken: float) -> None:
         memory = self.settings.memory_mib
         report = events.make_report(
             pending.request_id, failure, taken, self._init_s, memory, self.memory.mark(), self._restore_s

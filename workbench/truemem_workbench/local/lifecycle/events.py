@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...support.untrusted_text import loads
-from ..configuration.settings import VERSION, Settings
+from ..configuration.settings import FUNCTION_VERSION, Settings
 from ..errors import Failure
 from ..processes.memory import MiB
 
@@ -182,7 +182,7 @@ def init_start(settings: Settings, phase: str, log_stream: str, runtime: str | N
 def restore_start(settings: Settings, log_stream: str, runtime: str | None) -> dict[str, Any]:
     record = {
         "functionName": settings.name,
-        "functionVersion": VERSION,
+        "functionVersion": FUNCTION_VERSION,
         "instanceId": log_stream,
         "instanceMaxMemory": settings.memory_mib * MiB,
     }
@@ -241,7 +241,7 @@ def logs_dropped(records: int, size: int, reason: str) -> dict[str, Any]:
 
 
 def start(request_id: str, tracing: Mapping[str, str]) -> dict[str, Any]:
-    return {"requestId": request_id, "version": VERSION} | _optional(tracing=tracing)
+    return {"requestId": request_id, "version": FUNCTION_VERSION} | _optional(tracing=tracing)
 
 
 @dataclass

@@ -21,10 +21,10 @@ from aiohttp import web
 
 from ...support.platform_facts import MOST_EXTENSIONS
 from .. import errors
-from ..errors import Failed, Failure
-from ..processes.process import Process
+from ..errors import Failure, WaitFailed
+from ..processes.process import ChildProcess
 from .delivery import Relay
-from .invocation import Pending
+from .invocation import PendingInvocation
 
 SPIN_S = 0.0001
 
@@ -272,7 +272,7 @@ RUNTIME_TRANSITIONS: dict[tuple[RuntimeState, RuntimeAction], RuntimeState] = {
 RUNTIME_WANTED = {action: after for (_, action), after in RUNTIME_TRANSITIONS.items()}
 
 
-class Runtime:
+class RuntimeCalls:
     """State of the runtime and its calls of the Runtime API."""
 
     def __init__(self) -> None:
@@ -281,7 +281,7 @@ class Runtime:
         """The last call of `next`. It gets the event."""
         self.waiting: set[PendingNext] = set()
         """All calls of `next` that wait. A runtime with several threads has one for each."""
-        self.current: Pending | None = None
+        self.current: PendingInvocation | None = None
         self.init_error: tuple[str, bytes] | None = None
         """Error type and body that the runtime posted to init/error."""
 
@@ -304,9 +304,9 @@ class Runtime:
 class Generation:
     def __init__(self, extension_names: list[str]) -> None:
         self.registry = Registry(extension_names)
-        self.runtime = Runtime()
+        self.runtime = RuntimeCalls()
         self.relay = Relay()
-        self.processes: dict[str, Process] = {}
+        self.processes: dict[str, ChildProcess] = {}
         self.initialised = False
         self.failure: Failure | None = None
         """Why this generation failed. Only the first cause is kept."""
@@ -324,10 +324,10 @@ class Generation:
         self.notify()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition on the registry or the runtime is true. Raises Failed if the generation fails."""
+        """Wait until a condition on the registry or the runtime is true. Raises WaitFailed if the generation fails."""
         while not condition():
             if self.failure is not None:
-                raise Failed(self.failure)
+                raise WaitFailed(self.failure)
             self._changed.clear()
             await self._changed.wait()
 
@@ -418,7 +418,7 @@ class Hold:
         """Wait until the runtime is held. Returns False if that takes longer."""
         return self._reached.wait(within_s)
 
-    async def pass_by(self, call: Call, runtime: Runtime, request: web.Request) -> None:
+    async def pass_by(self, call: Call, runtime: RuntimeCalls, request: web.Request) -> None:
         """Return if this call is not held; else never return. The end of the generation cancels it."""
         if call != self._call:
             return

@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..errors import Failed, Failure
+from ..errors import Failure, WaitFailed
 from .events import Moments, Report, compact
 
 MAX_PAYLOAD = 6 * 1024 * 1024 + 100  # limit of event and response, in bytes each (RIE: 6 MiB + 100 B)
@@ -29,7 +29,7 @@ def _trace() -> str:
 
 
 @dataclass
-class Pending:
+class PendingInvocation:
     """An invocation from its arrival to its report. Use it only in the event loop."""
 
     payload: bytes
@@ -61,7 +61,7 @@ class Pending:
         """Refuse an invocation that will not be served: it gets no answer and no report."""
         for future in (self.answer, self.report):
             if not future.done():
-                future.set_exception(Failed(failure))
+                future.set_exception(WaitFailed(failure))
                 future.exception()  # often nothing waits for the second one: no warning about that
 
     def tracing(self) -> dict[str, str]:

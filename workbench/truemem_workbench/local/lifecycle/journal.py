@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...support.environment_ids import local_id
-from ..configuration.settings import VERSION, Settings
+from ..configuration.settings import FUNCTION_VERSION, Settings
 from ..errors import Failure
 from . import events
 from .delivery import Relay
 from .events import Event, Report
 from .generation import Generation
-from .invocation import Pending
+from .invocation import PendingInvocation
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Archive:
             self._on_change(change)
 
 
-class Journal:
+class EnvironmentJournal:
     """The output of one environment: events, lines, reports and changes."""
 
     def __init__(self, settings: Settings, environment: str, archive: Archive) -> None:
@@ -97,7 +97,7 @@ class Journal:
         self.relay: Relay | None = None
         """Telemetry of the present processes. None between two generations: then no extension gets the events."""
         self.log_stream = time.strftime("%Y/%m/%d/[$LATEST]", time.gmtime()) + environment
-        self.current: Pending | None = None
+        self.current: PendingInvocation | None = None
         self._settings = settings
         self._archive = archive
         self._epoch = time.time() - time.perf_counter()  # perf_counter's zero on the wall clock
@@ -196,12 +196,12 @@ class Journal:
                 line += f"\tError Type: {each.error_type}"
             self.emit("platform.extension", record, line)
 
-    def invocation_started(self, pending: Pending) -> None:
-        line = f"START RequestId: {pending.request_id} Version: {VERSION}"
+    def invocation_started(self, pending: PendingInvocation) -> None:
+        line = f"START RequestId: {pending.request_id} Version: {FUNCTION_VERSION}"
         record = events.start(pending.request_id, pending.tracing()) | pending.tenant()
         self.emit("platform.start", record, line)
 
-    def runtime_done(self, pending: Pending, failure: Failure | None) -> float:
+    def runtime_done(self, pending: PendingInvocation, failure: Failure | None) -> float:
         """Emit platform.runtimeDone. Returns the time at which the runtime was done, by perf_counter."""
         ended = pending.moments.runtime_done or time.perf_counter()
         record = events.runtime_done(
@@ -214,10 +214,10 @@ class Journal:
         """The span from the runtime's end until now."""
         return events.span("extensionOverhead", begin, time.perf_counter(), self._epoch)
 
-    def timed_out(self, pending: Pending, failure: Failure) -> None:
+    def timed_out(self, pending: PendingInvocation, failure: Failure) -> None:
         self.say(f"{events.iso(time.time())} {pending.request_id} {failure.message}")
 
-    def invocation_ended(self, pending: Pending, report: Report, spans: Sequence[dict[str, Any]]) -> None:
+    def invocation_ended(self, pending: PendingInvocation, report: Report, spans: Sequence[dict[str, Any]]) -> None:
         self._archive.report(report)
         if self._settings.log_format == "Text":
             self.say(f"END RequestId: {pending.request_id}")

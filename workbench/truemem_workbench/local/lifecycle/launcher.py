@@ -15,7 +15,7 @@ from aiohttp import web
 from ...support.platform_facts import MOST_EXTENSIONS
 from ..configuration.function import Function
 from ..configuration.settings import Place, Settings, extension_variables, function_variables
-from ..errors import Failed, Failure
+from ..errors import Failure, WaitFailed
 from ..processes.cpu import Cpu
 from ..processes.freezer import Freezer
 from ..processes.memory import Memory, tree
@@ -23,7 +23,7 @@ from ..processes.process import NOT_PERMITTED, User, spawn
 from ..processes.tmp import Tmp
 from .events import compact
 from .generation import Extension, ExtensionAction, ExtensionState, Generation
-from .journal import Journal
+from .journal import EnvironmentJournal
 
 WINDOW_EXTERNAL_S = 2.0
 WINDOW_INTERNAL_S = 0.5
@@ -129,7 +129,7 @@ async def kill_all(generation: Generation, memory: Memory) -> None:
     await _wait_for_exits(generation, REAP_S)
 
 
-KILLED = -9
+KILLED_CODE = -9
 
 
 class Launcher:
@@ -142,7 +142,7 @@ class Launcher:
         tmp: Tmp,
         extensions: dict[str, Path],
         user: User | None,
-        journal: Journal,
+        journal: EnvironmentJournal,
     ) -> None:
         self.extensions = extensions
         """Executables by the extension's name, in the order of launch."""
@@ -162,7 +162,8 @@ class Launcher:
         self._place = dataclasses.replace(self._place, log_stream=log_stream)
 
     async def start_all(self, generation: Generation) -> None:
-        """Start the extensions, then the runtime. Returns when all have asked for their first event. Raises Failed."""
+        """Start the extensions, then the runtime. Returns when all have asked for their first event. Raises
+        WaitFailed."""
         for name in self.extensions:
             await self.launch_extension(generation, name)
         await generation.until(generation.registry.all_registered)
@@ -172,24 +173,24 @@ class Launcher:
         await generation.until(generation.registry.all_ready)
 
     async def launch_extension(self, generation: Generation, name: str) -> None:
-        """Raises Failed."""
+        """Raises WaitFailed."""
         if list(self.extensions).index(name) >= MOST_EXTENSIONS:
-            raise Failed(generation.launch_refused(name, "TooManyExtensions", "ErrTooManyExtensions"))
+            raise WaitFailed(generation.launch_refused(name, "TooManyExtensions", "ErrTooManyExtensions"))
         variables = extension_variables(self._settings, self._place)
         try:
             await self._spawn(generation, f"extension:{name}", [str(self.extensions[name])], variables, Path("/"))
         except OSError as error:
             kind = "PermissionDenied" if isinstance(error, PermissionError) else "UnknownError"
-            raise Failed(generation.launch_refused(name, kind, str(error))) from None
+            raise WaitFailed(generation.launch_refused(name, kind, str(error))) from None
 
     async def launch_runtime(self, generation: Generation) -> None:
-        """Raises Failed."""
+        """Raises WaitFailed."""
         variables = function_variables(self._function, self._settings, self._place)
         try:
             command = self._function.started_with(variables)
             await self._spawn(generation, "runtime", command, variables, self._function.task_root)
         except OSError as error:
-            raise Failed(Failure("Runtime.InvalidEntrypoint", str(error), "failure")) from None
+            raise WaitFailed(Failure("Runtime.InvalidEntrypoint", str(error), "failure")) from None
 
     async def _spawn(
         self, generation: Generation, name: str, command: list[str], variables: dict[str, str], cwd: Path
@@ -200,7 +201,7 @@ class Launcher:
         def exited(code: int) -> None:
             if generation.shutdown_event is None:
                 if generation.processes[name].launched:
-                    out_of_memory = code == KILLED and self.memory.kills() > kills
+                    out_of_memory = code == KILLED_CODE and self.memory.kills() > kills
                     generation.fail(generation.cause(name, code, out_of_memory))
                 else:
                     generation.fail(generation.launch_failure(name, code == NOT_PERMITTED, command[0]))

@@ -19,14 +19,14 @@ from aiohttp import web
 from .. import errors
 from ..configuration.function import Function
 from ..configuration.settings import Settings
-from ..errors import STOPPED, ApiError, Failed, Failure
+from ..errors import STOPPED_FAILURE, ApiRefusal, Failure, WaitFailed
 from ..processes.process import WorkerOutput
 from . import events
 from .environment import INIT_TIMEOUT, ExecutionEnvironment
 from .events import Report
 from .generation import Extension, Generation, PendingNext, Registry, RuntimeAction, RuntimeState
-from .invocation import Pending, error_answer
-from .journal import Journal, LogLine
+from .invocation import PendingInvocation, error_answer
+from .journal import EnvironmentJournal, LogLine
 from .launcher import Launcher, kill_all, shut_down
 
 
@@ -41,10 +41,10 @@ class ManagedRegistry(Registry):
         return super().register(name, events)
 
 
-class Request:
+class ClaimedInvocation:
     """An invocation that a worker of the runtime has taken."""
 
-    def __init__(self, pending: Pending) -> None:
+    def __init__(self, pending: PendingInvocation) -> None:
         self.pending = pending
         self.claimed = False
         """True once a worker has begun to post a response or an error."""
@@ -72,7 +72,7 @@ class Worker:
         transport = self._request.transport
         return transport is None or transport.is_closing()
 
-    async def send(self, pending: Pending) -> None:
+    async def send(self, pending: PendingInvocation) -> None:
         try:
             await self.pending_next.load(web.Response(body=pending.payload, headers=pending.runtime_headers()))
             await self.pending_next.fire()
@@ -84,7 +84,7 @@ class ManagedGeneration(Generation):
     def __init__(self, extension_names: list[str]) -> None:
         super().__init__(extension_names)
         self.registry = ManagedRegistry(extension_names)
-        self.requests: dict[str, Request] = {}
+        self.requests: dict[str, ClaimedInvocation] = {}
         """Running requests by request id."""
         self._timed_out: set[str] = set()
         self._idle: list[Worker] = []
@@ -106,8 +106,8 @@ class ManagedGeneration(Generation):
         """Take the worker that has waited longest."""
         return self._idle.pop(0)
 
-    def claim(self, request_id: str, attempt_id: str | None) -> Request:
-        """Find the request that a response or an error is for. Each can be claimed once. Raises ApiError."""
+    def claim(self, request_id: str, attempt_id: str | None) -> ClaimedInvocation:
+        """Find the request that a response or an error is for. Each can be claimed once. Raises ApiRefusal."""
         request = self.requests.get(request_id)
         if request is None:
             raise self._refusal(request_id)
@@ -122,7 +122,7 @@ class ManagedGeneration(Generation):
         """Remember that the request has timed out. Its worker continues, and its late response is refused."""
         self._timed_out.add(request_id)
 
-    def _refusal(self, request_id: str) -> ApiError:
+    def _refusal(self, request_id: str) -> ApiRefusal:
         if request_id not in self._timed_out:
             return errors.invalid_request_id()
         self._timed_out.discard(request_id)  # the refusal says so once
@@ -156,7 +156,9 @@ class ManagedReport(Report):
         return record | {"tracing": dict(tracing)}
 
 
-def make_report(pending: Pending, failure: Failure | None, ended: float, memory_mib: int, mark_bytes: int) -> Report:
+def make_report(
+    pending: PendingInvocation, failure: Failure | None, ended: float, memory_mib: int, mark_bytes: int
+) -> Report:
     """Make a report. `ended`, by perf_counter: when the response was sent or the request was given up."""
     made = events.make_report(
         pending.request_id, failure, ended - pending.moments.released, None, memory_mib, mark_bytes
@@ -173,10 +175,10 @@ def make_report(pending: Pending, failure: Failure | None, ended: float, memory_
     )
 
 
-class ManagedJournal(Journal):
+class ManagedJournal(EnvironmentJournal):
     """The output of an environment that runs several requests at once: a line belongs to the request that it names."""
 
-    running: Iterable[Pending] = ()
+    running: Iterable[PendingInvocation] = ()
 
     def _write(self, line: LogLine) -> None:
         super()._write(line)
@@ -198,11 +200,13 @@ class ManagedJournal(Journal):
         if failure is None:
             self.changed("initialised", init_s=duration_s)
 
-    def invocation_started(self, pending: Pending) -> None:
+    def invocation_started(self, pending: PendingInvocation) -> None:
         record = events.start(pending.request_id, pending.tracing()) | {"functionArn": pending.arn}
         self.emit("platform.start", record, AS_JSON)
 
-    def invocation_ended(self, pending: Pending, report: Report, spans: Sequence[dict[str, Any]] = ()) -> None:
+    def invocation_ended(
+        self, pending: PendingInvocation, report: Report, spans: Sequence[dict[str, Any]] = ()
+    ) -> None:
         self._archive.report(report)
         record = report.record(spans or pending.moments.spans(self._epoch), pending.tracing())
         self.emit("platform.report", record, AS_JSON)
@@ -231,11 +235,11 @@ class ManagedEnvironment(ExecutionEnvironment):
         self.generation = ManagedGeneration(list(launcher.extensions))
         self._at_once = settings.managed_instances or 1
         self._output = output
-        self._waiting: deque[Pending] = deque()
+        self._waiting: deque[PendingInvocation] = deque()
         self._serving: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
 
-    def _enqueue(self, pending: Pending) -> None:
+    def _enqueue(self, pending: PendingInvocation) -> None:
         self._waiting.append(pending)
         self._wake()
 
@@ -273,17 +277,17 @@ class ManagedEnvironment(ExecutionEnvironment):
             await self._init(generation)
             await self._serve_all(generation)
             reason = self._stop_reason
-        except Failed as failed:
-            reason = self._stop_reason if failed.failure is STOPPED else "failure"
+        except WaitFailed as failed:
+            reason = self._stop_reason if failed.failure is STOPPED_FAILURE else "failure"
             await self._abort(generation, failed.failure)
-            if failed.failure is not STOPPED:
+            if failed.failure is not STOPPED_FAILURE:
                 self.journal.reset(failed.failure)
         await shut_down(generation, reason, self.memory, flush_first_s=FLUSH_S)
         generation.give_up()
         self.journal.relay = None
 
     async def _init(self, generation: ManagedGeneration) -> None:
-        """Run the init phase. Raises Failed; then the requests that wait get that failure as their answer."""
+        """Run the init phase. Raises WaitFailed; then the requests that wait get that failure as their answer."""
         self.journal.relay = generation.relay
         begun = time.perf_counter()
         self.journal.init_started("init", self.function.runs_on)
@@ -293,12 +297,12 @@ class ManagedEnvironment(ExecutionEnvironment):
                 await self._start_everything(generation)
         except TimeoutError:
             failure = INIT_TIMEOUT
-        except Failed as failed:
+        except WaitFailed as failed:
             failure = failed.failure
         self.journal.init_ended(generation, "init", failure, time.perf_counter() - begun)
         if failure is not None:
             self._refuse_waiting(failure)
-            raise Failed(failure)
+            raise WaitFailed(failure)
         generation.relay.close_subscription()
         generation.initialised = True
 
@@ -309,7 +313,7 @@ class ManagedEnvironment(ExecutionEnvironment):
         await self._launcher.launch_runtime(generation)
         try:
             await generation.until(generation.runtime_ready)
-        except Failed as failed:
+        except WaitFailed as failed:
             self.journal.runtime_initialised(failed.failure)
             raise
         self.journal.runtime_initialised(None)
@@ -320,7 +324,7 @@ class ManagedEnvironment(ExecutionEnvironment):
         """Refuse the requests that wait. They get an answer, but no report, because they never began."""
         while self._waiting:
             pending = self._waiting.popleft()
-            if failure is not STOPPED:
+            if failure is not STOPPED_FAILURE:
                 pending.reply(error_answer(pending.request_id, failure))
             pending.refuse(failure)
 
@@ -336,10 +340,10 @@ class ManagedEnvironment(ExecutionEnvironment):
 
     async def _end(self) -> None:
         self._stopping = True
-        await self._abort(self.generation, STOPPED)
+        await self._abort(self.generation, STOPPED_FAILURE)
         await kill_all(self.generation, self.memory)
         self.generation.give_up()
-        self._refuse_waiting(STOPPED)
+        self._refuse_waiting(STOPPED_FAILURE)
         self._idle.set()
 
     def _note_idle(self) -> None:
@@ -349,13 +353,13 @@ class ManagedEnvironment(ExecutionEnvironment):
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def _serve_all(self, generation: ManagedGeneration) -> None:
-        """Serve requests until the stop, and wait for the running ones. Raises Failed when a process dies."""
+        """Serve requests until the stop, and wait for the running ones. Raises WaitFailed when a process dies."""
         self._note_idle()
         while True:
             await generation.until(lambda: self._stopping or self._can_serve(generation))
             if self._stopping:
                 break
-            request = Request(self._waiting.popleft())
+            request = ClaimedInvocation(self._waiting.popleft())
             task = asyncio.create_task(self._serve(generation, generation.take_worker(), request))
             self._serving.add(task)
             task.add_done_callback(self._served)
@@ -380,7 +384,7 @@ class ManagedEnvironment(ExecutionEnvironment):
         if self._output is not None:
             self._output.drain()
 
-    async def _serve(self, generation: ManagedGeneration, worker: Worker, request: Request) -> None:
+    async def _serve(self, generation: ManagedGeneration, worker: Worker, request: ClaimedInvocation) -> None:
         pending = request.pending
         self._start_clock(pending)
         generation.requests[pending.request_id] = request

@@ -73,7 +73,7 @@ class CleanupWatchdog:
             self._shell.stdin.flush()
 
 
-CHUNK = 16_384
+CHUNK_BYTES = 16_384
 
 
 def read_file(path: str) -> bytes:
@@ -81,7 +81,7 @@ def read_file(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         text = b""
-        while more := os.read(descriptor, CHUNK):
+        while more := os.read(descriptor, CHUNK_BYTES):
             text += more
     finally:
         os.close(descriptor)

@@ -31,7 +31,7 @@ class Cpu:
         """Kill the remaining processes, and remove the group."""
 
 
-LOW: dict[int, str] = {1: "64", 2: "6"}
+LOW_WEIGHT: dict[int, str] = {1: "64", 2: "6"}
 """A sixteenth of the usual weight, by the version of cgroups."""
 
 
@@ -48,7 +48,7 @@ class CgroupCpu(Cpu):
         if group.version == 1:
             group.write("cpu.cfs_period_us", str(PERIOD_US))
         # On a busy machine our own process must go first: requests wait for it, whatever environments compute.
-        group.write("cpu.shares" if group.version == 1 else "cpu.weight", LOW[group.version])
+        group.write("cpu.shares" if group.version == 1 else "cpu.weight", LOW_WEIGHT[group.version])
         self.throttle()
 
     def add(self, pid: int) -> None:

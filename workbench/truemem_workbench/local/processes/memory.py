@@ -21,8 +21,8 @@ from .cgroups import Cgroup, NotPermitted, create, read_file
 
 MiB = 1024 * 1024
 WATCH_EVERY_S = 0.02
-PAGE = os.sysconf("SC_PAGE_SIZE")
-FIELDS = {"rss": 1, "shared": 2}
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+STATM_FIELDS = {"rss": 1, "shared": 2}
 """Of proc_pid_statm(5), in pages."""
 
 
@@ -159,7 +159,7 @@ def memory_of(pid: int, kind: Literal["rss", "shared"]) -> int:
         statm = read_file(f"/proc/{pid}/statm")
     except OSError:
         return 0
-    return int(statm.split()[FIELDS[kind]]) * PAGE
+    return int(statm.split()[STATM_FIELDS[kind]]) * PAGE_BYTES
 
 
 def tree(roots: Iterable[int]) -> set[int]:

@@ -91,7 +91,7 @@ PIPE_SIZE = 65_536
 LONGEST_LINE = 262_118  # 2^18 - 26: where CloudWatch splits a log event
 
 
-class Process:
+class ChildProcess:
     """One child process, an extension or the runtime. It leads its own process group."""
 
     def __init__(self, popen: subprocess.Popen[bytes], on_line: LineSink, on_exit: Callable[[int], None]) -> None:
@@ -197,7 +197,7 @@ async def spawn(
     admit: Callable[[int], None],
     on_line: LineSink,
     on_exit: Callable[[int], None],
-) -> Process:
+) -> ChildProcess:
     """Start a command (absolute path first) in its own process group. `admit` gets the pid before the command runs.
 
     `entering`, if not empty, is put before the command, and becomes the user (`Tmp.entering`). `descriptors` is the
@@ -214,7 +214,7 @@ async def spawn(
         popen.kill()
         popen.wait()
         raise
-    return Process(popen, on_line, on_exit)
+    return ChildProcess(popen, on_line, on_exit)
 
 
 def _start(

@@ -15,7 +15,7 @@ from .cgroups import NotPermitted
 from .process import User
 
 TMP = Path("/tmp")
-OWN = ".truemem-"
+OWN_PREFIX = ".truemem-"
 """Begin of the names of the sidecar's and the probe's own files in /tmp."""
 
 _PATH = re.compile(r"(?<![\w.-])/tmp/[^\s:;,\"']+")
@@ -108,7 +108,7 @@ class Tmp:
                 folders[:] = [name for name in folders if name not in self._bound]
             for name in (*folders, *files):
                 with suppress(OSError):
-                    if not name.startswith(OWN):
+                    if not name.startswith(OWN_PREFIX):
                         blocks += os.lstat(f"{path}/{name}").st_blocks
         return blocks / 2
 
