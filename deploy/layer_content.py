@@ -20,7 +20,7 @@ from layer.pins import ARCHITECTURES
 @click.argument("architecture", type=click.Choice(list(ARCHITECTURES)))
 @click.argument("target", type=click.Path(path_type=Path, file_okay=False))
 def main(architecture: str, target: Path) -> None:
-    """See the module."""
+    """Write the content of one architecture's layer into `target`. Exits 1 if the layer cannot be built."""
     with tempfile.TemporaryDirectory() as dist:
         # Both architectures are made by one run; its own folder, so that dist/ stays what `make layer` made.
         done = subprocess.run([sys.executable, "-m", "layer", "--output", dist], check=False)

@@ -78,7 +78,7 @@ def with_licences(page: str, bills: Iterable[str]) -> str:
 @click.option("--bills", type=click.Path(path_type=Path), default=Path("dist/release"), show_default=True)
 @click.option("--page", type=click.Path(path_type=Path), default=Path("docs/platform-team.md"), show_default=True)
 def main(bills: Path, page: Path) -> None:
-    """See the module."""
+    """Write the table of licences into `page`, from the documents in `bills`. Exits 1 if there are none."""
     documents = [path.read_text(encoding="utf-8") for path in sorted(bills.glob("*.cdx.json"))]
     if not documents:
         click.echo(f"no bill of materials in {bills}. Try make release", err=True)

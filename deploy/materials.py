@@ -27,7 +27,7 @@ from layer.toolchain import LOCK
 
 LICENCE = "Apache-2.0"
 UPLOT = Path(__file__).parents[1] / "workbench" / "truemem_workbench" / "page" / "assets" / "uplot.js"
-"""As npm has it, with its licence beside it: it draws the curves of the page."""
+"""uPlot as npm has it, with its licence beside it: it draws the curves of the page."""
 MOST_NAME_CHARS = 60
 """Longest licence in a package's metadata that is a name, and not the whole text."""
 
@@ -53,7 +53,7 @@ def requirements_of(names: Iterable[str]) -> dict[str, set[str]]:
 
 
 def of_layer(path: Path, epoch: int) -> str:
-    """Of one architecture's zip. `epoch`: the moment that the document names, in seconds."""
+    """Bill of materials of one architecture's zip. `epoch`: the moment that the document names, in seconds."""
     linked = _linked()
     bom = _bom(layer := _file(path, ComponentType.APPLICATION), epoch)
     bom.components.update(linked)
@@ -62,7 +62,8 @@ def of_layer(path: Path, epoch: int) -> str:
 
 
 def of_wheel(path: Path, layers: Iterable[Path], epoch: int, dependencies: Iterable[str]) -> str:
-    """Of the wheel, the layers inside it, and what pip installs with it: in the versions of the tests."""
+    """Bill of materials of the wheel, the layers inside it, and what pip installs with it: in the versions of the
+    tests."""
     wheel, linked = _file(path, ComponentType.APPLICATION), _linked()
     wheel.purl = PackageURL("pypi", name="truemem", version=VERSION)
     bom = _bom(wheel, epoch)
@@ -80,7 +81,7 @@ def of_wheel(path: Path, layers: Iterable[Path], epoch: int, dependencies: Itera
 
 
 def _bom(subject: Component, epoch: int) -> Bom:
-    """Its serial number is made of the subject's own hash: the same file has the same document."""
+    """The document. Its serial number is made of the subject's own hash: the same file has the same document."""
     (digest,) = subject.hashes
     when = datetime.fromtimestamp(epoch, UTC)
     serial = uuid.uuid5(uuid.NAMESPACE_OID, digest.content)
@@ -168,7 +169,7 @@ def _package(name: str) -> Component:
 
 
 def _licences(about: Mapping[str, str], classifiers: Iterable[str] | None) -> list[str]:
-    """As the package states them."""
+    """Licences as the package states them."""
     given = about.get("License-Expression") or about.get("License") or ""
     if given and len(given) <= MOST_NAME_CHARS and "\n" not in given:
         return [given]

@@ -16,7 +16,7 @@ from truemem.line_schema import WHOLE
 from truemem.outputs import dogstatsd, otlp_document
 
 SUFFIXES = {"By": "_bytes", "s": "_seconds"}
-"""Of a unit; one in braces has none, and neither has what stands after a slash in braces."""
+"""Prometheus's suffix of a unit; one in braces has none, and neither has what stands after a slash in braces."""
 HEAP_NAMES = ("truemem.heap.used", "truemem.heap.live", "truemem.heap.held")
 TITLE = "Memory of Lambda functions (truemem)"
 

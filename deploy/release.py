@@ -88,7 +88,7 @@ def _git(*arguments: str) -> str:
 @click.option("--output", type=click.Path(path_type=Path), default=Path("dist/release"), show_default=True)
 @click.option("--tag", help="Refuse if it is not this version's tag, or the changelog has no date for it.")
 def main(dist: Path, output: Path, tag: str | None) -> None:
-    """See the module."""
+    """Make a release's files in `output`. Exits 1 with one line that says why."""
     try:
         released, section = notes(Path("CHANGELOG.md").read_text(encoding="utf-8"), VERSION)
         project = tomllib.loads(Path("pyproject.toml").read_text())["project"]

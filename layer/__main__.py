@@ -47,7 +47,7 @@ def notices(build: cpython.Build, toolchain: Toolchain) -> dict[str, str]:
 )
 @click.option("--without", "unwanted", default="", metavar="WING,...", help="Leave out: batch, heaps, journal, ...")
 def main(output: Path, cache: Path, source: Path | None, unwanted: str) -> None:
-    """See the module."""
+    """Build the layer's zips into `output`. Exits 1 with one line that says why."""
     began = time.monotonic()
 
     def say(what: str) -> None:

@@ -111,7 +111,7 @@ class Build:
 
 
 def key() -> str:
-    """Of everything that goes into the build."""
+    """Hash of everything that goes into the build."""
     parts = (SOURCE_SHA256, LOCK.read_text(), Path(__file__).read_text(), COMPILER_FLAGS)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 

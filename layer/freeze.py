@@ -47,7 +47,7 @@ def record(name: str, code: CodeType, is_package: bool) -> bytes:
 
 
 def main(output: str, order: str) -> None:
-    """See the module."""
+    """Write the modules that the JSON file `order` names, compiled, to the file `output`."""
     modules = json.loads(Path(order).read_text())
     records = (record(name, frozen(name, Path(path).read_bytes()), is_package) for name, path, is_package in modules)
     Path(output).write_bytes(b"".join(records))

@@ -21,7 +21,7 @@ OFFSET, SIZES = 8, 32
 WORD = 8
 
 IMAGE_ENVIRONMENT = {"TZ": "UTC0"}
-"""Of the process that makes the image: musl reads no file for a zone that is given like this (tzset(3))."""
+"""Variables of the process that makes the image: musl reads no file for a zone that is given like this (tzset(3))."""
 
 MOST_WORDS = 64
 """Words that may depend on the process: libc's own, which it sets at each start (its environment, auxiliary vector,
@@ -85,7 +85,7 @@ def with_memory(program: bytes, content: bytes) -> bytes:
 
 
 def loaded(program: bytes) -> Iterator[LoadSegment]:
-    """Its segments, in the order of the file."""
+    """The program's loaded segments, in the order of the file."""
     header = ELF_HEADER.unpack_from(program)
     for number in range(header[10]):
         at = header[5] + number * header[9]
@@ -95,7 +95,7 @@ def loaded(program: bytes) -> Iterator[LoadSegment]:
 
 
 def writable(program: bytes) -> list[LoadSegment]:
-    """Those that are written at run time."""
+    """The program's segments that are written at run time."""
     return [segment for segment in loaded(program) if segment.flags & PF_W]
 
 

@@ -64,7 +64,8 @@ class _Imports(ast.NodeVisitor):
 
 
 def imported(module: Module, deep: bool) -> list[tuple[str, ...]]:
-    """See _Imports."""
+    """For each import of the module, the names that it may load. `deep`: those inside functions, `if` and `try` as
+    well."""
     package = module.name if module.is_package else module.name.rpartition(".")[0]
     visitor = _Imports(package, deep)
     visitor.visit(ast.parse(module.path.read_bytes()))

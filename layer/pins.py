@@ -10,7 +10,7 @@ SOURCE_SHA256 = "93e583f243454e6e9e4588ca2c2662206ad961659863277afcdb96801647d64
 RELEASE = f"https://www.python.org/ftp/python/{PYTHON}/Python-{PYTHON}.tar.xz"
 
 DEBIAN_POOL = f"pool/main/p/python3.13/python3.13_{PYTHON}.orig.tar.xz"
-"""The same file in Debian's archive, below any of its mirrors."""
+"""Place of CPython's source in Debian's archive, below any of its mirrors."""
 
 MUSL = "1.2.5"
 """Version of the C library that the pinned compiler links in."""

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 IN_ONE = "--report"
-"""In Glue each argument has a name, and Glue adds some of its own. The value of this one is the command line."""
+"""Glue's argument whose value is the command line: there each argument has a name, and Glue adds some of its own."""
 
 
 def arguments(given: Sequence[str]) -> list[str]:

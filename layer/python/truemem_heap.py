@@ -77,7 +77,7 @@ SETTLE = b"TRUEMEM_SETTLE"
 answer each time that the file has changed. What it keeps then goes into the file of that name with `.said` at its end.
 """
 FIRST_SETTLED = 64
-"""Without such a path the process is settled after so many answers, then after twice as many, and so on."""
+"""Answers after which the process is first settled, if SETTLE has no path; then after twice as many, and so on."""
 SETTLED_SHARE = 50
 """Settling takes one part in this many of the process's CPU time, at most."""
 SPARE_TIMES = 10
@@ -419,8 +419,9 @@ def _linked_allocators() -> Iterator[tuple[str, Callable[[], object], Callable[[
 
 
 def _arrow_pool() -> Iterator[tuple[str, Callable[[], object], Callable[[], dict[str, int]]]]:
-    """The same for pyarrow's pool of memory, if the function uses one that has an allocator of its own. Its functions
-    are hidden. With `at`, an address in its memory: what its threads hold cannot be asked for, but is seen there."""
+    """Name, trim and reading of pyarrow's pool of memory, if the function uses one that has an allocator of its own.
+    Its functions are hidden. With `at`, an address in its memory: what its threads hold cannot be asked for, but is
+    seen there."""
     with suppress(Exception):  # it may be half imported
         arrow = sys.modules["pyarrow"]
         name = arrow.default_memory_pool().backend_name
@@ -436,7 +437,7 @@ def _rss_kib() -> int:
 
 
 def _bounded_caches() -> list[dict[str, Any]]:
-    """Those of functools, collections, re and cachetools that have a bound, with how full they are."""
+    """Caches of functools, collections, re and cachetools that have a bound, with how full they are."""
     found: list[dict[str, Any]] = []
     of_re, tools = sys.modules.get("re"), sys.modules.get("cachetools")
     patterns, bound = getattr(of_re, "_cache", None), getattr(of_re, "_MAXCACHE", 0)

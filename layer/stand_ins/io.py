@@ -33,7 +33,7 @@ class Stream:
             return 0
 
     def flush(self) -> None:
-        """There is no buffer."""
+        """Does nothing: there is no buffer."""
 
 
 def open(descriptor: int, *_: object) -> Stream:

@@ -60,17 +60,17 @@ class Container:
         self.times = 0
         """Invocations at whose end there were such items."""
         self._added: list[tuple[Stack, int]] = []
-        """In this invocation, and not taken out: the newest last."""
+        """What was added in this invocation and not taken out: the newest last."""
         self._more: Counter[Stack] = Counter()
         """What was added after MOST_ADDED of these."""
         self._newest = 0
         self._is_unclear = False
-        """Was something taken out in this invocation, and it is not known who had added it?"""
+        """True if something was taken out in this invocation, and it is not known who had added it."""
         size, large, self.is_opaque = sizes
         self.rate = items * size
         """Bytes per invocation."""
         self.large_rate = items * large
-        """Of them, from malloc."""
+        """Bytes per invocation that malloc gives."""
         self.most_bytes = (bound - self.length) * size if bound is not None else None
         """Bytes that it will still take. None if it has no bound."""
 
@@ -80,7 +80,7 @@ class Container:
         self._added, self._more, self._is_unclear = [], Counter(), False
 
     def changed(self, size: int, stack: Stack) -> None:
-        """It has this length now, after the line of this stack. Empty: it is not known after which."""
+        """Note the container's length, after the line of this stack. Empty: it is not known after which."""
         more, self.length = size - self.length, size
         if more < 0:
             self._shrank(-more)
@@ -189,7 +189,7 @@ class Sizes:
         return sum(sizes) / len(below) + entry, large / len(below) + entry, any(map(_is_opaque, map(type, alone)))
 
     def _below(self, parts: Sequence[Any]) -> Iterator[Any]:
-        """These and what they refer to, but no module, class, module's variables or growing container."""
+        """These objects and what they refer to, but no module, class, module's variables or growing container."""
         waiting, met = deque(parts), {*map(id, parts), *self._ignored}
         for _ in range(min(self._reached, self._left)):
             if not waiting:
@@ -205,7 +205,7 @@ class Sizes:
 
 
 def _newest_id(container: Any) -> int:
-    """Of the item, or the key, that was added last. 0 if there is none, or no order."""
+    """Id of the item, or the key, that was added last. 0 if there is none, or no order."""
     base = base_of(type(container))
     with suppress(IndexError, RuntimeError, StopIteration):
         if base is dict:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OBJECT_BYTES, CONTAINER_BYTES = 8, 72
 """Memory of the first look, for a moment, for each object of the process and for each container."""
 BLOCK_BYTES = 80
-"""Of a block of Python's own allocator, on average."""
+"""Bytes of a block of Python's own allocator, on average."""
 MOST_CONTAINERS = 100
 
 
@@ -33,9 +33,9 @@ class GrowingContainers:
         """What our looks have taken and not given back."""
         self._in_use = in_use
         self._first: dict[int, int] = {}
-        """By id: the length at the first look, until the second."""
+        """Length of each container at the first look, by id, until the second."""
         self._lengths: dict[int, tuple[int, ...]] = {}
-        """By id: the length at each look."""
+        """Length of each container at each look, by id."""
         self._values = Values()
 
     def look(self, at: int, most_bytes: int) -> int:
@@ -92,14 +92,16 @@ class GrowingContainers:
         return rising([*self.at, at], [*self._malloc, self._malloc_now()])
 
     def of_blocks(self, at: int) -> float:
-        """The same, of the blocks of Python's own allocator, about."""
+        """Bytes per invocation by which the blocks of Python's own allocator grow, about, until invocation `at`, which
+        is now."""
         return BLOCK_BYTES * rising([*self.at, at], [*self._blocks, self._blocks_now()])
 
     def _malloc_now(self) -> int:
         return (self._in_use() if self._in_use is not None else _resident()) - self._own_malloc
 
     def _blocks_now(self) -> int:
-        """Without our tables: a length takes one block, two with those of the looks before, and five for a value.
+        """Blocks in use without our tables: a length takes one block, two with those of the looks before, and five for
+        a value.
 
         The difference over a look would have what is in Python's free lists, until the next collection.
         """

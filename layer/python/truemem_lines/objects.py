@@ -36,7 +36,7 @@ def _of_type(name: str) -> Callable[[type], Any]:
 
 FLAGS, MRO, NAMESPACE = _of_type("__flags__"), _of_type("__mro__"), _of_type("__dict__")
 MODULE = _of_type("__module__")
-"""Of a type that is written in C, and has none in its namespace."""
+"""Reads the module of a type that is written in C, and has none in its namespace."""
 
 
 def is_one(kind: type, kinds: Sequence[type]) -> bool:
@@ -88,7 +88,8 @@ def kinds_of(objects: list[Any]) -> dict[int, type]:
 
 
 def containers(objects: list[Any], look: Callable[[list[Any], set[int]], None]) -> Iterator[tuple[Any, int]]:
-    """Those that have a length, and the dicts that the collector does not know: of numbers, texts and bytes alone.
+    """The objects that have a length, and the dicts that the collector does not know: of numbers, texts and bytes
+    alone.
 
     `look` is called with some of the objects, and the ids of kinds that have values under a name: dicts, instances,
     cells. What is done with each of the objects is done by built-in functions: there may be a million.

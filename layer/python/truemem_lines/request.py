@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LOOK_EVERY = 8
-"""After so many invocations it looks, and knows the CPU of one: that takes 5 µs."""
+"""Invocations after which it looks for a request, and knows the CPU of one invocation: that takes 5 µs."""
 MOST_COMPARED = 64
 """Invocations whose CPU is known when a profile begins, at most."""
 ASK_SIZE = 200
@@ -35,7 +35,7 @@ class ProfileRequests:
         self._profile: Any = None
         self._is_over = False
         self._looks = False
-        """After this invocation? Always while there is a profile."""
+        """True if it looks after this invocation: always while there is a profile."""
         self._waited = 0
         """Invocations since the last look."""
         self._spent_ns: list[int] = []

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 LEAST_LOOKS = 4
 SKIPPED_SHARE, RISING_SHARE, IN_EACH_HALF, STEADY_SHARE, FALL_SHARE = 0.25, 0.6, 2, 0.5, 0.5
-"""As in the workbench's explain/attribution.py, which says what they mean."""
+"""What rises: the figures of the workbench's explain/attribution.py, which says what they mean."""
 
 
 def rising(at: Sequence[int], values: Sequence[int]) -> float:

@@ -31,12 +31,12 @@ class Values:
 
     def __init__(self) -> None:
         self._lengths: dict[int, dict[int, tuple[int, ...]]] = {}
-        """By the holder's id, and the place among what it refers to: the length at each look."""
+        """Length at each look, by the holder's id and the place among what it refers to."""
         self._now: dict[int, dict[int, tuple[int, ...]]] = {}
-        """The same, of the look that goes on."""
+        """Lengths by holder's id and place, with the look that goes on."""
         self._looks = 0
         self._rates: dict[int, dict[int, float]] = {}
-        """Of those that grow, likewise."""
+        """Growth of the values that grow, by holder's id and place."""
         self._holders: list[Any] = []
 
     def __len__(self) -> int:

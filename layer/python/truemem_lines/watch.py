@@ -64,11 +64,11 @@ class ContainerWatch:
         self._users = users
         self._codes = users.codes() if MONITORING is not None and containers else []
         self._known: dict[int, tuple[bool, types.CodeType]] = {}
-        """By its id, because the hash of a code reads all of it: is it the user's?"""
+        """Whether a code is the user's, by the code's id, because the hash of a code reads all of it."""
         self._is_on = False
         """Is our tool of sys.monitoring registered?"""
         self._last: dict[int, tuple[types.CodeType, int] | None] = {}
-        """By thread: the line of the user's code that runs."""
+        """The line of the user's code that runs, by thread."""
         self._left_ns = 0
         self._times_without = 0
         """Invocations that had no CPU left for all of it."""
@@ -136,7 +136,8 @@ class ContainerWatch:
     # By sys.monitoring
 
     def _callbacks(self) -> dict[int, Callable[..., Any]]:
-        """By the event. A function's first line is not always one: that of a lambda is none, from Python 3.13 on."""
+        """Callbacks by their event. A function's first line is not always one: that of a lambda is none, from Python
+        3.13 on."""
         events = MONITORING.events
         begins, ends = (events.PY_START, events.PY_RESUME), (events.PY_RETURN, events.PY_YIELD)
         return {events.LINE: self._line, **dict.fromkeys(begins, self._begin), **dict.fromkeys(ends, self._end)}
