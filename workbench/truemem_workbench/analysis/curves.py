@@ -34,11 +34,11 @@ PROCESSES, THREADS, DESCRIPTORS, TMP = "processes", "threads", "descriptors", "t
 RSS, MALLOC, HEAP, EXTERNAL, CLASSES = "rss", "malloc", "heap", "external", "classes"
 """Names in settled readings alone: malloc, and the parts that a runtime has beside it."""
 SOFT, JVM = "soft", "libjvm.so"
-"""The same: soft references of a JVM. The JVM's own file is the library whose cache they are."""
+"""Names in settled readings alone: soft references of a JVM, and its own file, the library whose cache they are."""
 OWN_HEAP, GO = "ownHeap", "go"
-"""The same: 1 where a process has a heap that nothing from outside can settle, and where it is a program in Go."""
+"""Names in settled readings alone: 1 if a process has a heap that nothing from outside can settle; 1 if it is in Go."""
 OUTSIDE = "outside"
-"""The same: 1 where malloc was read in a process as it was met."""
+"""Name in settled readings alone: 1 if malloc was read in a process as it was met."""
 ENVIRONMENT = "environment"
 PROFILED_INVOCATIONS, INVOCATIONS_BEHIND = 60, 8
 """Invocations of a profile of the lines that does not say how many it had; and those that the sidecar may be behind."""
@@ -87,7 +87,8 @@ class Failed:
 
     @classmethod
     def with_errors(cls, errors: Sequence[str]) -> Failed:
-        """Of the error of each, counted by type: a message may be another one each time, and the first is said."""
+        """The failures with these errors, counted by type: a message may be another one each time, and the first is
+        said."""
         kinds = [error.partition(":")[0] for error in errors]
         examples = dict(zip(reversed(kinds), reversed(errors), strict=True))
         return cls({examples[kind]: count for kind, count in Counter(kinds).items()})
@@ -101,15 +102,15 @@ class Curves:
     rss: Sequence[Point] = ()
     """CurrentRSS of the function, KiB."""
     others: Mapping[str, Sequence[Point]] = field(default_factory=dict)
-    """The other witnesses by name. KiB, or numbers of blocks, processes, threads and descriptors."""
+    """Curves of the witnesses beside RSS, by name. KiB, or numbers of blocks, processes, threads and descriptors."""
     readings: Sequence[HeapReading] = ()
-    """Of a garbage-collected heap."""
+    """Readings of a garbage-collected heap."""
     settled: Sequence[Settled] = ()
     """Readings of the settled process, of its last life."""
     every_life: Sequence[Settled] = ()
-    """The same of all its lives, as far as they were read."""
+    """Readings of the settled process, of all its lives, as far as they were read."""
     new: Sequence[Settled] = ()
-    """The same after passes of events that are new, the first after one of events that it had seen."""
+    """Readings of the settled process after passes of new events, the first after one of events that it had seen."""
     kinds: Sequence[Kind] = ()
     """What is kept of each kind of events, where that was asked."""
     reported: Sequence[Resource] = ()
@@ -128,11 +129,11 @@ class Curves:
     killed: Sequence[int] = ()
     """Numbers of those in which something beside the function was killed for memory, or an extension ended."""
     ended: str = ""
-    """The same of all environments that are judged together, as a text; empty if this one is alone."""
+    """The kills in all environments that are judged together, as a text; empty if this one is alone."""
     library: str = ""
     """File of a library that has a cache of its own (`growth_causes.LIBRARY_CACHES`); empty if none is known."""
     is_librarys: bool | None = None
-    """Without that cache nothing grew; False: it grew as before; None: it was not tried."""
+    """True if nothing grew without the `library`'s cache; False: it grew as before; None: that was not tried."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """The function's own environment variables, as far as known."""
     own_kib: float = 0.0
@@ -282,7 +283,8 @@ class Others:
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[array[float], array[float], bytearray]] = {}
-        """Of each: numbers of the invocations, values, and flags: 1 where processes are new, 2 where it was killed."""
+        """For each witness: numbers of the invocations, values, and flags: 1 if processes are new, 2 if it was
+        killed."""
         self._begins = False
 
     def add(self, number: int, line: Record) -> None:

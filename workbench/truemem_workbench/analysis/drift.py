@@ -89,7 +89,7 @@ class Curve(Sequence[Point]):
         begins: ArrayLike = False,
         died: ArrayLike = False,
     ) -> Curve:
-        """Of columns in any order. One value may stand for a whole column."""
+        """A curve of columns whose rows are in any order. One value may stand for a whole column."""
         numbers = np.asarray(invocation, float)
         order = np.argsort(numbers, kind="stable")
         given = (time_ms, current_kib, peak_kib, certain, begins, died)
@@ -100,7 +100,7 @@ class Curve(Sequence[Point]):
 
     @classmethod
     def of(cls, points: Sequence[Point]) -> Curve:
-        """These points, given in any order."""
+        """The curve of these points, given in any order."""
         if isinstance(points, Curve):
             return points
         numbers, times, levels, peaks, *flags = zip(*points, strict=True) if points else [()] * len(Point._fields)
@@ -124,13 +124,13 @@ class Curve(Sequence[Point]):
         return next(iter(self[at : at + 1 or None]))
 
     def at_levels(self, current_kib: Floats, invocation: Floats | None = None) -> Curve:
-        """The same points with other levels, and perhaps with other numbers."""
+        """This curve with other levels, and perhaps with other numbers."""
         return Curve(
             self.invocation if invocation is None else invocation, self.time_ms, current_kib, *self._columns[3:]
         )
 
     def lowered(self, by: Floats) -> Curve:
-        """The same points, levels and peaks lower by so much, KiB."""
+        """This curve with levels and peaks lower by so much, KiB."""
         return Curve(*self._columns[:2], self.current_kib - by, self.peak_kib - by, *self._columns[4:])
 
 

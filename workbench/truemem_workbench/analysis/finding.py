@@ -31,7 +31,7 @@ class Commands:
     mixed: str = ""
     """Sends traffic that tells clocks of growth apart."""
     profile: str = ""
-    """Has the function name the line where it runs."""
+    """Command that has the function name the line where it runs."""
     lines: str = ""
     """Shows the lines that it has named."""
     explain: str = ""
@@ -86,7 +86,7 @@ def commands_of(function: str, environment: str) -> Commands:
 
 
 def longer(command: Command) -> str:
-    """The same check with more invocations."""
+    """The text of this check with more invocations."""
     return str(command.without("--invocations", "--most").with_option("--invocations", 2000))
 
 
@@ -149,7 +149,7 @@ class Finding:
     title: str
     """The answer in a sentence."""
     holder: str = ""
-    """Who holds it: `function`, the name of an extension, what in the function."""
+    """Who holds what grows: `function`, the name of an extension, what in the function."""
     per_invocation_kib: float | None = None
     low_kib: float | None = None
     high_kib: float | None = None
@@ -162,11 +162,11 @@ class Finding:
     then: str = ""
     """What happens when they are over."""
     confidence: float | None = None
-    """Of findings like this one, so many were right (benchmarks/results/drift.md)."""
+    """Share of the findings like this one that were right (benchmarks/results/drift.md)."""
     line: Mapping[str, object] = field(default_factory=dict)
     """The line of code that keeps it, if the function was profiled: members as in `growthLines`."""
     line_sentence: str = ""
-    """The same as a sentence (`analysis.growth_lines`)."""
+    """The line of code that keeps it, as a sentence (`analysis.growth_lines`)."""
     by_event: Mapping[str, float] = field(default_factory=dict)
     """The kinds of events of which something is kept, if others keep nothing: KiB, or a number, in each invocation."""
     evidence: Sequence[str] = ()
@@ -232,7 +232,7 @@ def unmeasured(title: str, commands: Commands) -> Finding:
 
 
 def most_urgent(found: Sequence[tuple[Finding, int]]) -> Finding:
-    """Of the findings on the environments of one function, each with its number of invocations, the one to act on.
+    """The finding to act on, of those on the environments of one function, each with its number of invocations.
 
     A failing environment speaks for the function only if most of all invocations are in such ones: one that failed in
     its only invocation says little. Of equal ones that of most invocations. Needs at least one finding."""

@@ -49,7 +49,7 @@ class Growth:
     environments: int
     """Environments that were profiled."""
     counted: int
-    """Those of them whose figures count: they were not given up, or have named a line before."""
+    """Profiled environments whose figures count: they were not given up, or have named a line before."""
     invocations: int
     """Invocations of these."""
     rest_kib: float

@@ -81,7 +81,8 @@ _SAYS = {
 }
 """Words of an error that say what ran out: of Python, Node.js, Java, Go, .NET and the C library."""
 _AGAIN = ("EAGAIN", "Resource temporarily unavailable")
-"""These are also said of a socket that has nothing to read: only where a word of _STARTS is in the line."""
+"""Words that count only if a word of _STARTS is in the line: they are also said of a socket that has nothing to
+read."""
 _STARTS = re.compile(r"fork|spawn|thread|clone|Popen", re.IGNORECASE)
 HEAP_LIMIT_FIX = docs_link.command("patterns#a-heap-limit-above-the-memory-size")
 SAID_OF_HEAP = "the heap may grow to "
@@ -140,7 +141,7 @@ class Log:
     foreign: str = ""
     """The event that says that the executable is for another architecture."""
     ran_out: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """By a name of RAN_OUT: how many lines tell of it, and the first of them."""
+    """How many lines tell that something ran out, and the first of them, by a name of RAN_OUT."""
     first: dict[str, str] = field(default_factory=dict)
     """Request id of the first invocation of each kind."""
     functions: Counter[str] = field(default_factory=Counter)
@@ -384,11 +385,11 @@ def _of_method(method: str, count: int, of: int, evidence: str) -> Diagnosis:
 OUTPUTS_PAGE = docs_link.command("outputs#when-it-does-not-arrive")
 OUTPUT_NAMES = {OTLP: "OpenTelemetry", DOGSTATSD: "DogStatsD"}
 _SENDS = re.compile(r" line=(yes|no) sends to (\S+)")
-"""In the sidecar's first line, where it does not only print."""
+"""Part of the sidecar's first line that says where records go, if it does not only print."""
 _ABOUT_OUTPUT = re.compile(r"(otlp|dogstatsd)(?: is off| to \S+)?: ")
 """How its other lines about an output begin."""
 _WORKS = re.compile(r"otlp to \S+: works")
-"""At the begin: what a collector says of a refusal is in such a line, too."""
+"""Begin of a line that says that a collector works. What it says of a refusal is in such a line, too."""
 
 
 def _of_first_line(start: str) -> Iterator[Diagnosis]:

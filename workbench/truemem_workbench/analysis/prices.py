@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 DATE = "October 2025"
 GB_SECOND = {"x86_64": 0.0000166667, "arm64": 0.0000133334}
-"""By architecture. A GB is 1,024 MB of the memory size."""
+"""Price of a GB-second by architecture. A GB is 1,024 MB of the memory size."""
 REQUEST = 0.20 / 1e6
 LOG_GB = 0.50
 """Ingestion into CloudWatch Logs. (Storage: 0.03 per GB and month more.)"""
@@ -68,7 +68,7 @@ def cost(
 
 
 def dollars(usd: float) -> str:
-    """As it is printed: cents, and two digits of what is less than a cent."""
+    """A price as it is printed: cents, and two digits of what is less than a cent."""
     if 0 < abs(usd) < 0.01:
         return f"${usd:.2g}"
     return f"${usd:,.2f}"

@@ -21,13 +21,13 @@ class ResourceKind(NamedTuple):
     """One kind of what runs out."""
 
     name: str
-    """Its member in `resources`."""
+    """The kind's member in `resources`."""
     used: str
-    """Member of what is in use,"""
+    """Name of the member with what is in use."""
     limit: str
-    """and of the limit."""
+    """Name of the member with the limit."""
     word: str
-    """In sentences."""
+    """The kind's name in sentences."""
 
 
 RESOURCE_KINDS = (
@@ -44,7 +44,7 @@ class Resource:
 
     name: str
     used: float
-    """As last reported."""
+    """What was in use as last reported."""
     highest: float
     limit: float | None
     growing: bool
@@ -63,7 +63,7 @@ class Resource:
 
     @property
     def share(self) -> float:
-        """Of the limit; 0 if that is not known."""
+        """Share of the limit that is in use; 0 if the limit is not known."""
         return self.highest / self.limit if self.limit else 0.0
 
     @property
@@ -90,9 +90,9 @@ class ResourceHistory:
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[float, Mapping[str, Any]]] = {}
-        """By name, the latest invocation that tells of it,"""
+        """By name, the latest invocation that tells of the resource, and what it says."""
         self._verdicts: dict[str, tuple[float, Mapping[str, Any]]] = {}
-        """and the latest that has a verdict."""
+        """By name, the latest invocation that has a verdict on the resource, and what it says."""
         self._highest: dict[str, float] = {}
 
     def add(self, invocation: float, members: object) -> None:

@@ -67,7 +67,7 @@ class _Setting(NamedTuple):
     pattern: re.Pattern[str]
     """A number, and perhaps a suffix of SUFFIX_KIB."""
     unit: str = ""
-    """That of a number without a suffix: one of SUFFIX_KIB, or `%` of the memory size."""
+    """Unit of a number without a suffix: one of SUFFIX_KIB, or `%` of the memory size."""
     base: int = 10
 
 
@@ -81,9 +81,9 @@ _SETTINGS = (
     _Setting("dotnet", ("COMPlus_GCHeapHardLimit", "DOTNET_GCHeapHardLimit"), _HEX, base=16),
     _Setting("dotnet", ("COMPlus_GCHeapHardLimitPercent", "DOTNET_GCHeapHardLimitPercent"), _HEX, "%", base=16),
 )
-"""Of a runtime with several, the first that is set counts: a size wins over a percentage. The forms: the page of the
-JDK's `java` command; Node.js, "Command-line API"; Go, package runtime, "Environment Variables"; .NET, "Runtime
-configuration options for garbage collection" (numbers are hexadecimal: `75` is 117 %)."""
+"""Settings of the heap's limit. If several are set, the first counts: a size wins over a percentage. The forms: the
+page of the JDK's `java` command; Node.js, "Command-line API"; Go, package runtime, "Environment Variables"; .NET,
+"Runtime configuration options for garbage collection" (numbers are hexadecimal: `75` is 117 %)."""
 
 
 def heap_limits(variables: Mapping[str, object], memory_mib: float) -> list[HeapLimit]:
@@ -135,7 +135,7 @@ class HeapReading:
     begins: bool = False
     """True if the processes are new."""
     overlaps: bool = False
-    """On Managed Instances: it need not be in the order in which requests began."""
+    """True on Managed Instances: readings need not be in the order in which requests began."""
 
     @property
     def outside(self) -> float:

@@ -37,7 +37,7 @@ class Fit(StrEnum):
     SMALL = "small"
     """The smallest safe size is larger."""
     FITS = "fits"
-    """It is the smallest safe size, or each smaller one might cost more or be slow."""
+    """The memory size fits: it is the smallest safe size, or each smaller one might cost more or be slow."""
     UNMEASURED = "unmeasured"
     """A smaller size is safe, but what it would cost is not known."""
     OVERSIZED = "oversized"
@@ -90,8 +90,8 @@ class Sizing:
     trial: int | None
     """Size to measure with, after running out of memory. None if it did not, or if there is no larger one."""
     prediction: Prediction | None
-    """At the suggested size, else at the smallest safe one. None if that is not smaller, or if too little CPU time is
-    known."""
+    """Prediction at the suggested size, else at the smallest safe one. None if that is not smaller, or if too little
+    CPU time is known."""
     computed: int
     """Invocations of which CPU time is known."""
     unpredicted: str
@@ -152,7 +152,7 @@ def fit_of(size: float | None, safe: int | None, prediction: Prediction | None) 
 
 
 def _best(computed: Invocations, safe: int, size: float, gb_second: float) -> Prediction | None:
-    """At the safe size that is cheapest at worst, else at the smallest. None if nothing can be predicted."""
+    """Prediction at the safe size that is cheapest at worst, else at the smallest. None if nothing can be predicted."""
     sizes = [safe << doubled for doubled in range(8) if safe << doubled < size]
     predictions = [each for each in (predict(computed, one, gb_second) for one in sizes) if each is not None]
     better = [each for each in predictions if _is_better(each)]

@@ -16,17 +16,17 @@ class FunctionState(NamedTuple):
 
     name: str
     arn: str
-    """Without a qualifier."""
+    """The function's ARN, without a qualifier."""
     revision: str | None
     """Changes with each update: an update that names it is refused if another one came first."""
     runtime: str
-    """Such as python3.13; empty for a container image."""
+    """Identifier of the runtime, such as python3.13; empty for a container image."""
     architecture: str
     image: bool
     layers: tuple[str, ...]
     """ARNs of layer versions, in their order."""
     zipped_bytes: int
-    """Of code and layers together."""
+    """Size of code and layers together, zipped."""
     variables: Mapping[str, str]
     unreadable: str | None
     """Why the variables could not be read: they must not be written then."""
@@ -35,7 +35,7 @@ class FunctionState(NamedTuple):
     failed: str | None
     """Why its last update failed: what its configuration says is not in force then."""
     managed: bool
-    """On Managed Instances: only published versions run."""
+    """True on Managed Instances, where only published versions run."""
     log_group: str
     memory: int
     """Memory size in MB."""
@@ -43,7 +43,7 @@ class FunctionState(NamedTuple):
     code: str
     """Hash of the code."""
     snapstart: bool
-    """Each version that is published makes a snapshot."""
+    """True with SnapStart: each version that is published makes a snapshot."""
     notes: tuple[str, ...]
     """What its settings on the platform mean for truemem."""
 
@@ -134,7 +134,7 @@ class Change(NamedTuple):
     """What one update does. Variables that are not named stay as they are."""
 
     layers: tuple[Layers, Layers]
-    """Before and after."""
+    """The function's layers before and after."""
     variables: Values
     memory: tuple[int, ...] = ()
     """Memory sizes in MB: the one before, then each that is set, the last for good. Empty: it stays as it is."""
@@ -144,7 +144,7 @@ class Change(NamedTuple):
         return self.layers[0] == self.layers[1] and not self.variables and len({*self.memory}) < 2
 
     def document(self) -> dict[str, Any]:
-        """As JSON: in the file of records, and for machines."""
+        """The change as JSON, as it is in the file of records, and for machines."""
         pairs = {name: {"before": before, "after": after} for name, (before, after) in self.variables.items()}
         memory = {"memory": [*self.memory]} if self.memory else {}
         return {"layers": {"before": [*self.layers[0]], "after": [*self.layers[1]]}, "variables": pairs, **memory}

@@ -25,7 +25,7 @@ class Unsettled(BadInput):
 
 
 class NoSuchFunction(BadInput):
-    """There is no such function."""
+    """Raised if there is no function of this name."""
 
 
 class LambdaCalls:

@@ -37,7 +37,7 @@ from .lambda_calls import LambdaCalls
 PROBED_LANGUAGES = {"python": (3,), "nodejs": (18,)}
 """Languages that the heap probe is for, from these versions on: an older Node.js does not start with it."""
 OLDEST_JAVA = (17,)
-"""Of which the sidecar asks for classes."""
+"""The oldest Java that the sidecar asks for classes."""
 
 OUTPUT = f"{PREFIX}OUTPUT"
 

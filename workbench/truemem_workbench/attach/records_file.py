@@ -20,7 +20,7 @@ Records = dict[str, Change]
 
 
 def default_path(name: str = "attached.json") -> Path:
-    """In $XDG_STATE_HOME, else ~/.local/state (XDG base directory specification)."""
+    """Place of the file of records: in $XDG_STATE_HOME, else ~/.local/state (XDG base directory specification)."""
     folder = os.environ.get("XDG_STATE_HOME")
     return (Path(folder) if folder else Path.home() / ".local" / "state") / "truemem" / name
 

@@ -57,7 +57,7 @@ class Rollout:
         self.sent = False
         """True from the first update on."""
         self.outcomes: dict[str, AttachOutcome] = {}
-        """By ARN, or by name for a function that was left as it is."""
+        """Outcomes by ARN, or by name for a function that was left as it is."""
 
     def run(self, plans: Iterable[AttachPlan | Left]) -> None:
         """Make all changes. Raises BadInput if the record cannot be kept: then nothing more is changed."""

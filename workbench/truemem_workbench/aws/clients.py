@@ -31,7 +31,7 @@ class Pace:
         self._turn = clock()
 
     def wait(self, **_: Any) -> None:
-        """Called by botocore before it sends a request."""
+        """Wait for the turn of the next request. botocore calls it before it sends one."""
         now = self._clock()
         turn = max(self._turn, now)
         self._turn = turn + self._interval

@@ -24,7 +24,7 @@ class LayerZip(NamedTuple):
     architecture: str
     path: Path
     sha256: str
-    """Of its bytes, in hex. A layer with the same bytes need not be published again."""
+    """SHA-256 of the zip's bytes, in hex. A layer with the same bytes need not be published again."""
 
     @property
     def name(self) -> str:

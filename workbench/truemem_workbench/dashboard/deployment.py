@@ -31,7 +31,7 @@ class Stack(NamedTuple):
 
     parameters: tuple[str, ...]
     functions: tuple[str, ...]
-    """That it watches."""
+    """The functions that the stack watches."""
 
 
 def stack_name(name: str, part: int) -> str:

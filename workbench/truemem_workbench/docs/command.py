@@ -65,7 +65,7 @@ def _named(there: Mapping[str, Page], asked: str) -> Page | Section | None:
 
 
 def _near(name: str, names: Iterable[str]) -> str:
-    """In brackets, the names that it may be a misspelling of; empty if there are none."""
+    """The names that `name` may be a misspelling of, in brackets; empty if there are none."""
     close = get_close_matches(name.lower(), dict.fromkeys(names), n=3, cutoff=0.7)
     return f" (near: {', '.join(close)})" if close else ""
 

@@ -147,7 +147,7 @@ def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list
 
 
 def _by_way(stacks: Iterable[Mapping[str, Any]], users: Users) -> Iterator[Mapping[str, Any]]:
-    """Those with the same lines of the user's as one, with the frames of the one that grows most.
+    """Stacks with the same lines of the user's as one, with the frames of the one that grows most.
 
     What a library keeps lies at many places of it: only their sum is seen to grow.
     """
@@ -217,7 +217,7 @@ def _keeping_line(container: Mapping[str, Any], users: Users) -> Frame | None:
 
 
 def _in_handler(frames: Sequence[Sequence[Any]]) -> bool:
-    """Was it allocated in the thread that runs the handler?"""
+    """Was the memory allocated in the thread that runs the handler?"""
     return any(Path(str(file)).name == TRACER for file, _ in frames)
 
 

@@ -19,12 +19,12 @@ from .attribution import LEAST_LOOKS, Frame, Holder
 
 NAMED_REST_SHARE = 0.5  # share of the rest that a figure of the line must grow by to be named
 STACK_KIB = 8
-"""Of a thread's stack and arena so much is touched at least: its stack, its control block, its arena's header."""
+"""Least KiB that are touched of a thread's stack and arena: its stack, its control block, its arena's header."""
 
 
 class LikelyCause(NamedTuple):
     pattern: str
-    """Its heading in docs/patterns.md, as a link writes it."""
+    """The cause's heading in docs/patterns.md, as a link writes it."""
     sentence: str
     """What the lines say, without the full stop."""
 
@@ -56,7 +56,7 @@ def likely(lines: Sequence[Line], rest_kib: float, unknown: LikelyCause = UNKNOW
 
 
 def _largest_process_kib(lines: Sequence[Line]) -> float:
-    """So much a child may have, KiB: what all held before it came. After fork() it has its parent's memory."""
+    """Most KiB that a child may have: what all held before it came. After fork() it has its parent's memory."""
     return max((line.current_rss * 1024 for line in lines[:1] if line.current_rss is not None), default=0.0)
 
 
@@ -96,11 +96,11 @@ class Explanation:
     """Growth of RSS per invocation in the plain run, KiB."""
     invocations: int
     seconds: float
-    """Of all runs under a tracer."""
+    """Duration of all runs under a tracer."""
     missing: Sequence[str] = ()
     """What is missing in the answer, as sentences."""
     first_run_s: float = 0.0
-    """Of the first of them, which traces Python's blocks or V8's heap."""
+    """Duration of the first run under a tracer, which traces Python's blocks or V8's heap."""
     rest: LikelyCause = UNKNOWN
     """What the growth that no line explains is likely to be."""
     looks: Sequence[int] = ()

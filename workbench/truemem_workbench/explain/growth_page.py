@@ -11,7 +11,7 @@ from .attribution import Frame, Holder
 from .explanation import Explanation, place, source, what
 
 GOLDEN_DEGREES = 137.5
-"""So far apart on the colour wheel are the frames that the handler calls: no two near ones are alike."""
+"""Distance on the colour wheel of the frames that the handler calls: no two near ones are alike."""
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
@@ -35,8 +35,8 @@ def page(explanation: Explanation | None, headline: str) -> str:
 
 
 def page_of_profiles(growths: Mapping[str, Growth], headline: str, sentences: Sequence[str]) -> str:
-    """The same of what functions have named where they run, by function and version. No source is quoted: a log must
-    not choose which files of this machine are read."""
+    """The page of lines that functions have named where they run, by function and version. No source is quoted: a log
+    must not choose which files of this machine are read."""
     body = ""
     for name, growth in growths.items():
         body += f"<h2>{escape(name)}</h2>{_table_of_lines(growth)}"

@@ -57,7 +57,7 @@ class ContainerWatch:
         self._left = 0
         self._lengths: list[int] = []
         self._last: dict[int, Line | None] = {}
-        """By thread: the line of the user's code that runs."""
+        """The line of the user's code that runs, by thread."""
         self._others: list[threading.Thread] = []
         """Threads that are not watched."""
         self._before: Any = None

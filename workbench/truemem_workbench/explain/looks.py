@@ -5,7 +5,7 @@ import time
 
 
 class Looks:
-    """As many looks as are planned: each after its invocation, or earlier, when its share of the time is over."""
+    """Plans the looks: each after its invocation, or earlier, when its share of the time is over."""
 
     def __init__(self) -> None:
         self.planned = list(map(int, os.environ["TRUEMEM_EXPLAIN_LOOKS"].split(",")))

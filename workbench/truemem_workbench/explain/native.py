@@ -17,7 +17,7 @@ from .attribution import LEAST_LOOKS, Frame, Holder, attribute
 
 INSTALL = "memray may name the line of native code: pip install memray, where the function's Python finds it."
 MALLOC_VARIABLE = {"PYTHONMALLOC": "malloc"}
-"""Each of Python's blocks is one of malloc's then, so that one can be taken from the other."""
+"""Variable that makes each of Python's blocks one of malloc's, so that one can be taken from the other."""
 OURS = "TRUEMEM_EXPLAIN_MEMRAY"
 """Variable: a folder with memray, for a function whose Python finds none."""
 _ASKED = "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX')); import memray"

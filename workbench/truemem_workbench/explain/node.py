@@ -326,7 +326,7 @@ class HeapReader:
 
     def __init__(self) -> None:
         self._growth: dict[str, HeapGrowth] = {}
-        """By process id."""
+        """Growth by process id."""
 
     def between(self, folder: Path) -> None:
         """Read new snapshots and remove them. Raises OSError, and ValueError or LookupError for one that is damaged."""

@@ -31,7 +31,7 @@ _NAME, _QUALNAME, _MODULE = _of_type("__name__"), _of_type("__qualname__"), _of_
 
 
 def kind_name(kind: type) -> str:
-    """Its name: `Link`."""
+    """The name of a class: `Link`."""
     return str.__str__(_NAME(kind))
 
 
@@ -53,12 +53,13 @@ class Objects:
         """The kinds by their id."""
 
     def of(self, wanted: Callable[[type], bool]) -> Iterator[Any]:
-        """Those of these kinds."""
+        """The objects whose class is `wanted`."""
         kinds = {each for each, kind in self.kinds.items() if wanted(kind)}
         return itertools.compress(self.known, map(kinds.__contains__, self._kinds))
 
     def with_length(self) -> Iterator[Any]:
-        """Those that have a length, and the dicts that the collector does not know: of numbers, texts and bytes alone.
+        """The objects that have a length, and the dicts that the collector does not know: of numbers, texts and bytes
+        alone.
 
         CPython begins to track a dict with its first key or value that is tracked itself (gc.is_tracked).
         """

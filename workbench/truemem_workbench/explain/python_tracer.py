@@ -42,7 +42,7 @@ class Held:
     def __init__(self) -> None:
         self.looks: list[dict[Raw, tuple[int, int]]] = []
         self.largest: dict[Raw, Raw] = {}
-        """By these lines: the stack that holds most at the last look."""
+        """The stack that holds most at the last look, by its lines."""
 
     def look(self) -> None:
         """Note what is held now.

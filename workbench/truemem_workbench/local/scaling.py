@@ -62,9 +62,9 @@ class Answer:
     environment: str
     """Id of the environment; empty if the request was throttled."""
     begun_s: float
-    """When it was submitted, by the event loop's clock."""
+    """When the request was submitted, by the event loop's clock."""
     ended_s: float
-    """When its answer came."""
+    """When the request's answer came."""
     is_cold: bool
     """True if it waited for an init."""
     error: str
@@ -98,7 +98,7 @@ class End(NamedTuple):
     """How an environment is to end."""
 
     reason: str
-    """As in EnvironmentChange."""
+    """Why the environment ends (EnvironmentChange.reason)."""
     shutdown_reason: str = "spindown"
     abort: bool = False
 
@@ -142,7 +142,7 @@ class Member:
             self.sandbox.environment.submit(pending)
 
     def stop(self, end: End) -> None:
-        """Only the first call counts."""
+        """End the environment in this way. Only the first call counts."""
         if self.next_look is not None:
             self.next_look.cancel()
         if not self.end.done():
@@ -176,7 +176,7 @@ class Fleet:
 
     @property
     def sandboxes(self) -> list[Sandbox]:
-        """Those that have started and do not end. Safe to call from other threads."""
+        """The environments that have started and do not end. Safe to call from other threads."""
         return [member.sandbox for member in list(self._members) if member.ready.done()]
 
     def sandbox(self, environment_id: str) -> Sandbox:

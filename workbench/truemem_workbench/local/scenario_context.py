@@ -79,11 +79,11 @@ class ScenarioContext:
         self.say(f"as described: {expected}")
 
     def answer(self) -> Invocation:
-        """Of the last invocation."""
+        """The answer to the last invocation."""
         return self._answers[-1]
 
     def report(self) -> Report:
-        """Of the last invocation."""
+        """The REPORT line of the last invocation."""
         return self.local.reports[-1]
 
     def records(self, kind: str) -> list[dict[str, Any]]:
@@ -91,7 +91,7 @@ class ScenarioContext:
         return [event["record"] for event in self.local.events if event["type"] == f"platform.{kind}"]
 
     def final_states(self) -> dict[str, str]:
-        """After the stop: the last state of each extension that asked for SHUTDOWN."""
+        """The last state of each extension that asked for SHUTDOWN, after the stop."""
         known = self.local.environment.generation.registry.external()
         return {each.name: each.state.value for each in known if "SHUTDOWN" in each.events}
 

@@ -32,7 +32,8 @@ class Scenario:
     wrapped: bool = False
     """Put a shell around the runtime, which exits with 0 at a signal."""
     grows: bool = False
-    """After its work a Python handler takes memory until it is killed. Beside a bootstrap, another process does."""
+    """True if memory runs out: after its work a Python handler takes memory until it is killed. Beside a bootstrap,
+    another process does."""
     held_in_init: bool = False
     """Hold the runtime's first `next` from the start."""
 

@@ -190,7 +190,7 @@ class LocalLambda:
             self._call(self._server.fleet.settle(), timeout)
 
     def visit(self, wants: Callable[[int], bool], work: Callable[[int], object]) -> None:
-        """See Fleet.visit."""
+        """Call `work` with the pid of each runtime that it `wants`, between two invocations (Fleet.visit)."""
         if not self._stopped:
             self.run(self._server.fleet.visit(wants, work))
 

@@ -156,7 +156,7 @@ def of_check(document: Document) -> AnswerText:
 
 
 def _limit(limit: Document, finding: Document) -> str:
-    """Its sentence; its name alone, where the finding was its sentence."""
+    """The sentence of a limit; the limit's name alone if the finding has said the sentence."""
     sentence: str = limit["name"] if limit["sentence"] == finding["sentence"] else limit["sentence"]
     return sentence
 

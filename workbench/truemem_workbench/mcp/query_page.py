@@ -14,7 +14,7 @@ class Query(NamedTuple):
     purpose: str
     """The heading above it."""
     text: str
-    """For CloudWatch Logs Insights."""
+    """The query's text, for CloudWatch Logs Insights."""
 
 
 def query_page() -> str:

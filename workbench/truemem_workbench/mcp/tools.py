@@ -46,7 +46,7 @@ Apply = Annotated[bool, Field(description="false: show the plan. true: do it, on
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 RUNS = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
-"""For tools that run the user's handler, which may do anything; but its AWS credentials are not valid."""
+"""Hints for tools that run the user's handler, which may do anything; but its AWS credentials are not valid."""
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True)
 
 

@@ -53,7 +53,7 @@ class EnvironmentPage:
     """One execution environment with its invocations in order."""
 
     id: str
-    """Its log stream, or the random id that the sidecar gave it."""
+    """The environment's log stream, or the random id that the sidecar gave it."""
     function: str = ""
     version: str = ""
     limit: float | None = None

@@ -29,21 +29,21 @@ PAUSES_MS = (200, 300, 500, 700, 1_000, 1_500, 2_000, 3_000, 5_000, 7_000, 10_00
 """Lengths of pauses that are counted. How long a pause must be for a leak is not known before."""
 
 IN_USE_MS = (3_000, 10_000)
-"""Of a pause so much counts at most, for minutes in use: what is made anew when it is used and too old, as a connection
-is, is made once after a pause, however long that was."""
+"""Most ms of a pause that count, for minutes in use: what is made anew when it is used and too old, as a connection is,
+is made once after a pause, however long that was."""
 
 
 class Step(NamedTuple):
     """One served invocation of one environment. Counts run on from the environment's start: steps may be left out."""
 
     time_ms: float
-    """When it began, from any origin."""
+    """When the invocation began, ms from any origin."""
     invocation: int
     """Number in its environment, from 1."""
     pauses: tuple[int, ...]
     """For each of PAUSES_MS: so many idle pauses at least so long, the one before this invocation included."""
     overlapped: int
-    """So many invocations, this one included, ran beside another request."""
+    """Number of invocations, this one included, that ran beside another request."""
     current_kib: float | None
     """RSS that it left behind; None if not known."""
     certain: bool = True
@@ -70,9 +70,9 @@ class GrowthClock:
     pause_ms: float | None = None
     """Pauses at least so long count. Only for `pause`."""
     in_use_ms: float | None = None
-    """Of a pause at most so long counts. Only for `minute`; None if minutes count whether it is in use or not."""
+    """Most ms of a pause that count. Only for `minute`; None if minutes count whether it is in use or not."""
     per_minute: float | None = None
-    """So many of its units came in a minute. None without a name."""
+    """Number of the clock's units in a minute. None without a name."""
     at_most_kib: float | None = None
     """Growth per minute in the last third of lives is surely below this. None: not known."""
     evidence: str
@@ -95,7 +95,8 @@ _APART = np.diff(PAUSES_MS) / MINUTE_MS
 DROPPED_READINGS = 2
 """First readings of a life that are not looked at: what is loaded when it is first used is no growth."""
 LONG_PAUSE, MADE_UP_INVOCATIONS = PAUSES_MS.index(10_000), 3
-"""After a pause of 10 s so many invocations do not count: threads were frozen, and make up for it in these."""
+"""Place of a pause of 10 s in PAUSES_MS, and invocations after it that do not count: threads were frozen, and make up
+for it in these."""
 MEDIAN_READINGS = 5
 """Readings in a running median: it takes spikes away, and keeps every rise."""
 LEAST_READINGS = 12
@@ -120,9 +121,9 @@ SLOWLY = (0.5, 1.5)
 # chosen by testing.clock_cases.TUNING
 DRAWS = 400
 OFTEN = 0.98
-"""So often must a clock predict better than another one."""
+"""Share of the draws in which a clock must predict better than another one."""
 STRAIGHT = 0.5
-"""So often must a clock predict better than what fills by that clock."""
+"""Share of the draws in which a clock must predict better than what fills by that clock."""
 OWN_SHARE, OWN_SHARE_AT_LEAST = 0.75, 0.5
 """Part of the growth that is its own, and in 95 of 100 draws at least."""
 GOES_ON = 0.4
@@ -283,13 +284,13 @@ class _Rows(NamedTuple):
     into: Floats
     """Which part of its life was over: from 0 to 1."""
     used: NDArray[np.bool_]
-    """In one of the lives that served most: they have half of all invocations."""
+    """True if the row is of one of the lives that served most: they have half of all invocations."""
     group: Places
     """Rows that are left out together have the same number."""
 
     @classmethod
     def of(cls, lives: Sequence[_Life]) -> _Rows | None:
-        """None if there are too few."""
+        """The rows of these lives; None if there are too few."""
         parts = []
         longest = np.max([life.clocks[-1] for life in lives], axis=0) if lives else np.zeros(CLOCKS)
         if not longest[MINUTE] > 0:  # times are not known: minutes could not be ruled out

@@ -26,9 +26,9 @@ class Arrival:
 
     due_s: float
     sent_s: float
-    """When it was sent: later than due where this machine was too slow."""
+    """When the request was sent: later than due if this machine was too slow."""
     answer: Answer | None
-    """None: dropped by this tool, because too many were under way."""
+    """The answer. None: dropped by this tool, because too many were under way."""
     ended_s: float
     """When the answer came."""
 

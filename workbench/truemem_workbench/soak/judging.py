@@ -33,7 +33,7 @@ HEAP_FIGURES = {LIVE: "used", "buffers outside of the heap": "external", "classe
 UNCLEAR = ("none", "cache", "undecided", "page-cache")
 """Causes that do not explain growth by a clock: what looks level by invocation may rise by the minute."""
 LEAST_SPAN_KIB = 1024.0
-"""Without a clock that is named, less is no growth: a warm-up may end after a short soak."""
+"""Least growth if no clock is named: a warm-up may end after a short soak."""
 LONGER_FACTOR = 1.5
 """A longer run has so many times the invocations that are needed."""
 CLOCK_UNKNOWN = "whether it follows invocations or a clock is not known yet"
@@ -54,11 +54,11 @@ class JudgedSoak:
     clock: GrowthClock
     """Which clock the growth follows; without a name where nothing grows, or several fit."""
     by_environment: Mapping[str, Finding]
-    """Of those with a record. What grows by the clock is the finding of each."""
+    """The findings of environments with a record, by id. What grows by the clock is the finding of each."""
     per_minute: float | None
     """Invocations a minute that an environment served while it lived. None: not known."""
     rss: Verdict = INSUFFICIENT
-    """On RSS in the environment that the finding is from."""
+    """The verdict on RSS in the environment that the finding is from."""
     longer: str = ""
     """The command that runs for longer."""
     is_count: bool = False
@@ -135,7 +135,7 @@ def longer_s(tally: Tally, for_s: float) -> float:
 
 
 def _curves(tally: Tally, failed: Failed) -> dict[str, Curves]:
-    """Of each environment with a record. What failed and what ran out of memory is that of all."""
+    """The curves of each environment with a record. What failed and what ran out of memory is that of all."""
     curves = {each.id: curves_of(lines) for each in tally.environments if (lines := each.lines)}
     ended = _ended(tally, curves.values())
     return {
@@ -252,7 +252,7 @@ def _of_extension(found: Finding, seen: Sequence[tuple[list[Step], Curves]], nam
 
 
 def _has_mixed(clock: GrowthClock) -> GrowthClock:
-    """Of a soak whose traffic is mixed already: only more of it can tell."""
+    """True for a soak whose traffic is mixed already: only more of it can tell."""
     if not clock.traffic:
         return clock
     return replace(clock, evidence=clock.evidence.replace(clock.traffic, LONGER), traffic=LONGER)
@@ -265,7 +265,7 @@ def _span(steps: Sequence[Step]) -> float:
 
 
 def _counting(steps: Sequence[Step], counts: Sequence[Point]) -> list[Step]:
-    """The same steps with a count in place of RSS, as large as the verdict takes one for (COUNTED_KIB)."""
+    """These steps with a count in place of RSS, as large as the verdict takes one for (COUNTED_KIB)."""
     return _with(steps, {number: count * COUNTED_KIB for number, count in _by_number(counts).items()})
 
 
@@ -292,7 +292,7 @@ def _by_number(points: Sequence[Point]) -> dict[int, float]:
 
 
 def _with(steps: Sequence[Step], held: Mapping[int, float]) -> list[Step]:
-    """The same steps with what each invocation left behind in place of RSS."""
+    """These steps with what each invocation left behind in place of RSS."""
     return [step._replace(current_kib=held.get(step.invocation)) for step in steps]
 
 

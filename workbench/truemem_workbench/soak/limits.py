@@ -50,7 +50,7 @@ def find(tally: Tally, judged: JudgedSoak, limits: SoakLimits, was: Baseline | N
 
 
 def latency_of(tally: Tally) -> Latency | None:
-    """Of all invocations, from when they were due, in ms. None if there were none."""
+    """Latency of all invocations, from when they were due, in ms. None if there were none."""
     count = tally.latency.count
     return Latency.by_rank(count, lambda rank: tally.latency.percentile((rank - 0.5) / count) or 0.0) if count else None
 

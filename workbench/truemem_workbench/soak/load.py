@@ -44,7 +44,7 @@ class LoadScript:
     spawn_rate: float | None = None
     """New users in a second until all are there."""
     for_s: float | None = None
-    """None: until the script or Ctrl-C ends it."""
+    """Length of the soak in seconds. None: until the script or Ctrl-C ends it."""
 
     def __post_init__(self) -> None:
         if not self.path.is_file():
@@ -70,7 +70,8 @@ class ClientStats:
     percentiles_ms: Mapping[int, float]
     """The 50th, 95th and 99th. Empty if there was no request."""
     exit_code: int
-    """Not 0: the script's own limits are not kept. Failed requests alone do not count in Locust."""
+    """Exit code of the client. Not 0: the script's own limits are not kept. Failed requests alone do not count in
+    Locust."""
     raised: str = ""
     """What the script raised last, outside of requests; empty if nothing."""
 
@@ -164,7 +165,7 @@ class Tool(ABC):
 
     @abstractmethod
     def stats(self, document: Any, exit_code: int) -> ClientStats:
-        """Read its statistics. Raises LookupError, TypeError or ValueError."""
+        """Read the client's statistics. Raises LookupError, TypeError or ValueError."""
 
 
 class Locust(Tool):
@@ -202,7 +203,7 @@ class Locust(Tool):
 
 
 class K6(Tool):
-    """Its script finds the endpoint in `__ENV.BASE_URL`."""
+    """k6, whose script finds the endpoint in `__ENV.BASE_URL`."""
 
     name = "k6"
     INTERRUPTED = 105
@@ -248,7 +249,7 @@ def _seconds(seconds: float | None) -> str | None:
 
 
 def _percentile(counts: Counter[float], percent: int) -> float:
-    """As Locust computes it, from its rounded times and their counts."""
+    """A percentile as Locust computes it, from its rounded times and their counts."""
     above = 0
     for time_ms in sorted(counts, reverse=True):
         above += counts[time_ms]

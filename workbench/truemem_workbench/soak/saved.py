@@ -44,7 +44,7 @@ class Changes(NamedTuple):
     old_parts: list[str]
     old_lines: list[LineKey]
     marks: dict[str, object]
-    """Of `parts`."""
+    """Marks of `parts`, by name."""
 
 
 class Saved:
@@ -55,7 +55,7 @@ class Saved:
         another plan, of another version, of another program, or that is in use."""
         self.path = path
         self._marks: dict[str, object] = {}
-        """Of each part in the file. It is written anew when its mark differs."""
+        """The mark of each part in the file. A part is written anew when its mark differs."""
         self._lines: defaultdict[str, set[int]] = defaultdict(set)
         """Places of the lines in the file, by environment."""
         with self._refused():

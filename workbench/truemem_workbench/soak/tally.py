@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from .driver import Arrival
 
 MOST_BUCKETS = 240
-"""When there are more, they are joined in pairs."""
+"""Most buckets of a soak. When there are more, they are joined in pairs."""
 FIRST_WIDTH_S = 1.0
 MOST_KEPT_LINES = 1024
 """Lines that are kept of an environment. When there are more, every second one goes."""
 MOST_KEPT_LINES_ENDED = 256
-"""The same of one that has ended before the soak."""
+"""Lines that are kept of an environment that has ended before the soak."""
 STOPPED_REASON = "stopped"
 """Why those end that live at the end of the soak: all their lines are judged."""
 MOST_PINNED = 128
@@ -51,7 +51,7 @@ class Histogram:
     """Times in buckets, each 1 % wider than the one before: a percentile is wrong by half a percent at most."""
 
     counts: Counter[int] = field(default_factory=Counter)
-    """By number of the bucket. The first one begins at LEAST_MS."""
+    """Counts by number of the bucket. The first one begins at LEAST_MS."""
 
     def add(self, ms: float) -> None:
         self.counts[int(math.log(min(max(ms, LEAST_MS), MOST_MS) / LEAST_MS) / _LOG_RATIO)] += 1
@@ -119,9 +119,9 @@ class Kept(NamedTuple):
     """A line that is kept."""
 
     text: str
-    """As JSON: a tenth of the memory that the parsed line takes."""
+    """The line as JSON: a tenth of the memory that the parsed line takes."""
     step: Step | None
-    """None if the line belongs to no invocation."""
+    """The line's step; None if it belongs to no invocation."""
     is_pinned: bool
 
 
@@ -134,9 +134,9 @@ class KeptLines:
     """One line of so many is kept."""
     pinned: int = 0
     kept: dict[int, Kept] = field(default_factory=dict)
-    """By place among all lines."""
+    """The kept lines, by place among all lines."""
     latest: tuple[int, Line, Step | None] | None = None
-    """Its place, and the newest line."""
+    """The newest line, with its place before it and its step after it."""
     invocation: int = 0
     pauses: tuple[int, ...] = (0,) * len(PAUSES_MS)
     overlapped: int = 0
@@ -194,7 +194,7 @@ class KeptLines:
 
 
 def _text(line: Line) -> str:
-    """Without what is the same on every line, and which `lines_in` does not read."""
+    """The line as JSON, without what is the same on every line, and which `lines_in` does not read."""
     members = dict(line.members)
     if line.time_ms is not None and "_aws" in members:
         members["_aws"] = {"Timestamp": line.time_ms}
@@ -266,15 +266,15 @@ class Tally:
     begun_ms: float = 0.0
     """Epoch ms at second 0."""
     seconds: float = 0.0
-    """Its length, without interruptions."""
+    """Length of the soak, without interruptions."""
     interruptions: list[tuple[float, float]] = field(default_factory=list)
-    """At which second it was interrupted, and for how many seconds."""
+    """Seconds at which the soak was interrupted, and for how many seconds."""
     asked: int = 0
     """Requests that were due: answered, failed, throttled or dropped."""
     made: int = 0
-    """Those that were sent."""
+    """Requests that were sent."""
     dropped: int = 0
-    """Those that were not, because this tool had too many under way."""
+    """Requests that were not sent, because this tool had too many under way."""
     late_ms: Histogram = field(default_factory=Histogram)
     """How late they were sent."""
     invocations: int = 0
@@ -282,11 +282,11 @@ class Tally:
     throttled: int = 0
     cold: int = 0
     errors: Counter[str] = field(default_factory=Counter)
-    """By type."""
+    """Number of errors by type."""
     examples: dict[str, str] = field(default_factory=dict)
     """The first error of each type."""
     latency: Histogram = field(default_factory=Histogram)
-    """Of `invocations`, from when they were due."""
+    """Latency of `invocations`, from when they were due."""
     killed: int = 0
     """How often a function ran out of memory, in all environments."""
     left_out: int = 0
@@ -317,7 +317,7 @@ class Tally:
         return seconds
 
     def tick(self, loop_s: float) -> None:
-        """It has come so far, whether or not anything was due."""
+        """Note that the soak has come so far, whether or not anything was due."""
         self.seconds = max(self.seconds, loop_s - self.zero_s)
 
     # --- what is seen -------------------------------------------------------------------------------------------------
@@ -391,12 +391,12 @@ class Tally:
 
     @property
     def buckets(self) -> Sequence[Bucket]:
-        """In the order of time. There is none for a part in which nothing happened."""
+        """Buckets in the order of time. There is none for a part in which nothing happened."""
         return [bucket for _, bucket in sorted(self.by_number.items())]
 
     @property
     def environments(self) -> Sequence[EnvironmentTally]:
-        """In the order of their start."""
+        """Environments in the order of their start."""
         return [*self.by_id.values()]
 
     def _alive(self) -> int:

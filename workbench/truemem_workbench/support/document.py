@@ -15,5 +15,5 @@ def known_members(members: Mapping[str, T | None]) -> dict[str, T]:
 
 
 def rounded(value: float | None, digits: int = 2) -> float | None:
-    """None if it is not known, or no number."""
+    """The number, rounded; None if it is not known, or no number."""
     return None if value is None or math.isnan(value) else round(value, digits)

@@ -19,7 +19,7 @@ NEAR_ZERO = 1e-15
 TINY = 1e-300
 """Stands for 0 as a divisor."""
 HALVINGS = 60
-"""So many give a quantile all its bits."""
+"""Halvings of an interval that give a quantile all its bits."""
 
 
 class Slope(NamedTuple):

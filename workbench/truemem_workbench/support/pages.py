@@ -60,14 +60,14 @@ class Section(NamedTuple):
 
     topic: str
     anchor: str
-    """As a link writes it."""
+    """The heading as a link writes it."""
     names: tuple[str, ...]
     """The anchor, and those that the section had before."""
     title: str
     text: str
     """Markdown, the heading included."""
     own: str
-    """The same without heading and subsections."""
+    """The section's text without heading and subsections."""
 
     @property
     def place(self) -> str:
@@ -79,7 +79,7 @@ class Page(NamedTuple):
     """One page of Markdown."""
 
     path: str
-    """In the repository."""
+    """The page's path in the repository."""
     text: str
 
     @property
@@ -110,7 +110,7 @@ class Page(NamedTuple):
 
 
 def _unused(anchor: str, seen: set[str]) -> str:
-    """As Python-Markdown tells equal headings of one page apart: `a`, `a_1`."""
+    """An anchor that is not used yet: Python-Markdown tells equal headings of one page apart as `a`, `a_1`."""
     name, count = anchor, 0
     while name in seen:
         count += 1

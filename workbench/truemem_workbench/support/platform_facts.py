@@ -121,19 +121,20 @@ def successor(runtime: str, today: date) -> str:
 
 LEAST_MIB = 128
 MOST_MIB = 10_240
-"""On demand (Lambda quotas)."""
+"""Largest memory size on demand (Lambda quotas)."""
 NEW_ACCOUNT_MIB = 3_008
 """The most that a new account has, until AWS raises it."""
 MOST_MANAGED_MIB = 32_768
-"""On Managed Instances: the maximum of the API's MemorySize."""
+"""Largest memory size on Managed Instances: the maximum of the API's MemorySize."""
 TMP_MIB, MOST_TMP_MIB, MOST_MANAGED_TMP_MIB = 512, 10_240, 32_768
 """Size of /tmp unless more is bought; the most on demand, and on Managed Instances (Lambda quotas)."""
 MOST_TIMEOUT_S = 1_800
-"""On demand, and of a synchronous call: CreateFunction's text. The page of the quotas still says 900."""
+"""Longest timeout on demand, and of a synchronous call: CreateFunction's text. The page of the quotas still says
+900."""
 LONGEST_ANSWER_S = MOST_TIMEOUT_S + 30
 """Longest wait for the answer to a synchronous call. Asked again, the function would do its work again."""
 MOST_MANAGED_TIMEOUT_S = 5_400
-"""On Managed Instances, asynchronous or from an event source: the maximum of the API's Timeout."""
+"""Longest timeout on Managed Instances, asynchronous or from an event source: the maximum of the API's Timeout."""
 MOST_LAYERS = 5
 MOST_EXTENSIONS = 10
 MOST_UNZIPPED_MB = 250

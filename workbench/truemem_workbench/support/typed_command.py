@@ -11,10 +11,10 @@ class Command:
     """A command of truemem. `str` is what is typed, quoted for a shell."""
 
     name: str
-    """As in `check`, or `local run`."""
+    """The command's name, such as `check` or `local run`."""
     arguments: tuple[str, ...] = ()
     options: tuple[tuple[str, str | None], ...] = ()
-    """Each with its value, None for a flag."""
+    """The options, each with its value, None for a flag."""
 
     def __str__(self) -> str:
         words = [shlex.quote(each) for each in self.arguments]
@@ -23,21 +23,21 @@ class Command:
         return " ".join(["truemem", self.name, *words])
 
     def has(self, option: str) -> bool:
-        """Was this option given?"""
+        """True if the option was given."""
         return any(name == option for name, _ in self.options)
 
     def named(self, name: str) -> Command:
-        """Another command, with the same arguments and options."""
+        """The command of this name, with the same arguments and options."""
         return replace(self, name=name)
 
     def with_option(self, option: str, value: object = None) -> Command:
-        """The same with one option more, a flag if it has no value."""
+        """This command with one option more, a flag if it has no value."""
         return replace(self, options=(*self.options, (option, None if value is None else str(value))))
 
     def without(self, *options: str) -> Command:
-        """The same without these options."""
+        """This command without these options."""
         return replace(self, options=tuple(each for each in self.options if each[0] not in options))
 
     def bare(self) -> Command:
-        """The same with its arguments alone."""
+        """This command with its arguments alone."""
         return replace(self, options=())

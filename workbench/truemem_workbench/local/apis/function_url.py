@@ -104,7 +104,7 @@ class HttpResponse:
     body: bytes = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
-    """Their names are in lower case."""
+    """Headers by name, in lower case."""
     cookies: tuple[str, ...] = ()
     """Values of `set-cookie`."""
 

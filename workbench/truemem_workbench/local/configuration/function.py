@@ -31,7 +31,7 @@ OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"  # variable with the program through which Lambda starts a managed runtime
 
 PYTHON_RUNTIMES = tuple(runtimes("python", (3, 10)))
-"""Those that AWS's client here can run on."""
+"""The runtimes of Python that AWS's client here can run on."""
 USUAL_PYTHON = "python3.13"
 """The runtime that a Python handler stands for if nothing says a version.
 
@@ -319,7 +319,7 @@ def _of_project(folder: Path) -> Path | None:
 
 
 def _is_there(path: Path) -> bool:
-    """Also true where there is no permission to look: running it will say that."""
+    """True if the file exists, and also if there is no permission to look: running it will say that."""
     try:
         return path.exists()
     except PermissionError:

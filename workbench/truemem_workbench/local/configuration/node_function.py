@@ -23,7 +23,7 @@ USUAL_RUNTIME = [name for name in RUNTIMES if PLATFORM[name].deprecated][-1]
 LOCK = Path(__file__).with_name("node")  # folder of package.json and of the lock file, with a hash of each package
 SUFFIXES = (".js", ".mjs", ".cjs")
 BUILD_TOOLS = ("npm", "cmake", "make", "g++", "xz", "python3")
-"""aws-lambda-ric compiles a part of itself when it is installed."""
+"""Programs that installing aws-lambda-ric needs, because it compiles a part of itself."""
 _START = (
     'exec "$0" --max-semi-space-size=$((AWS_LAMBDA_FUNCTION_MEMORY_SIZE / 20))'
     ' --max-old-space-size=$((AWS_LAMBDA_FUNCTION_MEMORY_SIZE * 9 / 10)) "$@"'

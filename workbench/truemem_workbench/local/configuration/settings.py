@@ -269,7 +269,7 @@ class Place:
     path: str
     """Value of PATH. It begins with our own interpreter's folder, so that all processes have the same `python3`."""
     tmp: str
-    """Their /tmp, as the processes see it. They get it as TMPDIR, and it is removed at the end."""
+    """The processes' /tmp, as they see it. They get it as TMPDIR, and it is removed at the end."""
     log_socket: Path | None = None
     """Socket at which the workers of a runtime get a log stream each. Only on Managed Instances."""
 

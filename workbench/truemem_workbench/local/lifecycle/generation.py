@@ -278,7 +278,7 @@ class RuntimeCalls:
     def __init__(self) -> None:
         self.state = RuntimeState.STARTED
         self.pending_next: PendingNext | None = None
-        """The last call of `next`. It gets the event."""
+        """The runtime's last call of `next`. It gets the event."""
         self.waiting: set[PendingNext] = set()
         """All calls of `next` that wait. A runtime with several threads has one for each."""
         self.current: PendingInvocation | None = None

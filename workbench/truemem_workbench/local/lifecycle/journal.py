@@ -40,14 +40,14 @@ class EnvironmentChange:
     """What happened to an environment."""
 
     environment: str
-    """Its id."""
+    """The environment's id."""
     kind: Literal["started", "initialised", "reset", "ended"]
     """`reset`: its processes have ended, and its next invocation repeats the init."""
     time_s: float
-    """By the event loop's clock, in seconds."""
+    """When it changed, by the event loop's clock, in seconds."""
     reason: str = ""
-    """Of an end: `idle`, `age`, `tenant` (another one needs the place), `stopped`, or the text of an error. Of a reset:
-    `timeout`, `out of memory`, `tenant`, or the error type."""
+    """Why it ended: `idle`, `age`, `tenant` (another one needs the place), `stopped`, or the text of an error. Of a
+    reset: `timeout`, `out of memory`, `tenant`, or the error type."""
     init_ms: float | None = None
     """Duration of the init, if it is `initialised`."""
 

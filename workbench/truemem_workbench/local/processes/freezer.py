@@ -89,7 +89,7 @@ class SignalFreezer:
         self._stopped: set[int] = set()
 
     def add(self, pid: int) -> None:
-        """Nothing to do: the processes are found by descent."""
+        """Does nothing: the processes are found by descent."""
 
     async def freeze(self) -> bool:
         end = time.monotonic() + SETTLE_S

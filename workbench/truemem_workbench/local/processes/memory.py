@@ -23,7 +23,7 @@ MiB = 1024 * 1024
 WATCH_EVERY_S = 0.02
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 STATM_FIELDS = {"rss": 1, "shared": 2}
-"""Of proc_pid_statm(5), in pages."""
+"""Places of the fields in /proc/PID/statm (proc_pid_statm(5)), whose unit is pages."""
 
 
 class Memory(Protocol):
@@ -103,7 +103,8 @@ class CgroupMemory:
 
 
 class WatchedMemory:
-    """Without a cgroup: reads RSS every 20 ms, and kills the runtime if the sum is over the limit.
+    """The memory limit where there is no cgroup: reads RSS every 20 ms, and kills the runtime if the sum is over the
+    limit.
 
     It misses a spike between two readings, and counts pages that forked processes share once for each process.
     """
@@ -133,7 +134,7 @@ class WatchedMemory:
                 self._kills -= 1  # gone by itself in the meantime
 
     def add(self, pid: int) -> None:
-        """Nothing to do: the processes are found by descent."""
+        """Does nothing: the processes are found by descent."""
 
     def mark(self) -> int:
         self._look()
@@ -163,7 +164,7 @@ def memory_of(pid: int, kind: Literal["rss", "shared"]) -> int:
 
 
 def tree(roots: Iterable[int]) -> set[int]:
-    """These processes and all their descendants."""
+    """The given processes and all their descendants."""
     found: set[int] = set()
     for pid in roots:
         try:

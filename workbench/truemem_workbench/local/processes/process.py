@@ -102,7 +102,7 @@ class ChildProcess:
         self.exited: asyncio.Future[int] = self._loop.create_future()
         """The exit code, or minus the number of the signal that ended the process."""
         self.launched = True
-        """After the exit: False if the command could not be executed."""
+        """False, after the exit, if the command could not be executed."""
         self._streams = [LineStream(popen.stdout, "stdout", on_line), LineStream(popen.stderr, "stderr", on_line)]
         self._pidfd = os.pidfd_open(popen.pid)
         self._loop.add_reader(self._pidfd, self._reap)

@@ -19,7 +19,7 @@ OWN_PREFIX = ".truemem-"
 """Begin of the names of the sidecar's and the probe's own files in /tmp."""
 
 _PATH = re.compile(r"(?<![\w.-])/tmp/[^\s:;,\"']+")
-"""In a word: not the end of another path."""
+"""A path inside a word that is not the end of another path."""
 
 # What the run needs of this machine's /tmp stays visible: it is bound before the folder hides it.
 _COVER = """
@@ -48,7 +48,7 @@ class Tmp:
 
     @property
     def path(self) -> str:
-        """Its path for the environment's processes."""
+        """The path of /tmp for the environment's processes."""
         return str(TMP if self._namespaces else self.folder)
 
     def cover(self, names: Iterable[str]) -> None:
@@ -128,7 +128,8 @@ def holding(needs: Iterable[Path]) -> set[str]:
 
 
 def named_in(words: Iterable[str]) -> set[str]:
-    """The same of all paths in arguments and values of variables, without what is not there now, and /tmp itself."""
+    """Names of the entries of this machine's /tmp that arguments and values of variables have paths in, without what is
+    not there now, and /tmp itself."""
     paths = (Path(text) for word in words for text in (word, *_PATH.findall(word)) if text.startswith("/"))
     return {name for path in paths for name in _entries(path)} - {""}
 
