@@ -108,8 +108,8 @@ class Properties:
     peakLower = MIB
     peakUpper = MIB
     """the true peak is between them ([how it measures](how-it-measures.md)). Without `peakUpper` only the memory size
-    bounds it; without `peakLower` (Managed Instances) nothing bounds it below. Short: both are `PeakRSS`, but for the
-    0.25 MiB by which the kernel's own figures may differ"""
+    bounds it; without `peakLower` (Managed Instances) nothing bounds it below. Short: at most 0.25 MiB apart; take
+    `PeakRSS` for both"""
     raced = FLAG
     """default mode: the peak is an interval, because the function may have run before the window opened, or allocated
     while the watermark was reset"""
