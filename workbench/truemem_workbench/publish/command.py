@@ -65,7 +65,7 @@ def _access(share: Share) -> str:
     return "public" if share.organization is None else share.organization
 
 
-COMMAND = "truemem publish"
+COMMAND_NAME = "truemem publish"
 EPILOG = """
 \b
 Examples:
@@ -116,14 +116,14 @@ def publish(
         raise BadInput("no region of this account has a function. Try --regions eu-west-1")
     due = [version for version in versions if version.due(wanted)]
     if wanted is not None and due and not _agreed(wanted, due, yes):
-        notify(COMMAND, "nothing was published, and no access was given")
+        notify(COMMAND_NAME, "nothing was published, and no access was given")
         return 1
     with progress("publishing", len(due)) as advance:
         bring(due, wanted, advance)
     nowhere = all(version.arn is None for version in versions)
     if nowhere or form == "cloudformation":  # the mapping has no place for a problem
         for problem in dict.fromkeys(version.problem for version in versions if version.problem):
-            notify(COMMAND, problem)
+            notify(COMMAND_NAME, problem)
     if nowhere:
         return 2
     _show(versions, wanted, form)

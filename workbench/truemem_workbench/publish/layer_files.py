@@ -12,7 +12,7 @@ from ..aws.layer_zips import ARCHITECTURES, layer_zip
 from ..support.bad_input import BadInput
 from ..support.terminal import notify
 
-COMMAND = "truemem layer-files"
+COMMAND_NAME = "truemem layer-files"
 DEFAULT = "x86_64"
 """Lambda's own default, for a function that names no architecture."""
 FOLDER_MODE = 0o755
@@ -50,9 +50,9 @@ def layer_files(folder: Path, architecture: str) -> int:
     click.echo(f"COPY {place}/ /opt/")
     click.echo("ENV AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact")
     other = next(each for each in ARCHITECTURES if each != architecture)
-    notify(COMMAND, f"wrote the files for {architecture}. For an {other} image: --architecture {other}")
+    notify(COMMAND_NAME, f"wrote the files for {architecture}. For an {other} image: --architecture {other}")
     if place.startswith(os.pardir):
-        notify(COMMAND, "COPY reads nothing outside of the build context. Try a DIR below this folder")
+        notify(COMMAND_NAME, "COPY reads nothing outside of the build context. Try a DIR below this folder")
     return 0
 
 
