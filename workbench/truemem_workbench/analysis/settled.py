@@ -173,19 +173,35 @@ def _late(known: Sequence[tuple[int, float]]) -> list[float]:
 
 
 def _steps(known: Sequence[tuple[int, float]], noise_kib: float) -> Verdict | None:
-    """The verdict on what grows in steps and never falls, as a table that doubles; None on what does not. Each double
-    of the run has a step of its own; the interval is that of the rates of both halves."""
-    levels = [level for _, level in known]
+    """The verdict on what grows in steps, as a table that doubles; None on what does not. Each double of the run has a
+    step of its own; the interval is that of the rates of both halves."""
     quarter, half = (_nearest(known, part) for part in (0.25, 0.5))
-    if min(b - a for a, b in pairwise(levels)) < -noise_kib or not 0 <= quarter < half:
+    is_short = known[quarter][0] > (1 + TOLD) * known[-1][0] / 4
+    if is_short or not 0 <= quarter < half or _falls([level for _, level in known], noise_kib):
         return None
-    before = (levels[half] - levels[quarter]) / (known[half][0] - known[quarter][0])
-    after = (levels[-1] - levels[half]) / (known[-1][0] - known[half][0])
-    is_noise = min(levels[half] - levels[quarter], levels[-1] - levels[half]) < noise_kib
-    if is_noise or min(before, after) < max(EVEN * before, GATE_KIB):
+    before, after = (_rate(known[quarter], known[half]), _rate(known[half], known[-1]))
+    is_noise = min(known[half][1] - known[quarter][1], known[-1][1] - known[half][1]) < noise_kib
+    if is_noise or min(before, after) < max(EVEN * max(before, after), GATE_KIB):
         return None
-    rate = (levels[-1] - levels[quarter]) / (known[-1][0] - known[quarter][0])
-    return Verdict("growing", rate, min(before, after), max(before, after), None)
+    return Verdict("growing", _rate(known[quarter], known[-1]), min(before, after), max(before, after), None)
+
+
+def _rate(before: tuple[int, float], after: tuple[int, float]) -> float:
+    """Growth per invocation between two levels with their invocations."""
+    return (after[1] - before[1]) / (after[0] - before[0])
+
+
+def _falls(levels: Sequence[float], noise_kib: float) -> bool:
+    """True if they fall by more than half of what they have risen by before: a map in Go that doubles keeps its old
+    table for a while, beside one of twice the size."""
+    bottom, top = 0.0, levels[0]
+    for before, now in pairwise(levels):
+        if before < top and now > before:  # the fall is over
+            bottom, top = before, now
+        top = max(top, now)
+        if top - now > max(noise_kib, HALF * (top - bottom)):
+            return True
+    return False
 
 
 def _nearest(known: Sequence[tuple[int, float]], part: float) -> int:
