@@ -18,7 +18,6 @@ from truemem_workbench.analysis.curves import curves_of
 from truemem_workbench.analysis.finding import Commands
 from truemem_workbench.analysis.witnesses import Witnesses
 from truemem_workbench.lines.line import Line, parse_event
-from truemem_workbench.settle.outside import is_go
 
 TRUEMEM = str(Path(sys.executable).with_name("truemem"))
 PROBE = Path(__file__).parents[2] / "layer" / "python" / "truemem_heap.py"
@@ -111,13 +110,6 @@ def test_it_is_not_settled_near_the_timeout_or_if_told_so(settling: Callable[...
     late, off = settling(), settling("off")
     late.deadline_ms = time.time() * 1000 + 1
     assert not any(each.is_due() for each in (late, off) for _ in range(600))
-
-
-def test_a_program_in_go_is_known_by_what_its_linker_writes(tmp_path: Path) -> None:
-    program = tmp_path / "bootstrap"
-    program.write_bytes(b"\x7fELF" + b"\0" * 5000 + b"\xff Go buildinf:" + b"\0" * 100)
-    assert is_go(program, 1)
-    assert not is_go(Path(sys.executable), 2)
 
 
 def node(number: int, anon: float) -> Line:

@@ -21,6 +21,9 @@ from .curves import (
     BLOCKS,
     ENVIRONMENT,
     EXTENSION,
+    FILES,
+    GOAL,
+    HEAP,
     HEAP_RAN_OUT,
     HELD,
     IN_USE,
@@ -53,6 +56,7 @@ from .runtime_heap import LEAKS, CollectedHeap
 from .thresholds import (
     CACHED,
     FEWEST,
+    GO_BESIDE,
     GO_SHARE,
     GREW_KIB,
     GREW_SHARE,
@@ -62,6 +66,7 @@ from .thresholds import (
     HELD_SHARE,
     MATTERS_KIB,
     NEAR,
+    SOON,
 )
 from .witnesses import Witnesses, span_of
 
@@ -337,12 +342,47 @@ def _killed(witnesses: Witnesses) -> Finding | None:
     if not witnesses.is_go or not curves.limit_mib:
         title, repair = f"{title}.", curves.limit_advice or "It needs more memory, or it leaks: more memory tells."
         return Finding(cause="undecided", title=title, holder="function", repair=repair, settled=False)
-    limit = f"{GO_SHARE * curves.limit_mib:.0f}MiB"
+    title = f"{title}: a heap in Go grows to twice what is live until its garbage is collected."
+    return replace(_with_limit(curves.limit_mib), title=title, evidence=[rss_span(witnesses)])
+
+
+def _outgrows(witnesses: Witnesses) -> Finding | None:
+    """The heap of a program in Go is collected when it has a size that the memory has not."""
+    curves = witnesses.curves
+    heaps = [each for each in curves.every_life if GOAL in each.kept]
+    if not heaps or not curves.limit_mib:
+        return None
+    limit, levels = curves.limit_mib * 1024, [each.kept[HEAP] for each in heaps]
+    live, goal = max(levels), heaps[-1].kept[GOAL]
+    beside = heaps[-1].kept[FILES] + GO_BESIDE * goal + witnesses.extensions_kib
+    passed = heaps[-1].invocation - heaps[-2].invocation if len(heaps) > 1 else 0
+    garbage = settled.garbage_kib(curves.settled) / passed if passed else 0.0
+    left = int((limit - beside - live) / garbage) if garbage > 0 else None
+    is_soon = bool(curves.out_of_memory) or (left is not None and left < SOON)
+    grows = live - min(levels) > max(GREW_KIB, GREW_SHARE * live)
+    if goal + beside <= limit or live > GO_SHARE * limit or grows or not is_soon:
+        return None
+    title = (
+        f"Garbage ends the environment: {mib(live / 1024)} MiB are live, and do not grow; but a heap in Go has"
+        f" {mib(goal / 1024)} MiB before its garbage is collected."
+    )
+    return replace(
+        _with_limit(curves.limit_mib),
+        title=title,
+        invocations_left=None if curves.out_of_memory else left,
+        then="the memory size is reached, and Lambda ends the environment",
+        evidence=[f"at least {size_words(garbage)} of garbage in each invocation", rss_span(witnesses)],
+        grows=True,
+    )
+
+
+def _with_limit(memory_mib: float) -> Finding:
+    """The finding on a heap in Go that needs a limit, without its title."""
+    limit = f"{GO_SHARE * memory_mib:.0f}MiB"
     return Finding(
         cause="collector",
-        title=f"{title}: a heap in Go grows to twice what is live until its garbage is collected.",
+        title="",
         holder="garbage",
-        evidence=[rss_span(witnesses)],
         repair=f"Set GOMEMLIMIT={limit}: then it is collected before memory ends.",
         setting={"GOMEMLIMIT": limit},
     )
@@ -682,6 +722,13 @@ TABLE: tuple[Row, ...] = (
         repair="Close what is mapped, or take a newer version of the library that maps it.",
         next=("profile", "explain", "longer", "again"),
         pattern="fragmentation",
+    ),
+    Row(
+        cause="collector",
+        look=_outgrows,
+        needs="Go: what is live does not grow, and garbage is collected when the heap is larger than the memory size",
+        next=("repair", "again"),
+        pattern="a-heap-limit-above-the-memory-size",
     ),
     Row(
         cause="leak",

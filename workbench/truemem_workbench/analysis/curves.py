@@ -35,6 +35,8 @@ RSS, MALLOC, HEAP, EXTERNAL, CLASSES = "rss", "malloc", "heap", "external", "cla
 """Names in settled readings alone: malloc, and the parts that a runtime has beside it."""
 SOFT, JVM = "soft", "libjvm.so"
 """Names in settled readings alone: soft references of a JVM, and its own file, the library whose cache they are."""
+GOROUTINES, GOAL = "goroutines", "goal"
+"""Names in settled readings of a program in Go: a number, and the size of its heap when garbage is collected, KiB."""
 OWN_HEAP, GO = "ownHeap", "go"
 """Names in settled readings alone: 1 if a process has a heap that nothing from outside can settle; 1 if it is in Go."""
 OUTSIDE = "outside"

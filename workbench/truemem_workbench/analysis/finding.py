@@ -130,9 +130,10 @@ Cause = Literal[
     "extension", "page-cache", "failing", "undecided",
 ]  # fmt: skip
 GROWS: tuple[Cause, ...] = (
-    "leak", "native", "hoarding", "processes", "threads", "descriptors", "tmp", "extension",
+    "leak", "native", "hoarding", "collector", "processes", "threads", "descriptors", "tmp", "extension",
 )  # fmt: skip
-"""Causes that end an environment if they go on. Hoarding does only where it grows (`Finding.grows`)."""
+"""Causes that end an environment if they go on. Hoarding does only where it grows, and a collector where garbage alone
+fills the memory (`Finding.grows`)."""
 
 COUNTED: tuple[Cause, ...] = ("processes", "threads", "descriptors", "tmp")
 """What is counted, and has a limit of its own."""

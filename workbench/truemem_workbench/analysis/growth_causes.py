@@ -18,6 +18,7 @@ from .curves import (
     EXTENSION,
     EXTERNAL,
     FILES,
+    GOROUTINES,
     HEAP,
     HELD,
     IN_USE,
@@ -54,6 +55,7 @@ _DUMPS = {
     "dotnet": "Compare two dumps (dotnet-gcdump) to see who keeps it, and give that a bound.",
 }
 """Repair where --explain cannot name the line."""
+_GOROUTINES = "Let each goroutine end: a profile of goroutines (runtime/pprof) shows where they wait."
 THRESHOLD = {"MALLOC_MMAP_THRESHOLD_": "32768"}
 """Blocks from 32 KiB on are mapped, and go back to the system when they are freed. It helped in the incident and in our
 measurements (sample_function/README.md)."""
@@ -244,6 +246,9 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
     evidence = [f"in use {_span(*witnesses.span(IN_USE))}"] if known is in_use else []
     if blocks.name != "insufficient":
         evidence.append(f"{counted(round(witnesses.rate(BLOCKS)), 'more small Python object')} after each invocation")
+    stays = witnesses.grows(GOROUTINES)
+    if stays:
+        evidence.append(f"{witnesses.rate(GOROUTINES):,.2g} more goroutines after each invocation")
     if witnesses.rss_shows and (known is blocks or holder == OBJECTS) and witnesses.objects == BLOCKS:
         # small objects are in no figure of malloc; a settled RSS has all of them
         is_whole = witnesses.is_settled and witnesses.rss.name == "growing"
@@ -274,7 +279,7 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
         holder=holder,
         evidence=[*evidence, rss_span(witnesses)],
         confidence=known.confidence or in_use.confidence,
-        repair=f"It may be a cache: {cache.what}." if cache else "",
+        repair=f"It may be a cache: {cache.what}." if cache else _GOROUTINES if stays else "",
         setting=cache.setting if cache else {},
         settled=not _may_be_cache(witnesses, known),
     )

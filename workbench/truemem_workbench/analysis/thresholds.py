@@ -53,6 +53,10 @@ HABIT = 2
 """One may be chance, so many are a habit: kills, or the steps of a count in each half."""
 GO_SHARE = 0.8
 """Part of the memory size that is a good limit for a heap in Go: what is beside it needs some."""
+GO_BESIDE = 1 / 32
+"""What the collector of Go has beside a heap, as a part of it (two bits for each eight bytes, until Go 1.21)."""
+SOON = 1000
+"""Invocations in which garbage fills the memory before Go collects it all the same, two minutes after the last time."""
 
 # ---- a collected heap that nothing settles ----
 

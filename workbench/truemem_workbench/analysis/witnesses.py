@@ -20,6 +20,7 @@ from .curves import (
     EXTERNAL,
     FILES,
     GO,
+    GOROUTINES,
     HEAP,
     IN_USE,
     MALLOC,
@@ -226,7 +227,12 @@ class Witnesses:
         curves = self.curves
         last = [max(point.peak_kib or 0.0, point.current_kib) for point in curves.rss[-MINIMUM:]]
         own = sorted(last)[int(0.9 * (len(last) - 1))] if last else 0.0
-        return own + sum(self.span(f"{EXTENSION}{name}")[1] for name in curves.extensions)
+        return own + self.extensions_kib
+
+    @property
+    def extensions_kib(self) -> float:
+        """What extensions hold at the end, the sidecar too."""
+        return sum(self.span(f"{EXTENSION}{name}")[1] for name in self.curves.extensions)
 
     def left(self, name: str, reported: Resource | None) -> int | None:
         """Invocations until a count or /tmp reaches its own limit."""
@@ -274,4 +280,6 @@ def _even(points: Sequence[Point]) -> Curve:
 
 def _unit(name: str) -> float:
     """What one of a curve's unit stands for in KiB, so that the thresholds of memory hold."""
-    return BLOCK_KIB if name == BLOCKS else COUNTED_KIB if name in (PROCESSES, THREADS, DESCRIPTORS) else 1.0
+    return (
+        BLOCK_KIB if name == BLOCKS else COUNTED_KIB if name in (PROCESSES, THREADS, DESCRIPTORS, GOROUTINES) else 1.0
+    )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from contextlib import suppress
-from functools import cache
-from mmap import PROT_READ, mmap
 from pathlib import Path
 
 import psutil
 from truemem import arenas
 
 from ..analysis.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OWN_HEAP, PROCESSES, RSS, THREADS
+from .go import is_go
 
 RUNTIMES = ("node", "dotnet", "bun", "deno")
 """Programs with a heap of their own: what malloc has given out says little of it."""
@@ -62,14 +61,3 @@ def mapped(pid: int, names: Collection[str]) -> str:
             if (name := line.rpartition("/")[2]) in names:
                 return name
     return ""
-
-
-GO_BUILT = b"\xff Go buildinf:"
-"""Begin of what the linker of Go writes into each program (debug/buildinfo)."""
-
-
-@cache
-def is_go(program: Path, file_number: int) -> bool:
-    """True of a program in Go. `file_number`: its inode, as the pid may be given out again. Raises OSError."""
-    with program.open("rb") as file, mmap(file.fileno(), 0, prot=PROT_READ) as text:
-        return text.find(GO_BUILT) >= 0

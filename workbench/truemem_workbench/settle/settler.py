@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,10 +13,25 @@ from typing import TYPE_CHECKING
 import psutil
 
 from ..analysis import growth_causes
-from ..analysis.curves import BLOCKS, CLASSES, EXTERNAL, HEAP, HELD, IN_USE, MALLOC, OWN_HEAP, RSS, SMALL, SOFT, TMP
-from ..analysis.settled import TRIMMED, Cache, Reading
+from ..analysis.curves import (
+    BLOCKS,
+    CLASSES,
+    EXTERNAL,
+    GOAL,
+    GOROUTINES,
+    HEAP,
+    HELD,
+    IN_USE,
+    MALLOC,
+    OWN_HEAP,
+    RSS,
+    SMALL,
+    SOFT,
+    TMP,
+)
+from ..analysis.settled import GARBAGE, TRIMMED, Cache, Reading
 from ..local.processes.tmp import elsewhere
-from . import allocators, dotnet, jvm
+from . import allocators, dotnet, go, jvm
 from .outside import mapped, seen_from_outside
 
 if TYPE_CHECKING:
@@ -28,7 +44,7 @@ UNTRIMMED = 4
 
 class Settler:
     """Settles the function of one environment after each pass of invocations, and reads what it keeps: it asks the
-    probe, which settles the process after an answer, or a JVM or .NET between two."""
+    probe, which settles the process after an answer, or a JVM, .NET or a program in Go between two."""
 
     def __init__(self, *, trims: bool = True) -> None:
         """`trims`: allocators give back what is free as well, after some passes. How much malloc held cannot be known
@@ -50,6 +66,10 @@ class Settler:
         self._asked = 0
         self._jvm: dict[int, dict[str, float]] = {}
         """What a JVM has said last, by its pid, with the metaspace of classes that are new since the first time."""
+        self._heaps: dict[int, float] = {}
+        """The heap of each program in Go before its garbage is collected, KiB, by its pid."""
+        self._freed: Counter[int] = Counter()
+        """What all of that has freed, KiB."""
 
     def close(self) -> None:
         """The function has ended."""
@@ -72,6 +92,10 @@ class Settler:
             local.settle()  # it is settled after its answer, by what is asked now
         if self._place(number) == 0 and (reading := self._read(local, number)) is not None:
             self.readings.append(reading)
+        if self._place(number + 1) == 0:
+            for program in _programs_in_go(local.processes().get("runtime")):
+                with suppress(OSError, ValueError):
+                    self._heaps[program.pid] = program.hurry()
 
     def _place(self, number: int) -> int | None:
         """In its pass; 0 is the last one. None before the first pass."""
@@ -89,7 +113,9 @@ class Settler:
             return None
         try:
             runtime = psutil.Process(pid)
-            said = self._answer() or self._of_jvm(local, runtime) or _of_dotnet(local, runtime)
+            said = (
+                self._answer() or self._of_jvm(local, runtime) or _of_dotnet(local, runtime) or self._of_go(local, pid)
+            )
             kept = {name: float(value) for name, value in said.items() if isinstance(value, (int, float))}
             kept |= seen_from_outside(runtime)
             told = allocators.told(said, pid)
@@ -127,6 +153,22 @@ class Settler:
                 return {HEAP: now["heap"], CLASSES: kept, SOFT: now["soft"]}
         return {}
 
+    def _of_go(self, local: LocalLambda, pid: int) -> dict[str, object]:
+        for program in _programs_in_go(pid):
+            with suppress(OSError, ValueError):
+                with local.thawed():
+                    program.collect()
+                live = program.live()
+                self._freed[program.pid] += max(0, int(self._heaps.get(program.pid, 0.0) - live.objects_kib))
+                return {
+                    HEAP: live.objects_kib + live.stacks_kib,
+                    GOROUTINES: live.goroutines,
+                    GOAL: live.goal_kib,
+                    GARBAGE: self._freed[program.pid],
+                    **({} if live.has_c else {MALLOC: 0.0}),
+                }
+        return {}
+
 
 def has_jvm(pid: int) -> bool:
     """Is it a JVM that can be attached to, or has it one below it?"""
@@ -152,6 +194,15 @@ def _of_dotnet(local: LocalLambda, runtime: psutil.Process) -> dict[str, object]
             with suppress(OSError, ValueError), local.thawed():
                 return {HEAP: dotnet.settled_kib(process.pid, port)}
     return {}
+
+
+def _programs_in_go(pid: int | None) -> Iterator[go.Process]:
+    """Those that can be settled, of this process and all below it."""
+    with suppress(psutil.Error):
+        runtime = psutil.Process(pid) if pid is not None else None
+        for each in (runtime, *runtime.children(recursive=True)) if runtime is not None else ():
+            with suppress(OSError, ValueError):
+                yield go.Process(each.pid)
 
 
 def _completed(kept: dict[str, float]) -> dict[str, float]:

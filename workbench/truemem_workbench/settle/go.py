@@ -1,0 +1,260 @@
+"""Settles a program in Go from outside, and reads what is live in it: the program and its settings stay as they are.
+
+A thread of each program in Go, sysmon, begins a collection when the last one is older than the variable
+`runtime.forcegcperiod`, two minutes (runtime: proc.go, mgc.go; the same in Go 1.19 to 1.27). Written through
+/proc/PID/mem, it is made shorter for a moment. While the program is idle sysmon sleeps for half of that period: so it
+is made shorter before an invocation, which wakes sysmon, and once more after it. Where the variables lie is in the
+program's own debug information. A program without it (built with `-ldflags=-w` or `-s`) cannot be settled.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from mmap import PROT_READ, mmap
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from elftools.dwarf.die import DIE
+    from elftools.dwarf.dwarfinfo import DWARFInfo
+
+BUILT = b"\xff Go buildinf:"
+"""Begin of what the linker of Go writes into each program (debug/buildinfo)."""
+OWN_NS, SOON_NS, AT_ONCE_NS = 120_000_000_000, 100_000_000, 5_000_000
+"""`runtime.forcegcperiod`: Go's own; in the last invocation of a pass, in which a collection may then begin ten times a
+second; and after its answer."""
+COLLECTIONS = 4
+"""The first may have begun before. What a finalizer lets go of, or a sync.Pool, the next ones free."""
+ANSWERS_S, LOOK_S = 5.0, 0.002
+"""So long one collection may take; between two looks."""
+ENDED = 6
+"""Status of a goroutine that has ended, and is there to be used again (`_Gdead`, runtime2.go)."""
+IS_ADDRESS = 0x03
+"""An address follows (`DW_OP_addr`)."""
+WITHOUT_SCAN = 0xFFF
+"""Bits of the status without the one that a collector sets (`_Gscan`)."""
+
+
+class Places(NamedTuple):
+    """Where a program has its variables: bytes behind its begin."""
+
+    period: int
+    """`runtime.forcegcperiod`, int64, ns."""
+    percent: int
+    """`runtime.gcController.gcPercent`, int32: GOGC. Negative: nothing is collected."""
+    heap: int
+    """`runtime.gcController.heapLive`, uint64: bytes that were live in the last collection or came since."""
+    marked: int
+    """`runtime.gcController.heapMarked`, uint64: bytes of live objects in the last collection."""
+    goal: int
+    """`runtime.gcController.gcPercentHeapGoal`, uint64: bytes of the heap at which garbage is collected, by GOGC."""
+    limit: int
+    """`runtime.gcController.memoryLimit`, int64: GOMEMLIMIT, bytes."""
+    collected: int
+    """`runtime.memstats.numgc`, uint32: collections that have ended."""
+    last: int
+    """`runtime.memstats.last_gc_nanotime`, uint64: when the last one ended. None begins for its age while it is 0."""
+    goroutines: int
+    """`runtime.allgs`: address and number of pointers to all goroutines, each of which begins with the bounds of its
+    stack."""
+    has_c: int
+    """`runtime.iscgo`, bool: C is linked in, which has its malloc."""
+    status: int
+    """`runtime.g.atomicstatus`, uint32: its place in a goroutine."""
+
+
+class Live(NamedTuple):
+    """What a program in Go keeps."""
+
+    objects_kib: float
+    stacks_kib: float
+    goroutines: int
+    goal_kib: float
+    """Size of the heap at which its garbage is collected."""
+    has_c: bool
+    """C is linked in, which has its malloc."""
+
+
+@cache
+def is_go(program: Path, file_number: int) -> bool:
+    """True of a program in Go. `file_number`: its inode, as the pid may be given out again. Raises OSError."""
+    with program.open("rb") as file, mmap(file.fileno(), 0, prot=PROT_READ) as text:
+        return text.find(BUILT) >= 0
+
+
+class Process:
+    """A process that runs a program in Go."""
+
+    def __init__(self, pid: int) -> None:
+        """Raises OSError if it has ended, ValueError if it is none, or has no debug information."""
+        program = Path(f"/proc/{pid}/exe")
+        places = _places(program, program.stat().st_ino)
+        if places is None:
+            raise ValueError("no debug information of a program in Go")
+        begin = _begin(pid, program.readlink())
+        self.pid = pid
+        self.places = Places._make((*(begin + place for place in places[:-1]), places.status))
+
+    def hurry(self) -> float:
+        """Let garbage be collected often in the next invocation, and return the size of the heap until now, KiB: live
+        objects and garbage. Raises OSError, ValueError where that is not possible: nothing is changed then."""
+        with self._memory() as memory:
+            if _number(memory, self.places.percent, "<i") < 0:
+                raise ValueError("GOGC=off")
+            heap = _number(memory, self.places.heap) / 1024
+            _replace(memory, self.places.period, (OWN_NS, SOON_NS), SOON_NS)
+            with suppress(ValueError):
+                _replace(memory, self.places.last, (0,), 1)
+            return heap
+
+    def collect(self) -> None:
+        """Have the garbage collected, after `hurry` and an invocation. The process must run. In the end the period is
+        Go's own again. Raises OSError, ValueError if it was not collected."""
+        with self._memory() as memory:
+            period = self.places.period
+            try:
+                _replace(memory, period, (SOON_NS,), AT_ONCE_NS)
+                for _ in range(COLLECTIONS):
+                    self._wait_for_collection(memory)
+            finally:
+                _replace(memory, period, (OWN_NS, SOON_NS, AT_ONCE_NS), OWN_NS)
+
+    def _wait_for_collection(self, memory: int) -> None:
+        before, until = _number(memory, self.places.collected, "<I"), time.monotonic() + ANSWERS_S
+        while _number(memory, self.places.collected, "<I") == before:
+            if time.monotonic() > until:
+                raise TimeoutError("the garbage is not collected")
+            time.sleep(LOOK_S)
+
+    def live(self) -> Live:
+        """What was live in the last collection. The process should not run meanwhile. Raises OSError."""
+        with self._memory() as memory:
+            first, count = (_number(memory, self.places.goroutines + at) for at in (0, 8))
+            goroutines, stacks = 0, 0
+            for (at,) in struct.iter_unpack("<Q", os.pread(memory, 8 * count, first)):
+                low, high = struct.unpack("<QQ", os.pread(memory, 16, at))
+                if _number(memory, at + self.places.status, "<I") & WITHOUT_SCAN != ENDED:
+                    goroutines, stacks = goroutines + 1, stacks + high - low
+            goal = min(_number(memory, self.places.goal), _number(memory, self.places.limit))
+            return Live(
+                objects_kib=_number(memory, self.places.marked) / 1024,
+                stacks_kib=stacks / 1024,
+                goroutines=goroutines,
+                goal_kib=goal / 1024,
+                has_c=bool(_number(memory, self.places.has_c, "<B")),
+            )
+
+    @contextmanager
+    def _memory(self) -> Iterator[int]:
+        memory = os.open(f"/proc/{self.pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            yield memory
+        finally:
+            os.close(memory)
+
+
+def _number(memory: int, at: int, kind: str = "<Q") -> int:
+    """The number there. Raises OSError if it cannot be read."""
+    try:
+        (number,) = struct.unpack(kind, os.pread(memory, struct.calcsize(kind), at))
+    except (struct.error, OverflowError) as error:
+        raise OSError("there is no memory") from error
+    return int(number)
+
+
+def _replace(memory: int, at: int, expected: Collection[int], new: int) -> None:
+    """Write a number of eight bytes where one of these is. Raises ValueError if it is another, OSError."""
+    if _number(memory, at) not in expected:
+        raise ValueError("a variable is not as expected")
+    os.pwrite(memory, struct.pack("<Q", new), at)
+
+
+def _begin(pid: int, program: Path) -> int:
+    """Where its program lies. Raises OSError, ValueError."""
+    for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+        place, _, begin, *_, path = line.split(maxsplit=5)
+        if path == str(program) and int(begin, 16) == 0:
+            return int(place.partition("-")[0], 16)
+    raise ValueError("the program is not mapped")
+
+
+@cache
+def _places(program: Path, file_number: int) -> Places | None:
+    """Of this file, once: 0.1 s for 9 MB. None where they are not known. Raises OSError."""
+    from elftools.common.exceptions import DWARFError, ELFError
+    from elftools.elf.elffile import ELFFile
+
+    if not is_go(program, file_number):
+        return None
+    with program.open("rb") as file:
+        try:
+            elf = ELFFile(file)
+            if elf.elfclass != 64 or not elf.has_dwarf_info(strict=True):
+                return None
+            begin = min(segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD"))
+            return _found(elf.get_dwarf_info(), begin)
+        except (ELFError, DWARFError, LookupError, ValueError):
+            return None
+
+
+def _found(info: DWARFInfo, begin: int) -> Places:
+    """The places in a program that was linked to begin there. Raises DWARFError, LookupError, ValueError."""
+    assert info.debug_info_sec is not None
+    info.debug_info_sec.stream.seek(0)
+    text = info.debug_info_sec.stream.read()
+    names = ("forcegcperiod", "gcController", "memstats", "allgs", "iscgo")
+    period, controller, statistics, goroutines, has_c = (_variable(info, text, f"runtime.{name}") for name in names)
+    goroutine = _member(goroutines, "array")
+    return Places(
+        period=_address(period) - begin,
+        percent=_address(controller) + _offset(_member(controller, "gcPercent")) - begin,
+        heap=_address(controller) + _offset(_member(controller, "heapLive")) - begin,
+        marked=_address(controller) + _offset(_member(controller, "heapMarked")) - begin,
+        goal=_address(controller) + _offset(_member(controller, "gcPercentHeapGoal")) - begin,
+        limit=_address(controller) + _offset(_member(controller, "memoryLimit")) - begin,
+        collected=_address(statistics) + _offset(_member(statistics, "numgc")) - begin,
+        last=_address(statistics) + _offset(_member(statistics, "last_gc_nanotime")) - begin,
+        goroutines=_address(goroutines) - begin,
+        has_c=_address(has_c) - begin,
+        status=_offset(_member(goroutine, "atomicstatus")),
+    )
+
+
+def _variable(info: DWARFInfo, text: bytes, name: str) -> DIE:
+    """The entry of this variable. It is found by its name, which stands behind a number of one byte: the entries of a
+    program are too many to read them all."""
+    at = text.find(sought := name.encode() + b"\0")
+    while at > 0:
+        with suppress(LookupError):  # the name is part of another one
+            entry = info.get_DIE_from_refaddr(at - 1)
+            if entry.tag == "DW_TAG_variable" and entry.attributes["DW_AT_name"].value == sought[:-1]:
+                return entry
+        at = text.find(sought, at + 1)
+    raise KeyError(name)
+
+
+def _member(entry: DIE, name: str) -> DIE:
+    """The entry of the member of this name, in what a variable or a member is or points to."""
+    kind = entry
+    while kind.tag != "DW_TAG_structure_type":
+        kind = kind.get_DIE_from_attribute("DW_AT_type")
+    for each in kind.iter_children():
+        if each.attributes["DW_AT_name"].value == name.encode():
+            return each
+    raise KeyError(name)
+
+
+def _address(variable: DIE) -> int:
+    operation, address = struct.unpack("<BQ", bytes(variable.attributes["DW_AT_location"].value))
+    if operation != IS_ADDRESS:
+        raise ValueError("not an address")
+    return int(address)
+
+
+def _offset(member: DIE) -> int:
+    return int(member.attributes["DW_AT_data_member_location"].value)
