@@ -187,6 +187,16 @@ def test_go_without_debug_information_is_not_settled(folder: Path) -> None:
         go.Process(program.process.pid)
 
 
+@needs_go
+@pytest.mark.parametrize("part", [0.3, 0.5, 0.7])
+def test_a_damaged_program_in_go_is_not_settled(folder: Path, part: float) -> None:
+    text = built(folder).read_bytes()
+    damaged = folder / f"damaged{part}"
+    at = int(part * len(text))
+    damaged.write_bytes(text[:at] + os.urandom(len(text) - at))
+    assert go._places(damaged, 1) is None
+
+
 def test_what_is_no_program_in_go_is_not_settled() -> None:
     with pytest.raises(ValueError, match="no debug information"):
         go.Process(os.getpid())

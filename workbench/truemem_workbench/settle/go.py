@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import struct
 import time
+import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -34,6 +35,9 @@ ANSWERS_S, LOOK_S = 5.0, 0.002
 """So long one collection may take; between two looks."""
 ENDED = 6
 """Status of a goroutine that has ended, and is there to be used again (`_Gdead`, runtime2.go)."""
+OF_DAMAGED = (LookupError, ValueError, ArithmeticError, AssertionError, AttributeError, TypeError, OSError)
+"""What elftools raises beside its own errors where a file is damaged."""
+MOST_GOROUTINES = 1_000_000
 IS_ADDRESS = 0x03
 """An address follows (`DW_OP_addr`)."""
 WITHOUT_SCAN = 0xFFF
@@ -132,13 +136,17 @@ class Process:
             time.sleep(LOOK_S)
 
     def live(self) -> Live:
-        """What was live in the last collection. The process should not run meanwhile. Raises OSError."""
+        """What was live in the last collection, 4 µs for each goroutine. The process should not run meanwhile. Raises
+        OSError, ValueError where that cannot be read."""
+        stack_and_status = f"<QQ{self.places.status - 16}xI"
         with self._memory() as memory:
             first, count = (_number(memory, self.places.goroutines + at) for at in (0, 8))
+            if count > MOST_GOROUTINES:
+                raise ValueError("too many goroutines")
             goroutines, stacks = 0, 0
-            for (at,) in struct.iter_unpack("<Q", os.pread(memory, 8 * count, first)):
-                low, high = struct.unpack("<QQ", os.pread(memory, 16, at))
-                if _number(memory, at + self.places.status, "<I") & WITHOUT_SCAN != ENDED:
+            for (at,) in struct.iter_unpack("<Q", _read(memory, first, 8 * count)):
+                low, high, status = struct.unpack(stack_and_status, _read(memory, at, self.places.status + 4))
+                if status & WITHOUT_SCAN != ENDED:
                     goroutines, stacks = goroutines + 1, stacks + high - low
             goal = min(_number(memory, self.places.goal), _number(memory, self.places.limit))
             return Live(
@@ -158,12 +166,20 @@ class Process:
             os.close(memory)
 
 
-def _number(memory: int, at: int, kind: str = "<Q") -> int:
-    """The number there. Raises OSError if it cannot be read."""
+def _read(memory: int, at: int, size: int) -> bytes:
+    """So many bytes from there. Raises OSError."""
     try:
-        (number,) = struct.unpack(kind, os.pread(memory, struct.calcsize(kind), at))
-    except (struct.error, OverflowError) as error:
-        raise OSError("there is no memory") from error
+        found = os.pread(memory, size, at)
+    except OverflowError as error:
+        raise OSError("not an address") from error
+    if len(found) != size:
+        raise OSError("there is no memory")
+    return found
+
+
+def _number(memory: int, at: int, kind: str = "<Q") -> int:
+    """The number there. Raises OSError."""
+    (number,) = struct.unpack(kind, _read(memory, at, struct.calcsize(kind)))
     return int(number)
 
 
@@ -186,11 +202,11 @@ def _begin(pid: int, program: Path) -> int:
 @cache
 def _places(program: Path, file_number: int) -> Places | None:
     """Of this file, once: 0.1 s for 9 MB. None where they are not known. Raises OSError."""
+    if not is_go(program, file_number):
+        return None
     from elftools.common.exceptions import DWARFError, ELFError
     from elftools.elf.elffile import ELFFile
 
-    if not is_go(program, file_number):
-        return None
     with program.open("rb") as file:
         try:
             elf = ELFFile(file)
@@ -198,7 +214,7 @@ def _places(program: Path, file_number: int) -> Places | None:
                 return None
             begin = min(segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD"))
             return _found(elf.get_dwarf_info(), begin)
-        except (ELFError, DWARFError, LookupError, ValueError):
+        except (ELFError, DWARFError, zlib.error, struct.error, *OF_DAMAGED):
             return None
 
 
