@@ -366,12 +366,13 @@ def _outgrows(witnesses: Witnesses) -> Finding | None:
         f"Garbage ends the environment: {mib(live / 1024)} MiB are live, and do not grow; but a heap in Go has"
         f" {mib(goal / 1024)} MiB before its garbage is collected."
     )
+    known = [f"at least {size_words(garbage)} of garbage in each invocation"] if garbage > 0 else []
     return replace(
         _with_limit(curves.limit_mib),
         title=title,
         invocations_left=None if curves.out_of_memory else left,
         then="the memory size is reached, and Lambda ends the environment",
-        evidence=[f"at least {size_words(garbage)} of garbage in each invocation", rss_span(witnesses)],
+        evidence=[*known, rss_span(witnesses)],
         grows=True,
     )
 
