@@ -32,7 +32,7 @@ from truemem_workbench.analysis.prices import (
     dollars,
 )
 from truemem_workbench.dashboard.template import ALARM_KINDS, MOST_FUNCTIONS
-from truemem_workbench.lines.record import parse_lines
+from truemem_workbench.printed.line import parse_event
 
 from benchmarks.kit.bench import Bench, in_turn
 from benchmarks.kit.contenders import EXECUTABLE
@@ -123,7 +123,7 @@ def once(environ: dict[str, str]) -> dict[str, float]:
         pss = sidecar.memory_full_info().pss
         environment.local.stop()
         lines = environment.local.extension_stdout(EXECUTABLE.name)[1:-1]
-    told = len(parse_lines(lines))
+    told = sum(len(parse_event(line)) for line in lines)
     assert told == INVOCATIONS - 2, f"{told} invocations are told of, not {INVOCATIONS - 2}"
     written = sum(len(line.encode()) + 1 for line in lines)
     return {"bytes": written / told, "cpu": spent / (INVOCATIONS - 1) * 1e6, "pss": pss / 2**20}

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from truemem_workbench.lines.record import spread
+from truemem_workbench.printed.document import spread
 
 from faults.environment import WAIT_S, Died, FaultEnvironment, stands, unread
 from faults.result import Row, counted

@@ -11,9 +11,9 @@ from typing import Any
 
 import psutil
 import truemem
-from truemem_workbench.lines.record import completed
 from truemem_workbench.local import Function, Invocation, LocalLambda, Settings
 from truemem_workbench.local.configuration.layer import in_exact_mode
+from truemem_workbench.printed.document import completed
 
 from .emf_check import valid_emf
 

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from truemem_workbench.lines.line import Line, parse_event
+from truemem_workbench.printed.line import Line, Metadata, parse_event
 
 BEGUN_MS = 1_795_288_667_352
 LIMIT = 512
@@ -79,10 +79,11 @@ def recorded(peaks: Iterable[float]) -> Iterator[Line]:
         mark = max(mark, peak + 12)
         yield Line(
             function="orders",
-            environment_id="a",
+            environment="a",
+            schema=1,
             request_id=request_id(row),
             invocation=row + 1,
-            time_ms=BEGUN_MS + row * 1000.0,
+            metadata=Metadata(time_ms=BEGUN_MS + row * 1000.0),
             peak_rss=peak,
             peak_lower=peak,
             peak_upper=peak,

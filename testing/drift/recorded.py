@@ -19,8 +19,8 @@ from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
 from truemem_workbench.analysis.drift import Point, points
-from truemem_workbench.lines.line import Line, parse_event
 from truemem_workbench.local import Function
+from truemem_workbench.printed.line import Line, parse_event
 
 from ..environment import SOURCE, Environment
 from .compositions import PAGE_KIB

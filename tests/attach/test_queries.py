@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from truemem.line_schema import MEMBERS
-from truemem_workbench.lines.record import _document, completed
+from truemem_workbench.printed.document import completed
+from truemem_workbench.support.untrusted_text import parsed
 
 from tests.attach.captured import RUNS, VENDOR, live, stored
 from tests.attach.insights import SYSTEM_FIELDS, LogEvent, discovered, names, run
@@ -50,8 +51,10 @@ def test_a_query_finds_fields_that_lines_have(query: Block) -> None:
 
 def spelled_out(event: LogEvent) -> LogEvent:
     """The event, a short line with all that follows from it: as a line was when there were no short ones."""
-    line = _document(event.message)
-    return event if line is None else event._replace(message=json.dumps(dict(completed(line)), separators=(",", ":")))
+    line = parsed(event.message)
+    if not isinstance(line, dict) or "environmentId" not in line:
+        return event
+    return event._replace(message=json.dumps(dict(completed(line)), separators=(",", ":")))
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)

@@ -17,10 +17,10 @@ from truemem.records import record as records
 from truemem.records.pending_record import DeathReport, Measured, PendingRecord
 from truemem.records.record import finished
 from truemem.wings import HEAP_NOTE
-from truemem_workbench.lines.record import OF_THE_LAST, spread
+from truemem_workbench.printed.document import OF_THE_LAST, spread
 
 from testing.emf_check import VALUES, valid_emf
-from tests.printed import BEGUN_MS, event, fits, printed, record, succeeded, window
+from tests.records import BEGUN_MS, event, fits, printed, record, succeeded, window
 
 ON = {b"TRUEMEM_AGGREGATE": b"60"}
 WHOLE = {b"TRUEMEM_DETAIL": b"always"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from truemem_workbench.cli.__main__ import cli
-from truemem_workbench.lines.line import parse_event
+from truemem_workbench.printed.line import parse_event
 from truemem_workbench.runs.measurement import Measurement, Recorded
 
 from tests.report.written import line

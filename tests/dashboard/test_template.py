@@ -29,7 +29,7 @@ from tests.attach.captured import stored
 from tests.attach.insights import run
 from tests.attach.pages import cfn_lint
 from tests.dashboard.metrics import made_by, of_alarms, of_dashboard
-from tests.printed import OUT_OF_MEMORY, printed, record
+from tests.records import OUT_OF_MEMORY, printed, record
 
 REGION = "eu-central-1"
 ORDERS = Watched("orders", 512, "/aws/lambda/orders")

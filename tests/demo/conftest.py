@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from truemem_workbench.demo.verdict import Row
 from truemem_workbench.demo.workload import Call
-from truemem_workbench.lines.record import parse_line
+from truemem_workbench.printed.line import parse_line
 
 MakeRow = Callable[..., Row]
 
 
 def emf(**members: Any) -> str:
     """A line of the sidecar."""
-    return json.dumps({"_aws": {"Timestamp": 1, "CloudWatchMetrics": []}, "schema": 1, **members})
+    return json.dumps({"_aws": {"Timestamp": 1, "CloudWatchMetrics": []}, "schema": 1, "environmentId": "e", **members})
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from truemem_workbench.analysis.heap import malloc_heaps
 from truemem_workbench.demo.replay import join, run
 from truemem_workbench.demo.workload import Call
-from truemem_workbench.lines.record import Record, parse_lines
 from truemem_workbench.local import Invocation
+from truemem_workbench.printed.line import Line, parse_event
 
 from tests.sample.s3_server import make_bucket, s3_server
 
@@ -52,7 +52,7 @@ def test_picture_raw_lines_and_verdict_are_of_this_run(small_run: tuple[Path, di
 
     assert document["files"] == [str(picture), str(lines)]
     assert picture.stat().st_size > 10_000
-    records = list(parse_lines(lines.read_text().splitlines()))
+    records = [each for text in lines.read_text().splitlines() for each in parse_event(text)]
     assert [record.invocation for record in records] == list(range(1, 11))
     assert document["finding"]["cause"] == "undecided"  # of ten invocations
     assert len(malloc_heaps(records)) >= 10 - 1  # of the last one there is none: its process is gone with its page
@@ -96,7 +96,11 @@ def test_records_are_joined_by_request() -> None:
 
     calls = [Call(1), Call(2), Call(3)]
     invocations = [invocation("a"), invocation("b", "Runtime.OutOfMemory"), invocation("c")]
-    records = [Record(request_id="c", peak_rss=3), Record(request_id="a", peak_rss=1, max_memory_used=90)]
+    known: list[dict[str, Any]] = [
+        {"request_id": "c", "peak_rss": 3},
+        {"request_id": "a", "peak_rss": 1, "max_memory_used": 90},
+    ]
+    records = [Line(environment="", schema=1, **each) for each in known]
 
     rows = join(calls, invocations, records, {"a": 91, "b": 512, "c": 512})
 

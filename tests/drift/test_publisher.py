@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from truemem.measure.window import Boundary
 
-from tests.printed import publisher_of, record, window
+from tests.records import publisher_of, record, window
 
 SIZED = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"}
 

@@ -10,7 +10,7 @@ from truemem_workbench.check.result import Result
 from truemem_workbench.explain.attribution import Holder
 from truemem_workbench.explain.explanation import UNKNOWN, Explanation, likely
 from truemem_workbench.explain.growth_page import page
-from truemem_workbench.lines.line import Line
+from truemem_workbench.printed.line import Line
 
 from tests.check.conftest import LEAK, Check, Refused, run_of
 from tests.check.conftest import STEADY as STEADY_HANDLER
@@ -115,7 +115,7 @@ def lines(of: dict[str, Any]) -> list[Line]:
         return value[0] + value[1] * place
 
     members = ({name: at(value, place) for name, value in of.items()} for place in range(100))
-    return [Line(current_rss=20, members=each) for each in members]
+    return [Line(environment="", schema=1, current_rss=20, members=each) for each in members]
 
 
 STEADY = {

@@ -22,7 +22,7 @@ from truemem.records.record import line
 from truemem.support import minijson
 from truemem.support.files import PAGE_BYTES
 
-from tests.printed import fits
+from tests.records import fits
 
 LIMIT = 5000
 SETTINGS = [f"TRUEMEM_{name}".encode() for name in SETTING_NAMES]

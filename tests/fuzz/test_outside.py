@@ -15,18 +15,19 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 from rich.table import Table
 from truemem_workbench import page
 from truemem_workbench.analysis.drift import points
 from truemem_workbench.analysis.log_diagnosis import diagnose_log, read_log
 from truemem_workbench.check import baseline
 from truemem_workbench.cli.__main__ import cli
-from truemem_workbench.lines.line import Line, parse_event, read
-from truemem_workbench.lines.log_files import events, kind_of
-from truemem_workbench.lines.record import LARGEST, parse_line, parse_lines
-from truemem_workbench.lines.wrapped import Cut, inside
 from truemem_workbench.local import BadInput
 from truemem_workbench.page.html import page as html_page
+from truemem_workbench.printed.document import LARGEST
+from truemem_workbench.printed.line import Line, parse_event, parse_line, read
+from truemem_workbench.printed.log_files import events, kind_of
+from truemem_workbench.printed.wrapped import Cut, inside
 from truemem_workbench.support.terminal import console
 from truemem_workbench.support.untrusted_text import MOST_DEPTH, cell, loads, markdown, script_json, visible
 from truemem_workbench.target.events import read_event, read_events
@@ -208,8 +209,8 @@ def hostile_lines(draw: st.DrawFn) -> str:
     return "{" + ",".join(f"{json.dumps(name)}:{token}" for name, token in members) + "}"
 
 
-def figures(record: object) -> list[float]:
-    return [value for value in vars(record).values() if isinstance(value, float)]
+def figures(line: Line) -> list[float]:
+    return [value for value in asdict(line).values() if isinstance(value, float)]
 
 
 @given(hostile_lines() | TEXT)
@@ -217,7 +218,7 @@ def figures(record: object) -> list[float]:
 @example("[" * 100_000)
 @example("9" * 5000)
 def test_parse_line_never_raises(text: str) -> None:
-    for record in [parse_line(text), *parse_lines([text, text]), *parse_event(f"prefix {text}")]:
+    for record in [parse_line(text), *parse_event(f"prefix {text}")]:
         assert record is None or all(abs(value) <= LARGEST for value in figures(record))
 
 

@@ -8,7 +8,7 @@ from truemem_workbench.analysis.causes import find
 from truemem_workbench.analysis.curves import curves_of
 from truemem_workbench.analysis.finding import commands_deployed
 from truemem_workbench.analysis.heap import malloc_heap
-from truemem_workbench.lines.line import parse_event
+from truemem_workbench.printed.line import parse_event
 
 from testing.environment import Environment, Record
 from tests.scenarios.test_managed_instances import wait_for_lines

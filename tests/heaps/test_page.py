@@ -24,7 +24,7 @@ from layer.python import truemem_heap
 from layer.python.truemem_heap import PageFile, Probe
 from testing.emf_check import valid_emf
 from tests.attach.pages import DOCS, block
-from tests.printed import PRODUCTION, fits, full, line_of, printed
+from tests.records import PRODUCTION, fits, full, line_of, printed
 
 NOW = 1_700_000_000_000
 NAMES = ("children", "inUse", "held", "mapped", "gc0", "gc1", "gc2", "threads")

@@ -24,8 +24,7 @@ from truemem_workbench.analysis.runtime_heap import (
     longest_life,
     readings,
 )
-from truemem_workbench.lines.line import Line, parse_event
-from truemem_workbench.lines.record import Record
+from truemem_workbench.printed.line import Line, line_of, parse_event
 
 BASE = 40.0
 """RSS of a runtime without its heap, MiB."""
@@ -79,13 +78,13 @@ def life(
     return lines
 
 
-def found(lines: Iterable[Record]) -> CollectedHeap:
+def found(lines: Iterable[Line]) -> CollectedHeap:
     heap = any_heap(lines)
     assert heap is not None
     return heap
 
 
-def any_heap(lines: Iterable[Record]) -> CollectedHeap | None:
+def any_heap(lines: Iterable[Line]) -> CollectedHeap | None:
     known = readings(lines)
     return find_in(longest_life(known)) if known else None
 
@@ -272,7 +271,7 @@ def test_too_few_invocations_want_more_of_them_next() -> None:
 
 def test_only_the_process_that_ran_last_is_judged() -> None:
     leak, level = life(lambda n: 10 + n / 4), life(lambda _: 12)
-    again = [Record(members={**line.members, "invocation": 240 + n}) for n, line in enumerate(level, 1)]
+    again = [line_of({**line.members, "invocation": 240 + n}) for n, line in enumerate(level, 1)]
     assert found([*leak, *again]).kind == "lazy"
     assert len(longest_life(readings([*leak, *again]))) == 240
 
@@ -286,7 +285,7 @@ def test_growth_that_has_ended_long_ago_is_no_leak() -> None:
 
 def test_what_is_python_s_is_not_read() -> None:
     line = record(1, 50)
-    python = Record(members={**line.members, "heap": {"inUse": 1.0, "held": 2.0, "mapped": 0.0}})
+    python = line_of({**line.members, "heap": {"inUse": 1.0, "held": 2.0, "mapped": 0.0}})
     assert any_heap([python]) is None
     assert malloc_heaps(life(lambda _: 12)) == []
 
@@ -305,7 +304,7 @@ OTHERS = st.fixed_dictionaries(
 
 @given(st.lists(st.tuples(HEAPS, OTHERS), max_size=60))
 def test_any_members_give_a_kind_or_none(lines: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    heap = any_heap(Record(members={**others, "heap": heap}) for heap, others in lines)
+    heap = any_heap(Line(environment="", schema=1, members={**others, "heap": heap}) for heap, others in lines)
     assert heap is None or heap.invocations > 0
 
 

@@ -26,8 +26,8 @@ from truemem.support.files import PAGE_BYTES, path_in
 from truemem.support.minijson import loads
 from truemem.wings import Wing, Wings
 
-from tests.printed import BEGUN_MS, MIB, event, publisher_of, window
-from tests.printed import curve as curve_of
+from tests.records import BEGUN_MS, MIB, event, publisher_of, window
+from tests.records import curve as curve_of
 
 EVENT = b'{"eventType":"INVOKE","deadlineMs":1,"requestId":"r-%d"}'
 SIZED = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"}

@@ -19,7 +19,7 @@ from truemem.verdict import GROWING_FROM
 from truemem.wings import InUse
 
 from tests.lines.test_wing import MEMORY_MIB, PID, Driven
-from tests.printed import fits
+from tests.records import fits
 
 HEAD = """
  num     #instances         #bytes  class name (module)

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.lines.line import read
 from truemem_workbench.local import Function, LocalLambda, Settings
 from truemem_workbench.local.configuration.layer import in_exact_mode, with_probe
 from truemem_workbench.page.environments import gather
+from truemem_workbench.printed.line import read
 
 from testing.environment import SIDECAR, SOURCE
 from tests.report.conftest import Command, truemem

@@ -35,7 +35,7 @@ from truemem.verdict import GROWING, GROWING_FROM, Drift, LeakVerdict
 from truemem.wings import IN_USE_NOTE, InUse, Site, Wings
 
 from testing.emf_check import valid_emf
-from tests.printed import ENVIRON, fits, printed, publisher_of, record
+from tests.records import ENVIRON, fits, printed, publisher_of, record
 from tests.report.profiled import PROFILE
 
 MEMORY_MIB = 512

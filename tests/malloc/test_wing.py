@@ -14,7 +14,7 @@ from truemem.measure.sampling import CpuBudget
 from truemem.support.clock import Clock
 from truemem.wings import HEAP_NOTE, IN_USE_NOTE, Site
 
-from tests.printed import record
+from tests.records import record
 from tests.unit.stand_ins import PROC
 from tests.unit.test_arenas import says
 

@@ -15,7 +15,7 @@ from truemem.measure.recorder import Recorder
 from truemem.support import minijson
 from truemem.support.log import set_level
 
-from tests.printed import wings_of
+from tests.records import wings_of
 from tests.unit.stand_ins import MIB, PROC, Kills, OneProcess, Output, Surroundings
 
 MS = 1_000_000

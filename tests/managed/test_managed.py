@@ -36,7 +36,7 @@ from truemem.records.pending_record import PendingRecord
 from truemem.support.clock import Clock
 from truemem.support.log import set_level
 
-from tests.printed import wings_of
+from tests.records import wings_of
 from tests.unit.stand_ins import FunctionTable
 
 PATIENCE_S = 30

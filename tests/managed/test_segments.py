@@ -34,7 +34,7 @@ from truemem.measure.recorder import Recorder
 from truemem.measure.window import DYING_NS, SAMPLED, Peak, Window, current
 from truemem.platform.telemetry import REPORT, START, PlatformEvent
 
-from tests.printed import MIB, MS, window
+from tests.records import MIB, MS, window
 from tests.unit.stand_ins import PROC, START_KIB, US, FunctionTable, OneThread, files_text
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from truemem_workbench.lines.line import read
+from truemem_workbench.printed.line import read
 
 from faults import receivers
 from faults.receivers import Agent, Collector, points

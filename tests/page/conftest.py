@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench import page
-from truemem_workbench.lines.line import Line
+from truemem_workbench.printed.line import Line
 
 from testing.browser import Browser, chromium
 from testing.installs import Missing

@@ -13,7 +13,7 @@ from typing import Any
 
 from PIL import Image
 from truemem_workbench import page
-from truemem_workbench.lines.line import read
+from truemem_workbench.printed.line import read
 
 from testing.browser import Browser, chromium
 from testing.environment import SOURCE, Environment

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 from truemem_workbench.analysis.drift import points
-from truemem_workbench.lines.line import read
-from truemem_workbench.lines.record import parse_lines
+from truemem_workbench.printed.line import parse_event, read
 
-from tests.printed import printed, record, succeeded
+from tests.records import printed, record, succeeded
 from tests.report.conftest import Command
 from tests.report.written import log
 
@@ -40,7 +39,7 @@ def test_the_verdict_gets_the_same_points(logs: tuple[Path, Path]) -> None:
     assert [(each.request_id, each.duration_ms, each.peak_upper, each.max_memory_used) for each in alone] == [
         (each.request_id, each.duration_ms, each.peak_upper, each.max_memory_used) for each in together
     ]
-    assert len(parse_lines(logs[1].read_text().splitlines())) == len(together) == 250
+    assert sum(len(parse_event(text)) for text in logs[1].read_text().splitlines()) == len(together) == 250
 
 
 @pytest.mark.parametrize("more", [(), ("--by", "model"), ("--since", "2023-11-14T22:13:35Z")])
@@ -119,7 +118,7 @@ def test_lines_without_metadata_are_reported_as_lines_with_it(
     assert "_aws" not in plain.read_text()
     found = [[(line.request_id, line.time_ms, line.may_repeat) for line in read([path])] for path in (usual, plain)]
     assert found[0] == found[1]
-    assert len(found[0]) == len(parse_lines(plain.read_text().splitlines())) == 150
+    assert len(found[0]) == sum(len(parse_event(text)) for text in plain.read_text().splitlines()) == 150
     of_plain, of_usual = (truemem("report", each, "--json").document for each in (plain, usual))
     assert log_costs(of_plain) < log_costs(of_usual)
     assert of_plain == of_usual

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 import pytest
-from truemem_workbench.lines.line import read
-from truemem_workbench.lines.log_files import events
-from truemem_workbench.lines.wrapped import inside
+from truemem_workbench.printed.line import read
+from truemem_workbench.printed.log_files import events
+from truemem_workbench.printed.wrapped import inside
 from truemem_workbench.support import untrusted_text
 
 from tests.report.conftest import Command, Report

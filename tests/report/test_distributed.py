@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from truemem_workbench.printed.reader import Job, Loaded
 from truemem_workbench.report import collect, spark
-from truemem_workbench.report.reader import Job, Loaded
 from truemem_workbench.report.spark import File, Piece
 from truemem_workbench.report.summary import Report
 from truemem_workbench.support.bad_input import BadInput

@@ -12,9 +12,9 @@ from truemem_workbench.analysis.curves import curves_of
 from truemem_workbench.analysis.finding import commands_deployed, commands_local
 from truemem_workbench.analysis.growth_lines import Growth, merged
 from truemem_workbench.analysis.witnesses import Witnesses
-from truemem_workbench.lines.growth import LONGEST, MOST_FRAMES, MOST_LINES, GrowthLine, GrowthProfile, profile_in
-from truemem_workbench.lines.line import parse_event, read
 from truemem_workbench.page.environments import gather
+from truemem_workbench.printed.growth import LONGEST, MOST_FRAMES, MOST_LINES, GrowthLine, GrowthProfile, profile_in
+from truemem_workbench.printed.line import parse_event, read
 from truemem_workbench.support.typed_command import Command as Typed
 
 from tests.report.conftest import Command, Report, Told

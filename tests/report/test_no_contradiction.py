@@ -16,9 +16,9 @@ from truemem_workbench.check.outputs import github_annotations, github_summary, 
 from truemem_workbench.check.result import Result
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.cli.local_summary import summarise
-from truemem_workbench.lines.line import Line, parse_event
 from truemem_workbench.local import Report
 from truemem_workbench.page.environments import gather
+from truemem_workbench.printed.line import Line, parse_event
 from truemem_workbench.runs.measurement import Measurement, Recorded
 
 from tests.report.profiled import growth_line, with_profile

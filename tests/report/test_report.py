@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.analysis.drift import points
-from truemem_workbench.lines.line import read
+from truemem_workbench.printed.line import read
+from truemem_workbench.printed.reader import Job
 from truemem_workbench.report import collect
-from truemem_workbench.report.reader import Job
 
 from tests.report.conftest import Command, Report, Told
 from tests.report.written import BEGIN_MS, life, line, log, request

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.analysis.log_diagnosis import ran_out
 from truemem_workbench.analysis.resources import ResourceHistory, resources
-from truemem_workbench.lines.line import read
 from truemem_workbench.page.environments import gather
+from truemem_workbench.printed.line import read
 
 from tests.report.conftest import Command
 from tests.report.written import life, line, log

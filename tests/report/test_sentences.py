@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.lines.line import read
 from truemem_workbench.page.environments import gather
+from truemem_workbench.printed.line import read
 
 from tests.report.conftest import Command, Report, Told
 from tests.report.written import extended, life, line

@@ -10,7 +10,7 @@ import pytest
 from truemem.line_schema import PROPERTIES
 from truemem.resources import RESOURCES, ResourceDrift, Usage
 
-from tests.printed import fits, printed, record
+from tests.records import fits, printed, record
 
 LIMIT = 1024
 MIB = 1024

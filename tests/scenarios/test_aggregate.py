@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from truemem_workbench.lines.record import spread
+from truemem_workbench.printed.document import spread
 
 from testing.environment import Environment, Record
 from tests.scenarios.killing import kill

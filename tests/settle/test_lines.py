@@ -17,7 +17,7 @@ from truemem_workbench.analysis.causes import find
 from truemem_workbench.analysis.curves import curves_of
 from truemem_workbench.analysis.finding import Commands
 from truemem_workbench.analysis.witnesses import Witnesses
-from truemem_workbench.lines.line import Line, parse_event
+from truemem_workbench.printed.line import Line, parse_event
 
 TRUEMEM = str(Path(sys.executable).with_name("truemem"))
 PROBE = Path(__file__).parents[2] / "layer" / "python" / "truemem_heap.py"

@@ -4,8 +4,8 @@ import json
 from itertools import count
 from typing import Any
 
-from truemem_workbench.lines.line import Line, parse_event
 from truemem_workbench.local.scaling import Answer, EnvironmentChange
+from truemem_workbench.printed.line import Line, parse_event
 from truemem_workbench.soak.driver import Arrival
 
 from tests.report import written

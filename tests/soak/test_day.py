@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+from truemem_workbench.printed.line import Metadata
 from truemem_workbench.soak.driver import Arrival
 from truemem_workbench.soak.saved import Saved
 from truemem_workbench.soak.tally import MOST_BUCKETS, MOST_ENDED, MOST_KEPT_LINES, Tally
@@ -74,7 +75,7 @@ def serve(tally: Tally, name: str, second: int, age: int, latencies: list[float]
         ended_s = due_s + latencies[(second * each + number) % len(latencies)]
         tally.add(Arrival(due_s, due_s, failed if number == 7 else came, ended_s))
         # a line of its own for each would take most of the time
-        vars(seen).update(invocation=age * each + number + 1, time_ms=BEGUN_MS + 1000 * due_s)
+        seen.invocation, seen.metadata = age * each + number + 1, Metadata(time_ms=BEGUN_MS + 1000 * due_s)
         tally.line(seen, name)
 
 

@@ -11,10 +11,10 @@ from itertools import count, cycle
 from pathlib import Path
 
 import pytest
-from truemem_workbench.lines.line import parse_event
 from truemem_workbench.local import Function, LocalLambda, LogLine, Settings
 from truemem_workbench.local.configuration.layer import SIDECAR, sidecar
 from truemem_workbench.local.scaling import Scaling
+from truemem_workbench.printed.line import parse_event
 from truemem_workbench.soak.arrivals import schedule
 from truemem_workbench.soak.driver import drive
 from truemem_workbench.soak.run import Plan, run

@@ -10,7 +10,7 @@ from deploy import application
 from testing.environment import Environment
 from tests.dashboard.growing import goes_off, told_of
 from tests.dashboard.metrics import made_by, of_alarms
-from tests.printed import OUT_OF_MEMORY, printed, record
+from tests.records import OUT_OF_MEMORY, printed, record
 from tests.template.resolve import Resolver
 from tests.template.sam import ROOT
 

@@ -9,7 +9,7 @@ from truemem.records.pending_record import EXTENSION_CRASH, DeathReport, Measure
 
 from faults.deaths import DEATHS, Died, die
 from faults.subject import source
-from tests.printed import curve, event, window
+from tests.records import curve, event, window
 
 FILE = Path(__file__).with_name("deaths.txt")
 LIMIT = 512

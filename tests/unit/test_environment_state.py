@@ -10,7 +10,7 @@ from truemem.lifecycle.publisher import Publisher
 from truemem.platform.telemetry import INIT_START, RESTORE_START, PlatformEvent
 from truemem.records.pending_record import SNAP_START, EnvironmentState, PendingRecord
 
-from tests.printed import publisher_of
+from tests.records import publisher_of
 
 SNAPSHOT, RESTORED = "2026/11/22/[1]snapshot", "2026/11/22/[1]restored"
 

@@ -23,7 +23,7 @@ from truemem.records.pending_record import (
 from truemem.records.record import finished
 
 from faults.deaths import DEATHS, EXTENSION_DIED
-from tests.printed import MIB, MS, curve, event, status, window
+from tests.records import MIB, MS, curve, event, status, window
 from tests.unit.deaths import LIMIT, Death, seen
 
 

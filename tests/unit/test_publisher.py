@@ -14,7 +14,7 @@ from truemem.platform.telemetry import REPORT, PlatformEvent
 from truemem.records.pending_record import MOST_WAITING, DeathReport, EnvironmentState, Measured, PendingRecord
 from truemem.wings import PrintedLine
 
-from tests.printed import event, publisher_of, window
+from tests.records import event, publisher_of, window
 
 
 @pytest.fixture

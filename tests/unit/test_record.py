@@ -11,7 +11,7 @@ from truemem.records.record import rfc3339
 from truemem.support.numbers import mib, ms
 
 from testing.emf_check import valid_emf
-from tests.printed import PRODUCTION, event, full, line_of
+from tests.records import PRODUCTION, event, full, line_of
 
 
 def test_a_full_line_is_below_1_5_KiB_and_a_usual_one_below_1() -> None:

@@ -18,7 +18,7 @@ WRONG = {
     "truemem.measure.window -> truemem.records.record": "from ..records import record",
     "truemem.records.record -> truemem.startup": "from .. import startup",
     f"truemem.lifecycle.publisher -> truemem.{WING}": f"from .. import {WING}",
-    "truemem_workbench.support.terminal -> truemem_workbench.lines.record": "from ..lines import record",
+    "truemem_workbench.support.terminal -> truemem_workbench.printed.line": "from ..printed import line",
     "truemem_workbench.analysis.drift -> truemem_workbench.report.summary": "def f():\n from ..report import summary",
     "truemem_workbench.analysis.heap -> truemem.linux.procfs": "from truemem.linux import procfs",
     "truemem_workbench.local.lifecycle.generation -> truemem_workbench.local.apis.http": "from ..apis import http",

@@ -30,7 +30,7 @@ from truemem.measure.window import (
     peak,
 )
 
-from tests.printed import MIB, MS, around, curve, window
+from tests.records import MIB, MS, around, curve, window
 from tests.unit.stand_ins import PROC, START_KIB, OneProcess
 
 Levels = list[tuple[int, int]]

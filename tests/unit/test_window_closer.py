@@ -26,7 +26,7 @@ from truemem.support.log import set_level
 from truemem.wings import Keeper, Wing, Wings
 
 from tests.golden import unpack
-from tests.printed import event, publisher_of
+from tests.records import event, publisher_of
 from tests.unit.stand_ins import MIB, PROC, START_KIB, Ended, Kills, OneProcess, Output, Surroundings
 
 SIZED = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"}

@@ -152,7 +152,7 @@ HEAP_NOT_SAID = ("gc", "threads")
 
 
 def _shortened(record: InvocationRecord) -> dict[str, object]:
-    """The properties of a short line. `truemem_workbench.lines.record.completed` is the inverse."""
+    """The properties of a short line. `truemem_workbench.printed.document.completed` is the inverse."""
     members, metrics = record.properties, record.metrics
     made = {name: value for name, value in members.items() if name not in NOT_SAID}
     if members["peakUpper"] - members["peakLower"] <= SLACK_MIB:

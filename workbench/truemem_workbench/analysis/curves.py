@@ -15,9 +15,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..lines.growth import GrowthProfile, profile_in
-from ..lines.line import Line
-from ..lines.record import Record, figure
+from ..printed.document import figure
+from ..printed.growth import GrowthProfile, profile_in
+from ..printed.line import Line
 from . import runtime_heap
 from .drift import Curve, Point, median_of, point_of
 from .heap import is_outside, malloc_heap, size_of
@@ -289,7 +289,7 @@ class Others:
         killed."""
         self._begins = False
 
-    def add(self, number: int, line: Record) -> None:
+    def add(self, number: int, line: Line) -> None:
         """Add a line. What the last line of an environment says is left out, because its processes had ended."""
         self._begins |= line.begins
         if line.closed_by == "shutdown" or line.recovered:
@@ -311,7 +311,7 @@ class Others:
         return found
 
 
-def others_of(numbered: Iterable[tuple[int, Record]]) -> dict[str, Curve]:
+def others_of(numbered: Iterable[tuple[int, Line]]) -> dict[str, Curve]:
     """The curves beside RSS of lines with their numbers."""
     others = Others()
     for number, line in numbered:
@@ -330,13 +330,13 @@ def library_of(readings: Sequence[Settled]) -> str:
     return next((each.library for each in readings if each.library), "")
 
 
-def is_settled(line: Record) -> bool:
+def is_settled(line: Line) -> bool:
     """True of a line that says what a process keeps."""
     heap = line.members.get("heap")
     return isinstance(heap, Mapping) and "kept" in heap
 
 
-def settled_on(line: Record, number: int, process: int) -> Settled | None:
+def settled_on(line: Line, number: int, process: int) -> Settled | None:
     """What a process keeps that the probe has settled, of the line of this invocation, or what malloc has in one
     without a probe; None of others. `process` tells one life of the environment from another."""
     heap = line.members.get("heap")
@@ -365,18 +365,18 @@ def settled_on(line: Record, number: int, process: int) -> Settled | None:
     return Settled(number, found, {} if room is None else {"": Cache("", -int(room), 0)}, process)
 
 
-def runtime_of(line: Record) -> str:
+def runtime_of(line: Line) -> str:
     """The runtime, as far as the heap on this line tells; else empty."""
     heap = line.members.get("heap")
     return str(heap.get("runtime", "" if is_outside(heap) else "python")) if heap and isinstance(heap, Mapping) else ""
 
 
-def was_killed(line: Record) -> bool:
+def was_killed(line: Line) -> bool:
     """True if something beside the function was killed for memory in this invocation, or an extension has ended."""
     return bool(line.environment_kills) or line.error_type == CRASH
 
 
-def _values(line: Record) -> Iterator[tuple[str, float]]:
+def _values(line: Line) -> Iterator[tuple[str, float]]:
     """What a line says of each witness."""
     heap = line.members.get("heap")
     if (of_malloc := malloc_heap(line.members)) is not None:
@@ -407,7 +407,7 @@ def _values(line: Record) -> Iterator[tuple[str, float]]:
         yield ENVIRONMENT, used * 1024
 
 
-def _resource(line: Record, kind: str, name: str) -> float | None:
+def _resource(line: Line, kind: str, name: str) -> float | None:
     reported = line.members.get("resources")
     members = reported.get(kind) if isinstance(reported, Mapping) else None
     value = figure(members.get(name)) if isinstance(members, Mapping) else None

@@ -31,7 +31,7 @@ from truemem.verdict import (
     parts_of,
 )
 
-from ..lines.line import Line
+from ..printed.line import Line
 from ..support.estimates import ranks, theil_sen
 from .thresholds import (
     EVEN,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..lines.growth import GrowthLine, GrowthProfile
+from ..printed.growth import GrowthLine, GrowthProfile
 from ..support.terminal import counted
 from .finding import TOO_FEW, Cause, Commands, Finding
 

@@ -14,7 +14,8 @@ from typing import Literal
 
 from truemem import verdict
 
-from ..lines.record import Record, figure
+from ..printed.document import figure
+from ..printed.line import Line
 from .thresholds import (
     ABOVE,
     ENDED_SHARE,
@@ -43,7 +44,7 @@ class Heap:
     """Freed, and kept by the allocator."""
 
 
-def malloc_heaps(lines: Iterable[Record]) -> list[Heap]:
+def malloc_heaps(lines: Iterable[Line]) -> list[Heap]:
     """The readings of these lines, in their order. Lines without one are left out."""
     found = (malloc_heap(line.members) for line in lines)
     return [heap for heap in found if heap is not None]

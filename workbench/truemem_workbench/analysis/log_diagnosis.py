@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from truemem import output_settings
 from truemem.config import DOGSTATSD, EMF, OTLP, Config
 
-from ..lines.wrapped import not_read
+from ..printed.wrapped import not_read
 from ..support import docs_link
 from ..support.terminal import counted, mib, whole
 from .runtime_heap import heap_limits
 
 if TYPE_CHECKING:
-    from ..lines.line import Line
-    from ..lines.wrapped import Event, Unread
+    from ..printed.line import Line
+    from ..printed.wrapped import Event, Unread
 
 Grade = Literal["ok", "note", "problem"]
 
@@ -159,8 +159,8 @@ def read_log(
     also: Callable[[Line], None] = lambda _: None,
 ) -> Log:
     """Read log events in one pass. `wants` chooses lines by function and time (epoch ms); `also` gets each of them."""
-    from ..lines.line import lines_in
-    from ..lines.wrapped import inside
+    from ..printed.line import lines_in
+    from ..printed.wrapped import inside
 
     log = Log()
     for event in events:

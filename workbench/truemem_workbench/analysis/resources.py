@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from truemem.verdict import VERDICT_EVERY
 
-from ..lines.record import figure
+from ..printed.document import figure
 from ..support.terminal import mib, whole
 from .thresholds import NEAR
 

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 from truemem import verdict
 from truemem.verdict import heap_limit_advice
 
-from ..lines.record import Record
+from ..printed.line import Line
 from .heap import UNKNOWN_COURSE, Course, CoursePoint, course_of_curve, course_of_points, size_of
 from .thresholds import (
     FULL_OLD_SHARE,
@@ -143,7 +143,7 @@ class HeapReading:
         return (self.metaspace or 0.0) + (self.external or 0.0)
 
 
-def readings(lines: Iterable[Record]) -> list[HeapReading]:
+def readings(lines: Iterable[Line]) -> list[HeapReading]:
     """The readings of these lines of one environment, in the order of their invocations."""
     found = (reading(line.members, place) for place, line in enumerate(lines, 1))
     return sorted((each for each in found if each is not None), key=lambda each: each.number)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 
-from ..lines.line import parse_event
 from ..local.configuration.function import Function, missing_module
 from ..local.configuration.layer import SIDECAR
 from ..local.configuration.settings import REGION
@@ -21,6 +20,7 @@ from ..local.lifecycle.journal import LogLine
 from ..local.scenario_context import NotAsDescribed, ScenarioContext
 from ..local.scenarios import SCENARIOS
 from ..local.session import Invocation, LocalLambda
+from ..printed.line import parse_event
 from ..runs.here import Run
 from ..runs.passes import in_a_pass
 from ..support.exit_codes import Ended, raise_on_signals

@@ -374,7 +374,7 @@ def _write_outputs(paths: Sequence[Path], printed: Sequence[str]) -> None:
     """Draw the sidecar's lines into each of these files. Raises BadInput."""
     if not paths:
         return
-    from ..lines.line import parse_event
+    from ..printed.line import parse_event
 
     environments = page.gather(line for text in printed for line in parse_event(text))
     if not environments:

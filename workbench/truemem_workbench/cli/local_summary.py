@@ -14,8 +14,8 @@ from ..analysis.causes import find
 from ..analysis.curves import Curves, Failed, curves_of
 from ..analysis.finding import Commands, Finding, unmeasured
 from ..analysis.settled import Reading, last_life
-from ..lines.line import Line, parse_event
 from ..local import Invocation, Report
+from ..printed.line import Line, parse_event
 from ..runs.measurement import printable
 from ..support.terminal import counted, mib, whole
 
@@ -231,8 +231,8 @@ def _on_size(printed: Sequence[str], finding: Finding, commands: Commands) -> li
     if finding.grows or finding.cause in ("failing", "undecided"):
         return []
     from ..analysis.sizing import HEADROOM, of_memory
+    from ..printed.reader import Job
     from ..report.collect import collect  # numpy takes a tenth of a second
-    from ..report.reader import Job
 
     with tempfile.TemporaryDirectory(prefix="truemem-summary-") as folder:
         path = Path(folder) / "lines.log"

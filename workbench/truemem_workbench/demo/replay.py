@@ -22,10 +22,9 @@ from ..analysis import heap as heaps
 from ..analysis.causes import find
 from ..analysis.curves import curves_of
 from ..analysis.finding import Commands, Finding
-from ..lines.line import parse_event
-from ..lines.record import Record, parse_line
 from ..local import Function, Invocation
 from ..local.processes.tmp import elsewhere
+from ..printed.line import Line, parse_event, parse_line
 from ..runs.here import Run
 from ..support import terminal
 from ..support.bad_input import BadInput
@@ -257,7 +256,7 @@ def run(calls: Sequence[Call], *, memory_mib: int, variables: Mapping[str, str],
 def join(
     calls: Sequence[Call],
     invocations: Sequence[Invocation],
-    records: Sequence[Record],
+    records: Sequence[Line],
     marks: Mapping[str, float],
 ) -> list[Row]:
     """Join calls, answers and records by request id. The last REPORT comes after its record: from `marks`."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..lines.record import Record
+from ..printed.line import Line
 from .workload import Call
 
 WELL_BELOW = 0.9
@@ -24,7 +24,7 @@ class Row:
 
     number: int
     call: Call
-    record: Record | None
+    record: Line | None
     mark: float | None
     """Max Memory Used."""
     error: str | None = None

@@ -42,8 +42,8 @@ from ..support.platform_facts import LONGEST_ANSWER_S
 from ..support.terminal import output, progress, say
 
 if TYPE_CHECKING:
-    from ..lines.line import Line
     from ..page.environments import Gathered
+    from ..printed.line import Line
 
 SKEW_MS = 300_000
 """How far this machine's clock may be behind that of AWS."""
@@ -150,8 +150,8 @@ def _of_first(name: str, event: str | None, wait_s: float) -> Iterator[Diagnosis
 
 
 def _of_log(where: Source) -> Iterator[Diagnosis]:
-    from ..lines.log_files import events, on_disk, size_of
     from ..page.environments import Gathered
+    from ..printed.log_files import events, on_disk, size_of
 
     with tempfile.TemporaryDirectory(prefix="truemem-doctor-") as folder:
         paths = [on_disk(path, Path(folder)) for path in where.paths(Path(folder), "filter")]
@@ -318,7 +318,7 @@ def _invoke_twice(lambdas: Any, function: str, event: object) -> None:
 def _records(group: str, begin_ms: int, end_ms: int) -> Iterator[Line]:
     from ..aws.clients import client, log_group_named, refused
     from ..aws.cloudwatch import recent
-    from ..lines.line import parse_event
+    from ..printed.line import parse_event
 
     with refused(f"log group {group}", "logs:DescribeLogGroups"):
         if log_group_named(client("logs"), group) is None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ..lines.line import Line
-from ..lines.record import figure
+from ..printed.document import figure
+from ..printed.line import Line
 from ..support import docs_link
 from ..support.estimates import theil_sen
 from ..support.terminal import counted

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..lines.line import Line
 from ..local import Function, Stopped
 from ..local.processes.tmp import elsewhere
+from ..printed.line import Line
 from ..runs.here import Run
 from ..runs.measurement import Measurement
 from ..support.bad_input import BadInput

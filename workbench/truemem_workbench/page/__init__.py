@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..lines.line import Line
+    from ..printed.line import Line
     from .environments import EnvironmentPage
 
 # Imports are late: numpy and matplotlib take a second, and the command line asks this package for its options alone.

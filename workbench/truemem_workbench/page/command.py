@@ -53,9 +53,9 @@ def page(
     """
     check_outputs(outputs, *ENDINGS)
     where = source(files, function_name, log_group, since)
-    from ..lines.line import read  # judging needs numpy
-    from ..lines.log_files import on_disk, size_of
-    from ..lines.wrapped import Unread, not_read
+    from ..printed.line import read  # judging needs numpy
+    from ..printed.log_files import on_disk, size_of
+    from ..printed.wrapped import Unread, not_read
     from ..support.terminal import progress
 
     unread = Unread()

@@ -12,9 +12,9 @@ from ..analysis.causes import find
 from ..analysis.curves import CurveBuilder
 from ..analysis.finding import Commands, Finding, commands_of, unmeasured, urgency
 from ..analysis.growth_lines import merged, named
-from ..lines.growth import GrowthProfile
-from ..lines.line import Line
-from ..lines.record import figure
+from ..printed.document import figure
+from ..printed.growth import GrowthProfile
+from ..printed.line import Line
 
 NAN = math.nan
 

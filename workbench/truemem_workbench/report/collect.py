@@ -25,11 +25,13 @@ from ..analysis.resources import Resource
 from ..analysis.size_prediction import Invocations
 from ..analysis.sizing import HEADROOM, SizingFigures, advise_size
 from ..aws.cloudwatch import Source
-from ..lines.line import read as read_lines
-from ..lines.log_files import events, gzipped, on_disk, size_of
-from ..lines.wrapped import WORDS as REASONS
-from ..lines.wrapped import not_read
 from ..page import html as page_html
+from ..printed.line import read as read_lines
+from ..printed.log_files import events, gzipped, on_disk, size_of
+from ..printed.parts import Files, in_order, merged, read_pieces
+from ..printed.reader import Job, Loaded
+from ..printed.wrapped import WORDS as REASONS
+from ..printed.wrapped import not_read
 from ..support.bad_input import BadInput
 from ..support.exit_codes import no_ctrl_c_in_children
 from ..support.platform_facts import MOST_MIB
@@ -38,8 +40,6 @@ from . import fleet
 from .counts import Counts
 from .fleet import RATE, Together
 from .judging import Judged
-from .parts import Files, in_order, merged, read_pieces
-from .reader import Job, Loaded
 from .steps import begin_in_pool, judge_files, match_requests, read_files
 from .summary import (
     Durations,

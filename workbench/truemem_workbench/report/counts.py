@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from ..analysis.growth_lines import Growth, merged
 from ..analysis.size_prediction import Invocations
-from ..lines.growth import profile_in
+from ..printed.growth import profile_in
+from ..printed.parts import Rows
 from ..support.untrusted_text import parsed
-from .judging import Sorted
-from .parts import Rows
+from .judging import PROFILED, Sorted
 from .summary import Durations, Part, Payload, Peaks
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,7 @@ class Counts:
         """Different values, or rows of them, and how often each was there, or what belongs to each."""
         self._totals: dict[tuple[Literal["function", "part"], Any], Floats] = {}
         """Invocations, and those that ran out of memory; of a part also those with a known rest, and its sum."""
-        self._profiles: dict[Key, list[str]] = {}
+        self._profiles: dict[Key, list[bytes]] = {}
 
     def count(self, found: Sorted, by: str | None) -> None:
         """Count these invocations."""
@@ -57,21 +57,21 @@ class Counts:
         self._count(functions, of, found.rows)
         texts = found.part.texts
         for at in np.flatnonzero(found.rows["text"] >= 0).tolist() if texts else ():
-            growth = texts[found.rows["text"][at]].growth
-            if growth is not None:
-                self._profiles.setdefault(functions[of[at]], []).append(growth)
+            text = texts[found.rows["text"][at]]
+            if PROFILED in text:
+                self._profiles.setdefault(functions[of[at]], []).append(text)
         if by is not None:
             self._count_parts(found.rows, found.part.words)
 
     def _count(self, keys: Sequence[Key], of: NDArray[np.intp], rows: Rows) -> None:
         """Count by function: `of` has its place in `keys`."""
-        peak, duration, payload = (rows[name].astype(float) for name in ("peak", "duration_ms", "payload"))
+        peak, duration, payload = (rows[name].astype(float) for name in ("peak_rss", "duration_ms", "payload"))
         counted, killed = np.bincount(of), np.bincount(of, rows["out_of_memory"])
         for at, key in enumerate(keys):
             self._total(("function", key), counted[at], killed[at])
         self._tally("peak", keys, of, peak)
         is_large = np.flatnonzero(rows["exact"] & ~rows["raced"] & (payload >= LARGE_MIB))
-        times = (peak[is_large] - rows["baseline"][is_large]) / payload[is_large]
+        times = (peak[is_large] - rows["opening_rss"][is_large]) / payload[is_large]
         self._tally("times", keys, of[is_large], times)
         # three digits are enough, and keep their number small
         digits = 10.0 ** (2 - np.floor(np.log10(np.fmax(duration, 1.0))))
@@ -81,11 +81,11 @@ class Counts:
     def _compute(self, keys: Sequence[Key], of: NDArray[np.intp], rows: Rows, duration: Floats) -> None:
         """Bins of about 5 %, with their sums: in hundredths of a ms, so that their order does not matter. The CPU time
         of an environment's last invocation is not known where the runtime has ended first; it is like those before."""
-        at = np.flatnonzero((duration > 0) & (rows["size"] > 0) & np.isnan(rows["shared_by"]))
-        ms, cpu, size = duration[at], rows["cpu_ms"][at].astype(float), np.rint(rows["size"][at]).astype(np.int64)
+        at = np.flatnonzero((duration > 0) & (rows["memory_limit"] > 0) & np.isnan(rows["shared_by"]))
+        ms, cpu, size = (rows[name][at].astype(float) for name in ("duration_ms", "cpu_ms", "memory_limit"))
         is_any = np.isnan(cpu) & (rows["invocation"][at] > 1) & rows["is_last"][at] & rows["succeeded"][at]
         cpu_bin = np.where(np.isnan(cpu), -511, np.rint(20 * np.log(np.fmax(cpu, 0.01))))
-        code = of[at] << 20 | np.minimum(size, (1 << 20) - 1)
+        code = of[at] << 20 | np.minimum(np.rint(size).astype(np.int64), (1 << 20) - 1)
         for values, bits in ((cpu >= 0, 1), (is_any, 1), (np.rint(20 * np.log(ms)) + 512, 10), (cpu_bin + 512, 10)):
             code = code << bits | np.clip(values, 0, (1 << bits) - 1).astype(np.int64)
         different, place = np.unique(code, return_inverse=True)
@@ -101,13 +101,13 @@ class Counts:
     def _count_parts(self, rows: Rows, words: Mapping[int, str]) -> None:
         different, of = np.unique(rows["by_value"], return_inverse=True)
         keys = [words.get(value) for value in different.tolist()]
-        left = rows["current"].astype(float) - rows["baseline"]
+        left = rows["current_rss"].astype(float) - rows["opening_rss"]
         sums = (rows["out_of_memory"], ~np.isnan(left), np.nan_to_num(left))
         totals = [np.bincount(of), *(np.bincount(of, each) for each in sums)]
         for key, *total in zip(keys, *totals, strict=True):
             self._total(("part", key), *total)
-        self._tally("part peak", keys, of, rows["peak"].astype(float))
-        self._tally("part more", keys, of, (rows["peak"].astype(float) - rows["baseline"]).round(1))
+        self._tally("part peak", keys, of, rows["peak_rss"].astype(float))
+        self._tally("part more", keys, of, (rows["peak_rss"].astype(float) - rows["opening_rss"]).round(1))
 
     def _tally(self, kind: Kind, keys: Sequence[Hashable], of: NDArray[np.intp], values: Floats) -> None:
         """Count values, to hundredths."""

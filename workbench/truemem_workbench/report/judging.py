@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from truemem.line_schema import FULL
 
 from ..analysis.causes import find
 from ..analysis.curves import (
@@ -32,11 +33,12 @@ from ..analysis.finding import Finding, commands_of
 from ..analysis.resources import resources
 from ..analysis.runtime_heap import readings
 from ..analysis.settled import Reading, last_life
-from ..lines.growth import profile_in
-from ..lines.record import Record, figure, record_of
+from ..printed.document import completed
+from ..printed.growth import profile_in
+from ..printed.line import Holders, Line
+from ..printed.parts import NO_REQUEST, Name, Part, Rows
 from ..support.untrusted_text import parsed
 from . import fleet
-from .parts import NO_REQUEST, Name, Part, Rows, Texts
 from .summary import EnvironmentSummary, Peaks
 
 Floats = NDArray[np.float64]
@@ -52,7 +54,7 @@ MOST_KILLED = 10
 _OTHERS = {
     PROCESSES: ("processes", 1.0),
     THREADS: ("threads", 1.0),
-    f"{EXTENSION}truemem": ("held_truemem", 1024.0),
+    f"{EXTENSION}truemem": ("sidecar_holds", 1024.0),
     ENVIRONMENT: ("environment_used", 1024.0),
 }
 """Witnesses that are on each line: the column, and what one of its unit is in the curve's."""
@@ -122,36 +124,38 @@ class _Figures:
         rows, self._starts = found.rows, np.array(found.starts[:-1])
         self._of = np.repeat(np.arange(len(found.keys)), np.diff(found.starts))
         """The environment of each row."""
-        peak, upper, size, duration = (rows[name] for name in ("peak", "upper", "size", "duration_ms"))
+        peak, upper, size, duration = (rows[name] for name in ("peak_rss", "peak_upper", "memory_limit", "duration_ms"))
         is_numbered, is_killed = ~np.isnan(rows["invocation"]), rows["out_of_memory"]
         is_certain = ~(rows["raced"] | rows["recovered"] | rows["is_last"])
-        beyond = np.isnan(upper) | ((upper >= size) & (np.where(np.isnan(rows["lower"]), peak, rows["lower"]) < size))
+        beyond = np.isnan(upper) | (
+            (upper >= size) & (np.where(np.isnan(rows["peak_lower"]), peak, rows["peak_lower"]) < size)
+        )
         rounded = np.ceil(duration.astype(float))
-        billed = np.where(np.isnan(rows["billed_ms"]), rounded, rows["billed_ms"])
-        held = rows["held_truemem"] + np.nan_to_num(rows["held_by_extensions"])
+        billed = np.where(np.isnan(rows["billed_duration_ms"]), rounded, rows["billed_duration_ms"])
+        held = rows["sidecar_holds"] + np.nan_to_num(rows["held_by_extensions"])
         has_request = rows["request"] != NO_REQUEST
         highest = self._most(np.where(has_request, peak, np.nan))
         self.columns: dict[str, list[Any]] = {
             "invocations": np.diff(found.starts).tolist(),
             "out_of_memory": self._count(is_killed),
             "highest": _values(self._most(peak)),
-            "current_first": self._end(is_certain & is_numbered, rows["current"]),
-            "current_last": self._end(is_certain & is_numbered, rows["current"], last=True),
-            "mark_first": self._end(is_numbered, rows["mark"]),
-            "mark": _values(self._most(rows["mark"])),
+            "current_first": self._end(is_certain & is_numbered, rows["current_rss"]),
+            "current_last": self._end(is_certain & is_numbered, rows["current_rss"], last=True),
+            "mark_first": self._end(is_numbered, rows["max_memory_used"]),
+            "mark": _values(self._most(rows["max_memory_used"])),
             "size": _values(self._most(size)),
             "first_ms": _values(-self._most(-rows["time_ms"])),
             "last_ms": _values(self._most(rows["time_ms"])),
             "need": _values(
-                self._most(np.fmax(np.fmax(np.where(np.isnan(upper), peak, upper), peak), rows["init_peak"]))
+                self._most(np.fmax(np.fmax(np.where(np.isnan(upper), peak, upper), peak), rows["init_peak_rss"]))
             ),
             "unbounded": self._count(~np.isnan(peak) & beyond & (~rows["is_last"] | is_killed)),
             "others": _values(self._most(held)),
-            "holders": self._place(is_numbered & ~np.isnan(rows["held_truemem"]) & ~rows["is_last"], last=True),
+            "holders": self._place(is_numbered & ~np.isnan(rows["sidecar_holds"]) & ~rows["is_last"], last=True),
             "latest": _values(self._most(rows["invocation"])),
             "billed": self._count(~np.isnan(duration)),
             "billed_ms": self._sum(np.where(np.isnan(duration), 0.0, billed)),
-            "init_ms": self._sum(np.nan_to_num(np.fmax(rows["billed_ms"] - rounded, 0.0))),
+            "init_ms": self._sum(np.nan_to_num(np.fmax(rows["billed_duration_ms"] - rounded, 0.0))),
             "line_bytes": self._sum(rows["line_bytes"]),
             "managed": self._count(~np.isnan(rows["shared_by"])),
             "lost": self._count(rows["lost"]),
@@ -163,11 +167,14 @@ class _Figures:
         row = {name: column[place] for name, column in self.columns.items()}
         name, rows = self._found.names[place], self._found.rows
         own = slice(self._found.starts[place], self._found.starts[place + 1])
-        held: dict[str, float | None] = {"function": None, "truemem": None}
+        held: dict[str, float | None] = {}
         if (latest := row["holders"]) is not None:
-            held = {name: _value(rows[f"held_{name}"][latest]) for name in held}
+            held = {
+                "function": _value(rows["function_holds"][latest]),
+                "truemem": _value(rows["sidecar_holds"][latest]),
+            }
             if rows["text"][latest] >= 0:
-                held |= _extensions(self._found.part.texts[rows["text"][latest]])
+                held |= _extensions(_read(self._found.part.texts[rows["text"][latest]]))
         methods, counts = np.unique(rows["method"][own], return_counts=True)
         words = [self._found.part.words[each] for each in methods.tolist()]
         killed: list[bytes] = []
@@ -240,24 +247,18 @@ def rank(share: float, count: int) -> int:
 
 
 class _Told(NamedTuple):
-    """An invocation with texts."""
+    """An invocation with a text."""
 
+    text: bytes
     number: int
-    texts: Texts
+    has_extensions: bool
     has_malloc: bool
     has_runtime: bool
     has_ended: bool
 
-
-class _OfTexts(NamedTuple):
-    """What the texts of one environment say."""
-
-    sampled: Sequence[tuple[int, Record]]
-    heaps: Sequence[Record]
-    runtime: str
-    reported: Sequence[tuple[float, object]]
-    settled: Sequence[tuple[int, Record]]
-    profiled: Sequence[tuple[int, int]]
+    def line(self) -> Line:
+        """A line that has these members alone."""
+        return Line(environment="", schema=FULL, members=_read(self.text))
 
 
 class _Columns:
@@ -265,7 +266,7 @@ class _Columns:
 
     def __init__(self, found: Sorted) -> None:
         self._found, rows = found, found.rows
-        current = np.where(np.isnan(rows["current"]) & rows["out_of_memory"], rows["peak"], rows["current"])
+        current = np.where(np.isnan(rows["current_rss"]) & rows["out_of_memory"], rows["peak_rss"], rows["current_rss"])
         is_point = ~(np.isnan(rows["invocation"]) | np.isnan(current))
         self._edges = np.append(0, np.cumsum(is_point))[found.starts].tolist()
         at = np.flatnonzero(is_point)
@@ -274,7 +275,7 @@ class _Columns:
             points["invocation"],
             np.nan_to_num(points["time_ms"]),
             current[at] * 1024.0,
-            points["peak"] * 1024.0,
+            points["peak_rss"] * 1024.0,
             ~(points["raced"] | points["recovered"] | points["is_last"]),
             points["begins"],
             points["out_of_memory"],
@@ -282,46 +283,17 @@ class _Columns:
         self._points = {name: points[name].astype(float) for name, _ in _OTHERS.values()}
         self._words = found.part.words
 
-    def _of_texts(self, place: int) -> _OfTexts:
+    def _told(self, own: slice) -> list[_Told]:
+        """Those of these rows that have a text."""
         rows, texts = self._found.rows, self._found.part.texts
-        own = slice(*self._found.starts[place : place + 2])
-        at = np.flatnonzero(rows["text"][own] >= 0) if texts else ()
-        if not len(at):
-            return _OfTexts([], [], "", [], [], [])
-        numbers = np.nan_to_num(rows["invocation"][own][at]).astype(int).tolist()
-        text, has_malloc, has_runtime, ended = (
-            rows[name][own][at].tolist() for name in ("text", "has_malloc", "has_runtime", "ended")
-        )
-        told = [
-            _Told(number, texts[each], *flags)
-            for number, each, *flags in zip(numbers, text, has_malloc, has_runtime, ended, strict=True)
-        ]
-        drawn = _drawn([each for each in told if each.has_malloc or each.texts.extensions is not None], SAMPLED)
-        sampled = sorted(((each.number, _record(each)) for each in drawn), key=lambda each: each[0])
-        of_runtime = [each for each in told if each.has_runtime]
-        heaps = [Record(members=_object(each.texts.heap)) for each in (*_drawn(of_runtime, HEAPS), *of_runtime[-1:])]
-        records = [record for _, record in sampled[:1]]
-        return _OfTexts(
-            sampled,
-            heaps,
-            next(filter(None, map(runtime_of, (*records, *heaps[:1]))), ""),
-            [(each.number, _object(each.texts.resources)) for each in told if each.texts.resources is not None][
-                -REPORTED:
-            ],
-            [
-                (each.number, Record(members=_object(each.texts.heap)))
-                for each in told
-                if each.texts.heap and (_KEPT in each.texts.heap or _OUTSIDE in each.texts.heap)
-            ],
-            [
-                profiled_in(each.number, profile)
-                for each in told
-                if (profile := profile_in(_object(each.texts.growth))) is not None
-            ],
-        )
+        at = np.flatnonzero(rows["text"][own] >= 0) if texts else np.empty(0, int)
+        names = ("text", "invocation", "held_by_extensions", "has_malloc", "has_runtime", "ended")
+        text, number, extensions, *flags = (rows[name][own][at] for name in names)
+        numbers, has_extensions = np.nan_to_num(number).astype(int), ~np.isnan(extensions)
+        columns = (each.tolist() for each in (numbers, has_extensions, *flags))
+        return list(map(_Told, [texts[each] for each in text.tolist()], *columns))
 
     def curves(self, place: int) -> Curves:
-        texts = self._of_texts(place)
         own = slice(*self._found.starts[place : place + 2])
         rows, at = self._found.rows, slice(*self._edges[place : place + 2])
         rss = self._rss[at]
@@ -334,27 +306,37 @@ class _Columns:
             of_those = (values_of[known] * unit, np.full(len(known), np.nan), np.ones(len(known), bool))
             nothing = np.zeros(len(known))
             others[name] = Curve(rss.invocation[known], nothing, *of_those, rss.begins[known], nothing > 0)
-        sampled = _with_begins(others_of(texts.sampled), rss) if texts.sampled else {}
+        told = self._told(own)
+        drawn = _drawn([each for each in told if each.has_malloc or each.has_extensions], SAMPLED)
+        sampled = sorted(((each.number, _sampled(each)) for each in drawn), key=lambda each: each[0])
+        of_runtime = [each for each in told if each.has_runtime]
+        heaps = [each.line() for each in (*_drawn(of_runtime, HEAPS), *of_runtime[-1:])]
+        first = (*(line for _, line in sampled[:1]), *heaps[:1])
+        reported = [each for each in told if _RESOURCES in each.text][-REPORTED:]
+        profiles = ((each.number, profile_in(_read(each.text))) for each in told if PROFILED in each.text)
         failed: dict[str, int] = {}
         if (said := rows["failed"][own]).any():
             hashes, counts = np.unique(said[said > 0], return_counts=True)
             failed = dict(sorted(zip(map(self._words.__getitem__, hashes.tolist()), counts.tolist(), strict=True)))
-        answered = rows["answered"][own] & (said == 0) & ~rows["out_of_memory"][own]
-        size, latest = (np.fmax.reduce(rows[name][own]) for name in ("size", "invocation"))
+        answered = rows["handler_error"][own] & (said == 0) & ~rows["out_of_memory"][own]
+        size, latest = (np.fmax.reduce(rows[name][own]) for name in ("memory_limit", "invocation"))
         curves = Curves(
             invocations=len(rss),
             rss=rss,
-            others={**others, **sampled},
-            readings=readings(texts.heaps),
-            reported=resources(texts.reported, 0 if np.isnan(latest) else int(latest)),
-            settled=_last_life(texts.settled, rss),
-            runtime=texts.runtime,
+            others={**others, **(_with_begins(others_of(sampled), rss) if sampled else {})},
+            readings=readings(heaps),
+            reported=resources(
+                [(each.number, _read(each.text).get("resources")) for each in reported],
+                0 if np.isnan(latest) else int(latest),
+            ),
+            settled=_last_life([each for each in told if _KEPT in each.text or _OUTSIDE in each.text], rss),
+            runtime=next(filter(None, map(runtime_of, first)), ""),
             limit_mib=_value(size),
             failed=Failed(failed, int(answered.sum())),
             out_of_memory=self._numbers(own, "out_of_memory"),
             killed=self._numbers(own, "ended"),
         )
-        return without_profiles(curves, texts.profiled)
+        return without_profiles(curves, [profiled_in(number, each) for number, each in profiles if each is not None])
 
     def _numbers(self, own: slice, flag: str) -> list[int]:
         """The invocations that have the flag."""
@@ -384,37 +366,38 @@ def _with_begins(others: Mapping[str, Curve], rss: Curve) -> dict[str, Curve]:
     return found
 
 
-_KEPT, _OUTSIDE = '"kept":', '"outside"'
+_KEPT, _OUTSIDE = b'"kept":', b'"outside"'
 """In the heap of a process that was settled, and of one without a probe."""
+_RESOURCES = b'"resources":'
+PROFILED = b'"growthProfile":'
+"""In the text of a line that has a profile of what keeps memory."""
 
 
-def _last_life(settled: Sequence[tuple[int, Record]], rss: Curve) -> list[Reading]:
+def _last_life(told: list[_Told], rss: Curve) -> list[Reading]:
     """What was kept by the processes that live, as far as these lines tell."""
     begins = rss.invocation[rss.begins]
-    lives = (int(np.searchsorted(begins, number, side="right")) for number, _ in settled)
-    made = (settled_on(line, number, life) for (number, line), life in zip(settled, lives, strict=True))
+    lives = (int(np.searchsorted(begins, each.number, side="right")) for each in told)
+    made = (settled_on(each.line(), each.number, life) for each, life in zip(told, lives, strict=True))
     return last_life([each for each in made if each is not None])
 
 
-def _record(told: _Told) -> Record:
-    """The record of one sampled invocation, with what it says of the heap and of the extensions alone."""
-    members = _object(told.texts.heap) if told.has_malloc else {}
-    for name in ("processes", "invocation", "memoryLimit", "coldStart", "suppressedInit"):  # which are not of the heap
-        members.pop(name, None)
-    members["holders"] = {"extensions": _extensions(told.texts)}
-    members["environmentKills"] = int(told.has_ended)
-    return record_of(members)
+def _read(text: bytes) -> Mapping[str, Any]:
+    """The members of the line that is kept as this text (`parts.Part.texts`)."""
+    return completed(parsed(text) or {})
 
 
-def _extensions(texts: Texts) -> dict[str, float]:
-    members = _object(texts.extensions)
-    return {name: value for name in members if (value := figure(members[name])) is not None}
+def _sampled(told: _Told) -> Line:
+    """The line of one sampled invocation, with what it says of the heap and of the extensions alone."""
+    members = _read(told.text)
+    kept = {name: members[name] for name in ("heap", "rss") if told.has_malloc and name in members}
+    holders = Holders(extensions=_extensions(members))
+    return Line(environment="", schema=FULL, members=kept, holders=holders, environment_kills=int(told.has_ended))
 
 
-def _object(text: str | None) -> dict[str, Any]:
-    """A text's JSON object; empty if it is none."""
-    found = parsed(text) if text else None
-    return found if isinstance(found, dict) else {}
+def _extensions(members: Mapping[str, Any]) -> dict[str, float]:
+    """What each extension holds; the decoder has read it before."""
+    found: dict[str, float] = members.get("holders", {}).get("extensions") or {}
+    return found
 
 
 def _varies(values: Floats) -> bool:

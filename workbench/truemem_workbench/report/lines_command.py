@@ -16,7 +16,7 @@ import click
 
 from ..analysis.growth_lines import Growth, MergedLine, merged
 from ..aws.cloudwatch import Source, named, source, source_options_with, way_option
-from ..lines.growth import MEMBER, GrowthProfile, profile_in
+from ..printed.growth import MEMBER, GrowthProfile, profile_in
 from ..support.bad_input import BadInput
 from ..support.options import check_outputs, chosen, format_options, output_option
 from ..support.terminal import counted, fitted, output, progress, say, some, table
@@ -139,8 +139,8 @@ Found = Mapping[Key, Sequence[tuple[float, GrowthProfile]]]
 
 
 def _read(where: Source, way: Any) -> Found:
-    from ..lines.line import read
-    from ..lines.log_files import on_disk, size_of
+    from ..printed.line import read
+    from ..printed.log_files import on_disk, size_of
 
     found: dict[Key, list[tuple[float, GrowthProfile]]] = {}
     with tempfile.TemporaryDirectory(prefix="truemem-lines-") as folder:

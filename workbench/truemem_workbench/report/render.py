@@ -23,7 +23,7 @@ from ..analysis.finding import COUNTED, commands_of
 from ..analysis.prices import Cost, dollars
 from ..analysis.sizing import of_cost, of_memory
 from ..aws.clients import is_object, put_object
-from ..lines.wrapped import not_read
+from ..printed.wrapped import not_read
 from ..support.bad_input import BadInput
 from ..support.terminal import counted, fitted, mib, output, say, table, whole
 from ..support.untrusted_text import cell, visible

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..aws.clients import object_uri
 from ..aws.cloudwatch import Source
-from ..lines.log_files import Kind, kind_of
+from ..printed.log_files import Kind, kind_of
+from ..printed.parts import Part, divided, merged
+from ..printed.reader import Job, Loaded, Reader
 from ..support.bad_input import BadInput, need
 from ..support.exit_codes import ENDING
 from .collect import LINE_BYTES, PACKED, PART_LINES, Prices, check_loaded, report_of
 from .counts import Counts
-from .parts import Part, divided, merged
-from .reader import Job, Loaded, Reader
 from .steps import Found, judge_part, match_requests
 from .summary import LeftOut, Report
 

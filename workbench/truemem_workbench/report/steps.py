@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..printed.parts import Files, Key, Part, divided, merged, read_pieces
+from ..printed.reader import Job, Loaded, Reader
 from ..support.exit_codes import ENDING
 from .counts import Counts
 from .judging import Judged, judged, ordered
-from .parts import Files, Key, Part, divided, merged, read_pieces
-from .reader import Job, Loaded, Reader
 
 if TYPE_CHECKING:
     from ..support.terminal import Count

@@ -116,7 +116,7 @@ class Payload:
     """The payload (event and answer), if it explains the peak."""
 
     times: float
-    """Median of the peak above the baseline, divided by the payload."""
+    """Median of the peak above the level at which the window opened, divided by the payload."""
     invocations: int
 
 
@@ -170,9 +170,9 @@ class Part:
     """The value; None if no line has it."""
     peaks: Peaks
     added_p50: float | None
-    """Median of the peak above the baseline."""
+    """Median of the peak above the level at which the window opened."""
     left_mean: float | None
-    """Mean of current above the baseline."""
+    """Mean of current above that level."""
     left_sum: float | None
 
 

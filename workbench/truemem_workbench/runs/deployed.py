@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import botocore.exceptions
 
 from ..aws.clients import client, log_group_of, name_of, refused
-from ..lines.line import Line, parse_event
 from ..local.lifecycle.events import Report, parse_report
+from ..printed.line import Line, parse_event
 from ..support.bad_input import BadInput
 from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S

@@ -14,10 +14,10 @@ from typing import Any
 
 import psutil
 
-from ..lines.line import Line, parse_event
 from ..local import Answer, EnvironmentChange, Invocation, LocalLambda, LogLine, Report, Scaling
 from ..local.configuration.function import missing_module
 from ..local.configuration.layer import ALL_MEMBERS, SIDECAR, in_exact_mode, sidecar, with_probe
+from ..printed.line import Line, parse_event
 from ..settle.settler import Settler
 from ..support import docs_link
 from ..support.bad_input import BadInput

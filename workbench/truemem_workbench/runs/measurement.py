@@ -32,7 +32,7 @@ from ..analysis.latency import Latency
 from ..analysis.resources import Resource
 from ..analysis.settled import Reading, kinds_of, last_life
 from ..analysis.witnesses import Witnesses
-from ..lines.line import Line
+from ..printed.line import Line
 from ..support.platform_facts import TMP_MIB
 from ..support.untrusted_text import visible
 

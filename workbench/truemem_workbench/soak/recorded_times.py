@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..lines.line import parse_event
-from ..lines.log_files import events
-from ..lines.wrapped import Event
+from ..printed.line import parse_event
+from ..printed.log_files import events
+from ..printed.wrapped import Event
 from ..support.bad_input import BadInput
 from ..support.untrusted_text import loads
 from ..target.events import is_timed

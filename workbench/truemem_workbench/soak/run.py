@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ..check.limits import LimitCheck
-from ..lines.line import parse_event
 from ..local import LocalLambda
 from ..local.configuration.layer import SIDECAR
 from ..local.lifecycle.journal import LogLine
 from ..local.scaling import Answer, Scaling
 from ..local.session import Stopped
+from ..printed.line import parse_event
 from ..runs.here import Run
 from ..runs.measurement import printable
 from ..settle.settler import Settler, collect, has_jvm

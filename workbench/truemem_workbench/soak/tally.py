@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..analysis.curves import is_settled
-from ..lines.line import Line, lines_in
+from ..printed.line import Line, lines_in
 from .clocks import PAUSES_MS, Step
 
 if TYPE_CHECKING:

@@ -11,17 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from truemem.line_schema import SHORT
 
-from ..lines.record import completed
-from ..lines.wrapped import NAMES, Event, around, compact, inside, reason
 from ..support.untrusted_text import parsed
 from .columns import hash_of, keys_of, request_of
+from .document import LEFT_OUT, completed
 from .parts import NO_REQUEST, SAID
+from .wrapped import NAMES, Event, around, compact, inside, reason
 
 _REQUEST_KEYS = ("function_request_id", "requestId", "request_id", "aws_request_id", "awsRequestId")
 """Names of the request id: of Powertools for Python and TypeScript, of Lambda's JSON log format, and of plain JSON."""
 _UUID = re.compile("[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-_NOT_ON_SHORT = ("status", "level", "closedBy", "functionVersion", "processes", "threads")
-"""Names by which --by may group that a short line does not spell out (`lines.record.completed`)."""
 
 
 class OwnLines:
@@ -32,7 +30,7 @@ class OwnLines:
         last = self._path[-1]
         spellings = {json.dumps(last, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
         spellings |= {json.dumps(spelling)[1:-1] for spelling in spellings}  # in JSON that is quoted
-        if name in _NOT_ON_SHORT:
+        if name in LEFT_OUT:
             spellings.add(NAMES[0])
         self._spellings = [spelling.encode(errors="replace") for spelling in spellings]
         self.said: list[tuple[str, int]] = []
@@ -90,7 +88,7 @@ class OwnLines:
 
     def _value_in(self, document: Mapping[str, Any]) -> str | None:
         message = document.get("message")
-        if self._name in _NOT_ON_SHORT and document.get("schema") == SHORT and NAMES[0] in document:
+        if self._name in LEFT_OUT and document.get("schema") == SHORT and NAMES[0] in document:
             document = completed(document)
         for each in (document, message):
             value: Any = each

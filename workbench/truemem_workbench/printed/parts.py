@@ -19,16 +19,17 @@ COLUMNS: dict[str, type[np.generic] | str] = {
     "request": "S36",
     **dict.fromkeys(("invocation", "time_ms", "processes", "threads", "shared_by", "line_bytes"), np.float64),
     **dict.fromkeys(("held_by_extensions", "heap_held"), np.float64),
-    **dict.fromkeys(("peak", "current", "mark", "lower", "upper", "baseline", "init_peak"), np.float32),
-    **dict.fromkeys(("size", "duration_ms", "cpu_ms", "billed_ms", "held_truemem"), np.float32),
-    **dict.fromkeys(("held_function", "environment_used", "request_bytes", "payload"), np.float32),
-    **dict.fromkeys(("ended", "exact", "out_of_memory", "begins", "raced", "recovered", "answered"), np.bool_),
+    **dict.fromkeys(("peak_rss", "current_rss", "max_memory_used", "peak_lower", "peak_upper"), np.float32),
+    **dict.fromkeys(("opening_rss", "init_peak_rss", "memory_limit", "duration_ms", "cpu_ms"), np.float32),
+    **dict.fromkeys(("billed_duration_ms", "function_holds", "sidecar_holds", "environment_used"), np.float32),
+    **dict.fromkeys(("request_bytes", "payload"), np.float32),
+    **dict.fromkeys(("ended", "exact", "out_of_memory", "begins", "raced", "recovered", "handler_error"), np.bool_),
     **dict.fromkeys(("may_repeat", "lost", "succeeded", "is_last", "has_malloc", "has_runtime"), np.bool_),
     "text": np.int64,
 }
-"""What is known of an invocation, with its type. NaN: not known. `environment`, `request_key`, `method`, `failed` and
-`by_value` are hashes; of the last two 0 is none. `is_last`: closed by the environment's end. `text`: its place in
-`Part.texts`, or -1."""
+"""What is known of an invocation, with its type: fields of its `line.Line`, and what follows from them. NaN: not known.
+`environment`, `request_key`, `method`, `failed` and `by_value` are hashes; of the last two 0 is none. `is_last`: closed
+by the environment's end. `text`: its place in `Part.texts`, or -1."""
 NO_REQUEST = b" " * 36
 
 
@@ -82,15 +83,6 @@ SAID = np.dtype([("request_key", np.uint64), ("by_value", np.uint64)])
 """What the function said of one of its requests: for --by."""
 
 
-class Texts(NamedTuple):
-    """What few lines have, as JSON."""
-
-    heap: str | None
-    extensions: str | None
-    resources: str | None
-    growth: str | None
-
-
 class Name(NamedTuple):
     """Of an environment."""
 
@@ -105,7 +97,8 @@ class Part(NamedTuple):
     rows: Rows
     names: dict[int, Name]
     """By the hash that stands for the environment."""
-    texts: list[Texts]
+    texts: list[bytes]
+    """What few lines have, as JSON with the members' names (`columns`)."""
     words: dict[int, str]
     """By their hashes."""
     said: NDArray[np.void]
@@ -144,7 +137,7 @@ def divided(part: Part, by: Key, count: int) -> Iterator[tuple[int, Part]]:
         if edges[number] == edges[number + 1] and not len(of_it):
             continue
         rows = part.rows.take(order[edges[number] : edges[number + 1]])
-        texts: list[Texts] = []
+        texts: list[bytes] = []
         if part.texts:
             text = rows["text"].copy()
             texts = [part.texts[at] for at in text[text >= 0].tolist()]

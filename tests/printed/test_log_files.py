@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.analysis.drift import points
-from truemem_workbench.lines.line import read
+from truemem_workbench.printed.line import read
+from truemem_workbench.printed.parts import merged
+from truemem_workbench.printed.reader import Job, Reader
 from truemem_workbench.report.judging import ordered
-from truemem_workbench.report.parts import merged
-from truemem_workbench.report.reader import Job, Reader
 from truemem_workbench.support.bad_input import BadInput
 
 from tests.report.conftest import Command

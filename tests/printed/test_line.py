@@ -1,17 +1,16 @@
-"""The sidecar's lines, read back."""
+"""One line, decoded: what it says, and nothing that it does not."""
 
 import json
 import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from truemem_workbench.lines.record import Record, parse_line, parse_lines, record_of
+from truemem_workbench.printed.line import ABSENT, NO_MEMBERS, Holders, Line, line_of, parse_event
 
 LINE = {
     "_aws": {"Timestamp": 1766000000000, "CloudWatchMetrics": [{"Metrics": [{"Name": "PeakRSS"}]}]},
     "PeakRSS": 212.31,
+    "environmentId": "e",
     "requestId": "52fdfc07-2182-454f-963f-5f0f9a621d72",
     "invocation": 7,
     "peakLower": 200.0,
@@ -28,12 +27,18 @@ LINE = {
         ({"PeakRSS": 10}, {"peak_rss": 10.0}),
         ({"requestId": "r", "reportMissing": True, "schema": 1}, {"request_id": "r", "report_missing": True}),
         ({"PeakRSS": "12", "CurrentRSS": True, "requestId": 5, "holders": [], "method": None}, {}),
+        ({"PeakRSS": 1, "heap": {"used": math.nan}, "holders": {"function": "x", "truemem": 5}}, {"peak_rss": 1.0}),
+        ({"requestId": "\ud800", "invocation": 10**400, "raced": {"a": True}}, {"request_id": "?"}),
     ],
-    ids=["what is absent", "a line without a measurement", "members of another type"],
+    ids=["what is absent", "without a measurement", "of another type", "a part of another type", "no UTF-8, no figure"],
 )
-def test_what_is_not_known_is_unknown_and_not_zero(members: dict[str, object], known: dict[str, Any]) -> None:
-    line = {"_aws": {}, **members}
-    assert parse_line(json.dumps(line)) == Record(**known, members=line)
+def test_what_is_not_known_is_unknown_and_not_zero(members: dict[str, Any], known: dict[str, Any]) -> None:
+    document = {"environmentId": "e", "schema": 1, **members}
+    line = line_of(document)
+    assert line.members == document
+    assert line.sidecar_holds == (5 if isinstance(members.get("holders"), dict) else None)
+    line.members, line.holders, line.heap = NO_MEMBERS, Holders(), ABSENT
+    assert line == Line(environment="e", schema=1, **known)
 
 
 @pytest.mark.parametrize(
@@ -52,26 +57,11 @@ def test_what_is_not_known_is_unknown_and_not_zero(members: dict[str, object], k
 def test_a_peak_lies_between_its_bounds_or_below_the_memory_size(
     members: dict[str, object], bounds: tuple[float, float], wide: bool
 ) -> None:
-    record = record_of({"PeakRSS": 10, **members})
-    assert (record.bounds, record.wide) == (bounds, wide)
+    line = line_of({"environmentId": "e", "schema": 1, "PeakRSS": 10, **members})
+    assert (line.bounds, line.wide) == (bounds, wide)
 
 
-def test_other_lines_are_no_records() -> None:
+def test_other_lines_are_none_of_ours() -> None:
     function_emf = '{"_aws": {"CloudWatchMetrics": []}, "ModelLoads": [1.0]}'
     lines = ["", "truemem: no /proc", "[1, 2]", "null", '{"PeakRSS": 1}', function_emf, json.dumps(LINE)]
-    assert [record.invocation for record in parse_lines(lines)] == [7]
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from([*LINE, "OutOfMemory", "outOfMemory", "recovered"]),
-        st.recursive(
-            st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-            lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
-            max_leaves=4,
-        ),
-    )
-)
-def test_no_line_however_odd_raises(members: dict[str, object]) -> None:
-    record = parse_line(json.dumps(members))
-    assert (record is not None) == ("_aws" in members and bool(members.keys() & {"PeakRSS", "schema"}))
+    assert [line.invocation for text in lines for line in parse_event(text)] == [7]

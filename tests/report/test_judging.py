@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from truemem_workbench.analysis.causes import find
 from truemem_workbench.analysis.curves import curves_of
 from truemem_workbench.analysis.finding import commands_of
-from truemem_workbench.lines.line import Line, read
+from truemem_workbench.printed.line import Line, read
+from truemem_workbench.printed.reader import Job
 from truemem_workbench.report.collect import collect
-from truemem_workbench.report.reader import Job
 from truemem_workbench.report.summary import EnvironmentSummary
 
 from tests.report.fleet_files import captured, leaking, overlapping, quiet, uncollected

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 from truemem.line_schema import SMALL_BYTES
 from truemem.measure.window import NEVER_NS, Boundary
 from truemem.platform.telemetry import REPORT
 from truemem.records.pending_record import Exchange, PendingRecord
-from truemem_workbench.lines.line import Line, read
 from truemem_workbench.page.environments import gather
+from truemem_workbench.printed.line import Line, read
 
-from tests.printed import event, printed, record, succeeded, window
+from tests.records import event, printed, record, succeeded, window
 from tests.report.conftest import Command
 from tests.report.test_aggregate import log_costs
 from tests.report.written import log
@@ -20,8 +21,7 @@ from tests.report.written import log
 ENVIRON = {b"TRUEMEM_PROPERTIES": b"model=7b"}
 ALWAYS = {b"TRUEMEM_DETAIL": b"always"}
 NOT_COMPARED = {
-    *("members", "high_water_mark", "reset_delay_us"),
-    *("function_holds", "sidecar_holds", "extensions_hold"),
+    *("members", "rss", "holders", "environment_memory", "schema"),
 }
 INVOCATIONS = 256
 """The last line is full in any case: what it says of holders is in the report."""
@@ -68,7 +68,7 @@ def test_a_log_has_both_kinds(logs: tuple[Path, Path]) -> None:
 
 def comparable(line: Line) -> dict[str, Any]:
     """The fields, without what only full lines say, and without small payloads."""
-    fields = {name: value for name, value in vars(line).items() if name not in NOT_COMPARED}
+    fields = {name: value for name, value in asdict(line).items() if name not in NOT_COMPARED}
     small = [name for name in ("request_bytes", "response_bytes") if (fields[name] or 0) < SMALL_BYTES]
     return fields | dict.fromkeys(small, 0.0)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..support.untrusted_text import visible
-from .record import figure
+from .document import figure
 
 MEMBER = "growthProfile"
 """A line without this member has no profile."""

@@ -1,12 +1,11 @@
 """Reads log files, and hands their lines on as columns (`parts`), in bounded memory.
 
-msgspec decodes of a line what the report reads, in a fifth of the time of `json.loads`. A line that is not as the
-sidecar writes it, is wrapped, or has many invocations is read as `lines.line` reads it, ten times as slowly.
+A line as the sidecar writes it is decoded in a fifth of the time of `json.loads`. One that is wrapped, or has many
+invocations, is unwrapped and split before (`line.lines_in`), ten times as slowly.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,23 +13,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from truemem.line_schema import FULL, SHORT
+from truemem.line_schema import SHORT
 
-from ..lines.log_files import as_it_is, events, kind_of, raw_lines
-from ..lines.record import spread
-from ..lines.wrapped import NAMES, Event, Unread, compact, inside, reason
 from ..support.terminal import Count
 from .columns import columns_of, hash_of
-from .members import Members, decode, decode_lines, members_of
+from .document import version_in
+from .line import NO_MEMBERS, Line, decode, decode_lines, lines_in
+from .log_files import as_it_is, events, kind_of, raw_lines
 from .own_lines import OwnLines
-from .parts import Name, Part, Rows, Texts, merged
+from .parts import Name, Part, Rows, merged
+from .wrapped import NAMES, Event, Unread, compact, inside
 
 TOGETHER = 1_000
 """Lines that become columns at once: they are still in the processor's cache."""
 RANGE = 1 << 16
 """Lines in a part."""
 _ENVIRONMENT, _PEAK = (name.encode() for name in NAMES)
-_VERSION = re.compile(r"\[([^]]*)\]")
 
 
 @dataclass(kw_only=True)
@@ -54,7 +52,7 @@ class Loaded:
     elsewhere: int = 0
     """Lines of the sidecar of another time, function or environment."""
     unread: Unread = field(default_factory=Unread)
-    """Lines that look like the sidecar's but were not read, by reason (`truemem_workbench.lines.wrapped`)."""
+    """Lines that look like the sidecar's but were not read, by reason (`truemem_workbench.printed.wrapped`)."""
     without_request_id: int = 0
     """Lines with the member of --by that say no request id."""
 
@@ -75,14 +73,14 @@ class Reader:
         self._begin_part()
 
     def _begin_part(self) -> None:
-        self._lines: list[Members] = []
+        self._lines: list[Line] = []
         self._sizes: list[int] = []
         self._columns: list[dict[str, NDArray[Any]]] = []
         self._rows = 0
         self._keys: dict[tuple[str, str | None], int] = {}
         self._names: dict[int, Name] = {}
         self._words: dict[int, str] = {}
-        self._texts: list[Texts] = []
+        self._texts: list[bytes] = []
 
     @property
     def loaded(self) -> Loaded:
@@ -139,17 +137,13 @@ class Reader:
     def _unwrap(self, event: Event) -> None:
         """Read what is inside an event, however it is wrapped."""
         for found in inside(event):
-            if isinstance(found, str):
-                continue
-            if why := reason(found):
-                self._loaded.unread[why] += 1
-                continue
-            assert isinstance(found, dict)
-            invocations = spread(found)
-            size = len(compact(found).encode(errors="replace")) // max(1, len(invocations))
-            for each in invocations:  # `spread` has completed it
-                self._lines.append(members_of({**each, "schema": FULL}))
-                self._sizes.append(size)
+            lines = lines_in(found, self._loaded.unread)
+            for line in lines:
+                line.members = NO_MEMBERS
+                self._lines.append(line)
+            if lines:
+                size = len(compact(found).encode(errors="replace")) // len(lines)
+                self._sizes += [size] * len(lines)
 
     def _part(self, most: int) -> Iterator[Part]:
         """What has been read, if these are more lines."""
@@ -211,8 +205,6 @@ def _json_in(text: bytes) -> bytes:
     return text[begin:].rstrip(b"\r") if begin >= 0 and _ENVIRONMENT not in text[:begin] else b""
 
 
-def _name_of(line: Members) -> Name:
-    environment, version = line.environmentId, line.functionVersion
-    if not version and line.schema == SHORT and (found := _VERSION.search(environment)):
-        version = found[1]
-    return Name(line.FunctionName, version, environment)
+def _name_of(line: Line) -> Name:
+    version = line.function_version or (version_in(line.environment) if line.schema == SHORT else None)
+    return Name(line.function or "", version or "", line.environment)

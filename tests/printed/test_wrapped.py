@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from truemem.line_schema import SCHEMA
-from truemem_workbench.lines import log_files
-from truemem_workbench.lines.line import read
-from truemem_workbench.lines.wrapped import Unread
-from truemem_workbench.report.parts import merged
-from truemem_workbench.report.reader import Job, Reader
+from truemem_workbench.printed import log_files
+from truemem_workbench.printed.line import read
+from truemem_workbench.printed.parts import merged
+from truemem_workbench.printed.reader import Job, Reader
+from truemem_workbench.printed.wrapped import Unread
 
 from tests.report.conftest import Command
 from tests.report.forms import docker, subscription, telemetry

@@ -1,0 +1,240 @@
+"""Makes columns of lines: the figures of many invocations at once."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Raw, Struct
+from msgspec.structs import astuple
+from msgspec.structs import fields as fields_of
+from numpy.typing import NDArray
+from truemem.line_schema import SHORT
+
+from .document import OF_EXACT_MODE, SAME_AS, USUAL
+from .line import ABSENT, Line, encode, epoch_ms, is_there
+from .parts import COLUMNS, NO_REQUEST
+
+Column = NDArray[Any]
+
+NAN = float("nan")
+_INNER = {
+    "time_ms": ("metadata", "time_ms"),
+    "function_holds": ("holders", "function"),
+    "sidecar_holds": ("holders", "sidecar"),
+    "environment_used": ("environment_memory", "used"),
+}
+_WITH_TEXT = ("heap", "resources", "growth_profile")
+"""A line that has one of them, or extensions, is kept in `parts.Part.texts`."""
+_OF_TEXT = {
+    *("current_rss", "invocation", "cold_start", "suppressed_init", "shared_by", "memory_limit", "holders", "rss"),
+    *("processes", "growth_lines", "schema", *_WITH_TEXT),
+}
+_FIELDS = fields_of(Line)
+_IN_TEXT = [(each.name, each.encode_name, each.default) for each in _FIELDS if each.name in _OF_TEXT]
+"""So much of it: field, member, and its value where it is absent."""
+
+
+def columns_of(
+    lines: Sequence[Line], key_of: Callable[[str, str], int], words: dict[int, str], texts: list[bytes]
+) -> dict[str, Column]:
+    """The columns of `parts.Rows`, without `line_bytes`. `key_of` gives what stands for the environment of a function.
+
+    Adds to the words, and to the texts, of which `text` has the places.
+    """
+    count = len(lines)
+    found = dict(zip(Line.__struct_fields__, zip(*map(astuple, lines), strict=True), strict=True))
+    made: dict[str, Column] = {
+        name: _flags(found[name]) if kind is np.bool_ else _numbers(found[name])
+        for name, kind in COLUMNS.items()
+        if name in found and kind is not np.uint64
+    }
+    made |= {name: _inner_numbers(found[outer], inner) for name, (outer, inner) in _INNER.items()}
+    timestamps, statuses, errors = found["timestamp"], found["status"], found["error_type"]
+    if timestamps.count(None) < count:
+        _put_times(made["time_ms"], timestamps)
+    is_short, is_exact = _numbers(found["schema"]) == SHORT, _are(found["mode"], "exact")
+    payload = np.nan_to_num(made["request_bytes"]) + np.nan_to_num(_numbers(found["response_bytes"]))
+    _complete(made, is_short, is_exact)
+    is_killed = (_numbers(found["oom_count"]) > 0) | _are_there(found["oom_signals"])
+    ended = (_numbers(found["environment_kills"]) > 0) | _are(errors, "Extension.Crash")
+    is_unknown = _are(statuses, None)
+    succeeded = _are(statuses, "success") | (is_short & is_unknown)
+    made |= {
+        "environment": _keys(found["function"], found["environment"], key_of),
+        "request": _requests(found["request_id"]),
+        "exact": is_exact,
+        "payload": payload / (1 << 20),
+        "out_of_memory": is_killed,
+        "ended": ended,
+        "succeeded": succeeded,
+        "is_last": _are(found["closed_by"], "shutdown"),
+        "begins": _flags(found["cold_start"]) | _flags(found["suppressed_init"]),
+        "lost": _flags(found["report_missing"]) | _are_there(found["dropped"]),
+        "method": np.broadcast_to(_hashes(found["method"], words), count),
+        "failed": np.zeros(count, np.uint64),
+        "by_value": np.zeros(count, np.uint64),
+        "held_by_extensions": np.full(count, NAN),
+        "heap_held": np.full(count, NAN),
+        "has_runtime": np.zeros(count, np.bool_),
+        "text": np.full(count, -1),
+    }
+    made["request_key"] = keys_of(made["request"])
+    is_failed = ~succeeded & ~is_killed & ~ended & ~is_unknown
+    if is_failed.any():
+        places = np.flatnonzero(is_failed)
+        made["failed"][places] = _hashes([errors[each] or statuses[each] for each in places.tolist()], words)
+    extensions = [*map(attrgetter("extensions"), found["holders"])]
+    is_there = ~_are(extensions, None)
+    for name in _WITH_TEXT:
+        is_there |= _are_there(found[name])
+    for at in np.flatnonzero(is_there).tolist():
+        _put_text(made, at, lines[at], texts)
+    made["has_malloc"] = ~np.isnan(made["heap_held"])
+    return made
+
+
+def _numbers(values: Sequence[float | None]) -> Column:
+    """NaN for None."""
+    if _is_one(values):
+        return np.full(len(values), NAN if values[0] is None else values[0])
+    return np.array(values, float)
+
+
+def _is_one(values: Sequence[object]) -> bool:
+    """Is it the same value on all lines, or on none? Most columns differ at their ends if they differ at all."""
+    first, last = values[0], values[-1]
+    return (first is last or first == last) and values.count(first) == len(values)
+
+
+def _inner_numbers(values: Sequence[Struct], inner: str) -> Column:
+    """The same of a member of a member, which most lines do not have."""
+    if _is_one(values):
+        return _numbers([getattr(values[0], inner)] * len(values))
+    return _numbers([*map(attrgetter(inner), values)])
+
+
+def _flags(values: Sequence[bool]) -> Column:
+    return np.array(values, np.bool_) if True in values else np.zeros(len(values), np.bool_)
+
+
+def _are(values: Sequence[object], word: str | None) -> Column:
+    count = values.count(word)
+    if count in (0, len(values)):
+        return np.full(len(values), count > 0)
+    return np.array([each == word for each in values])
+
+
+def _complete(made: dict[str, Column], is_short: Column, is_exact: Column) -> None:
+    """Fill in what a short line does not spell out, as `document.completed` does."""
+    if not is_short.any():
+        return
+    field_of = {each.encode_name: each.name for each in _FIELDS}
+    for member, known in (USUAL | SAME_AS).items():
+        name, where = field_of.get(member), is_short & is_exact if member in OF_EXACT_MODE else is_short
+        if name in made:
+            values: Any = made[field_of[SAME_AS[member]]] if member in SAME_AS else known
+            made[name] = np.where(where & np.isnan(made[name]), values, made[name])
+
+
+def _put_times(times: Column, timestamps: Sequence[str | None]) -> None:
+    """A plain line (TRUEMEM_OUTPUT=json) has `timestamp` instead of `_aws`."""
+    for at in np.flatnonzero(np.isnan(times)).tolist():
+        if (text := timestamps[at]) and (time_ms := epoch_ms(text)) is not None:
+            times[at] = time_ms
+
+
+_LONG = len(NO_REQUEST)
+_FORM = np.frombuffer(b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "u1")
+_FORM_OF = np.zeros(256, "u1")
+"""Of each byte."""
+_FORM_OF[list(b"0123456789abcdef")] = ord("x")
+_FORM_OF[ord("-")] = ord("-")
+
+
+def _requests(texts: Sequence[str | None]) -> Column:
+    """Request ids in their usual form; NO_REQUEST for what is none."""
+    made = "".join([each if each and len(each) == _LONG else request_of(each) for each in texts])
+    found = np.frombuffer(made.encode(), "u1")
+    is_ascii = len(found) == _LONG * len(texts)
+    if is_ascii and (_FORM_OF[found].reshape(-1, _LONG) == _FORM).all():
+        return found.view(f"S{_LONG}")
+    return np.array([request_of(each) for each in texts], f"S{_LONG}")
+
+
+_UUID = re.compile("[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+
+
+def request_of(text: str | None) -> str:
+    """A request id in its usual form; NO_REQUEST for what is none."""
+    if text and _UUID.fullmatch(text):
+        return text
+    try:
+        return str(uuid.UUID(text))
+    except (ValueError, TypeError):
+        return NO_REQUEST.decode()
+
+
+def keys_of(requests: Column) -> Column:
+    """A hash of each request id, the same on all machines."""
+    key = np.zeros(len(requests), np.uint64)
+    for word in np.ascontiguousarray(requests).view("<u4").reshape(-1, _LONG // 4).T:
+        key = (key ^ word) * np.uint64(0x9E3779B97F4A7C15)
+        key ^= key >> np.uint64(29)
+    return key * np.uint64(0xBF58476D1CE4E5B9)
+
+
+def hash_of(text: str) -> int:
+    """8 bytes, the same on all machines, and never 0."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") or 1
+
+
+def _hashes(texts: Sequence[str | None], words: dict[int, str]) -> Column:
+    """The hash of each text, or of `none`."""
+    if _is_one(texts):
+        texts = texts[:1]
+    hashes = {each: hash_of(each or "none") for each in set(texts)}
+    words.update({key: text or "none" for text, key in hashes.items()})
+    return np.array([hashes[each] for each in texts], np.uint64)
+
+
+def _keys(functions: Sequence[str | None], environments: Sequence[str], key_of: Callable[[str, str], int]) -> Column:
+    pairs = [*zip(functions, environments, strict=True)]
+    keys = {pair: key_of(pair[0] or "", pair[1]) for pair in set(pairs)}
+    return np.array([keys[pair] for pair in pairs], np.uint64)
+
+
+def _are_there(values: Sequence[Raw]) -> Column:
+    if values.count(ABSENT) == len(values):
+        return np.zeros(len(values), np.bool_)
+    return np.array([is_there(each) for each in values])
+
+
+class _Heap(Struct, gc=False):
+    held: float | None = None
+    runtime: Raw = ABSENT
+
+
+_decode_heap = msgspec.json.Decoder(_Heap).decode
+
+
+def _put_text(made: dict[str, Column], at: int, line: Line, texts: list[bytes]) -> None:
+    """Keep what few lines say, as JSON."""
+    if is_there(line.heap):
+        try:
+            heap = _decode_heap(line.heap)
+        except (ValueError, RecursionError):
+            heap = _Heap()
+        made["heap_held"][at] = NAN if heap.held is None else heap.held
+        made["has_runtime"][at] = is_there(heap.runtime)
+    if line.holders.extensions:
+        made["held_by_extensions"][at] = sum(line.holders.extensions.values())
+    made["text"][at] = len(texts)
+    told = ((member, getattr(line, name), nothing) for name, member, nothing in _IN_TEXT)
+    texts.append(encode({member: value for member, value, nothing in told if value is not nothing}))
