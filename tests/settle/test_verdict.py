@@ -120,6 +120,12 @@ def test_garbage_is_what_settling_frees_at_the_median() -> None:
     assert garbage_kib([]) == 0
 
 
+@given(st.lists(st.integers(1, 9), min_size=1))
+def test_a_number_that_comes_twice_counts_once(numbers: list[int]) -> None:
+    kept = [each.invocation for each in last_life([Reading(number, {"inUse": 1.0}) for number in numbers])]
+    assert kept == sorted({*kept})
+
+
 def test_what_another_process_kept_is_gone() -> None:
     """It was killed, or its environment was reset."""
     before, after = readings([5000.0, 4000, 3000, 2000, 1000]), readings([200.0 * at for at in range(1, 7)])

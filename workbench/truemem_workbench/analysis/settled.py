@@ -56,11 +56,13 @@ class Reading:
 
 def last_life(readings: Sequence[Reading]) -> list[Reading]:
     """The readings of the process that lives: what an earlier one kept went with it. Of two in a row the second: what a
-    finalizer lets go of, the next collection frees."""
+    finalizer lets go of, the next collection frees. Their numbers rise: a log that was changed may have one twice."""
     own = [each for each in readings if each.process == readings[-1].process]
     kept: list[Reading] = []
     is_second = True
     for each in own:
+        if kept and each.invocation <= kept[-1].invocation:
+            continue
         is_second = not is_second and each.invocation == kept[-1].invocation + 1
         kept[-1:] = [each] if is_second else [*kept[-1:], each]
     return kept
