@@ -470,8 +470,8 @@ def _with_heirs(kind: type | None) -> list[type]:
 
 
 def _requests(read: Callable[[], Any] | None) -> Any:
-    """Requests of truemem_lines/request.py, if they are wanted. Its code is loaded only then: without a cache it is
-    compiled at each start."""
+    """ProfileRequests of truemem_lines/request.py, if they are wanted. Its code is loaded only then: without a cache it
+    is compiled at each start."""
     if posix.environ.get(LINES_VARIABLE, b"off").strip().lower() in (b"", b"off"):
         return None
     from importlib.util import module_from_spec, spec_from_file_location
@@ -480,7 +480,7 @@ def _requests(read: Callable[[], Any] | None) -> Any:
     spec = spec_from_file_location("truemem_lines_request", f"{folder}/request.py")
     module = module_from_spec(spec)  # type: ignore[arg-type]
     spec.loader.exec_module(module)  # type: ignore[union-attr]
-    return module.Requests(_folder(), read)
+    return module.ProfileRequests(_folder(), read)
 
 
 def _folder() -> str:

@@ -67,7 +67,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
         ("page nowhere.log", "there is no file nowhere.log"),
         ("page EMPTY", "Try truemem doctor "),
         ("page LOG --environment x9", "no line of the sidecar of x9 in"),
-        ("page LOG --output no/folder.html", "folder.html cannot be written: No such file or directory"),
+        ("page LOG --output no/folder.html", "cannot write no/folder.html: No such file or directory"),
         ("page LOG --output x.jpg", "--output x.jpg: its ending is not .html or .png. Try --output x.html"),
         ("report .", ". is a folder. Try ./*"),
         ("doctor .", "is a folder"),

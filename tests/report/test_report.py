@@ -194,4 +194,4 @@ def test_the_lines_that_were_asked_for_are_drawn(truemem: Command, two: Path, tm
     assert page.read_text().lstrip().lower().startswith("<!doctype html>")
     assert page.read_text().count('"count":50') == 2
     refused = truemem("report", two, "--output", tmp_path / "none" / "page.html")
-    assert (refused.code, "cannot be written" in refused.err) == (2, True)
+    assert (refused.code, "cannot write" in refused.err) == (2, True)

@@ -69,7 +69,7 @@ def _explain(
 
         function = need_explicable(resolved(target, **given))
         measurement = measure(function, payloads, Plan(invocations=invocations, most=invocations), Decision(), progress)
-    commands = commands_local(again, can_explain=False, function=function.function)
+    commands = replace(commands_local(again, can_explain=False, function=function.function), longer="")
     finding = replace(measurement, commands=commands).finding
     # a function that fails does so under a tracer too, and what it holds then tells nothing
     found = None if finding.cause == "failing" else explained(function, payloads, measurement)

@@ -83,10 +83,12 @@ class Remote:
         with refused(f"function {name}", "lambda:InvokeFunction"):
             try:
                 answer = self.client.invoke(FunctionName=self.function, Payload=json.dumps(event).encode(), **with_tail)
-            except self.client.exceptions.InvalidParameterValueException as problem:
+            except botocore.exceptions.ClientError as problem:
+                if "InvalidParameter" not in problem.response["Error"]["Code"]:
+                    raise
                 # it takes a tenant's id, or is durable and needs a version
                 fix = f"Invoke it as its callers do, and try truemem report {name}"
-                raise BadInput(f"function {name}: {problem}. {fix}") from problem
+                raise BadInput(f"function {name}: {problem.response['Error']['Message']}. {fix}") from problem
             body = answer["Payload"].read()
         tail = base64.b64decode(answer.get("LogResult", "")).decode(errors="replace").split("\n")
         error = error_of(parsed(body), answer["FunctionError"]) if "FunctionError" in answer else ""

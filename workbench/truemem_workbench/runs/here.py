@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from itertools import cycle, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from ..local import Answer, EnvironmentChange, Invocation, LocalLambda, LogLine, Report, Scaling
+from ..local import LocalLambda
 from ..local.configuration.function import missing_module
 from ..local.configuration.layer import ALL_MEMBERS, SIDECAR, in_exact_mode, sidecar, with_probe
 from ..printed.line import Line, parse_event
@@ -40,6 +40,9 @@ from .passes import (
     invoke_until_decided,
     kinds,
 )
+
+if TYPE_CHECKING:
+    from ..local import Answer, EnvironmentChange, Invocation, LogLine, Report, Scaling
 
 LINES = "TRUEMEM_LINES"
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.

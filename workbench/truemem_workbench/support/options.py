@@ -75,7 +75,8 @@ def check_outputs(outputs: Sequence[Path], *endings: str) -> None:
             raise BadInput(f"--output {path}: its ending is not {named}. Try --output {path.stem or 'out'}{endings[0]}")
         if path.suffix.lower() == ".png":
             need("pictures")
-        try_place(path, f"--output FOLDER/{path.name}")
+        if not str(path).startswith(("s3:", "s3a:")):  # an object of S3: see aws.clients.is_object
+            try_place(path, f"--output FOLDER/{path.name}")
 
 
 def try_place(path: Path, fix: str) -> None:
