@@ -10,12 +10,11 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from truemem import verdict
 
 from ..printed.document import figure
-from ..printed.line import Line
 from .thresholds import (
     ABOVE,
     ENDED_SHARE,
@@ -28,6 +27,9 @@ from .thresholds import (
     MOST_LEVELS,
     TAIL_READINGS,
 )
+
+if TYPE_CHECKING:
+    from ..printed.line import Line
 
 HUGE_MIB = 2**30
 """Larger figures are not believed."""

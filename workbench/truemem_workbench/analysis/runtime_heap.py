@@ -18,12 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from truemem import verdict
 from truemem.verdict import heap_limit_advice
 
-from ..printed.line import Line
 from .heap import UNKNOWN_COURSE, Course, CoursePoint, course_of_curve, course_of_points, size_of
 from .thresholds import (
     FULL_OLD_SHARE,
@@ -36,6 +35,9 @@ from .thresholds import (
     STEP_MIB,
     TAIL_READINGS,
 )
+
+if TYPE_CHECKING:
+    from ..printed.line import Line
 
 SUFFIX_KIB = {"": 1 / 1024, "k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3}
 """A size with this suffix, in KiB."""
