@@ -23,7 +23,7 @@ from layer import wings
 
 ROOT = Path(__file__).parents[1]
 SIDECAR, WORKBENCH = Path("extension/truemem"), Path("workbench/truemem_workbench")
-ROOMS = ("mcp", "demo", "dashboard", "soak", "size", "doctor", "metrics", "publish", "docs")
+ROOMS = ("mcp", "demo", "dashboard", "soak", "size", "doctor", "metrics", "publish", "docs", "lines")
 """Rooms of the workbench that are a command and nothing else."""
 OTHERS = """
 import subprocess, sys

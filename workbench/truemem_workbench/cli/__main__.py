@@ -20,9 +20,7 @@ COMMANDS = {
     "soak": Lazy(f"{PACKAGE}.soak.command:soak", "Traffic for minutes or hours: memory, latency, errors."),
     "events": Lazy(f"{PACKAGE}.target.events:events", "The events that a function has logged, for check."),
     "report": Lazy(f"{PACKAGE}.report.command:report", "What to act on: memory by function and environment."),
-    "lines": Lazy(
-        f"{PACKAGE}.report.lines_command:lines", "The lines of code that keep memory, as profiled in Lambda."
-    ),
+    "lines": Lazy(f"{PACKAGE}.lines.command:lines", "The lines of code that keep memory, as profiled in Lambda."),
     "page": Lazy(f"{PACKAGE}.page.command:page", "Memory of each invocation as an HTML page, or as a PNG."),
     "metrics": Lazy(f"{PACKAGE}.metrics.command:metrics", "The function's memory metrics in CloudWatch over time."),
     "dashboard": Lazy(f"{PACKAGE}.dashboard.command:dashboard", "Dashboard and alarms for your functions."),
