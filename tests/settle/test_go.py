@@ -246,3 +246,33 @@ def test_a_limit_for_gos_heap_is_told_where_it_helps(
     live_mib: list[float], goal_mib: float, garbage_kib: float
 ) -> None:
     assert not told(live_mib, goal_mib, garbage_kib).setting
+
+
+MAPS = """
+import ctypes
+library = ctypes.CDLL(None)
+library.mmap.restype = ctypes.c_void_p
+library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
+print(flush=True)
+input()
+at = library.mmap({address}, 8 << 20, 3, 0x22, -1, 0)  # PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS
+ctypes.memset(at, 1, 8 << 20)
+print(flush=True)
+input()
+"""
+
+
+@pytest.mark.parametrize(("address", "mib"), [(0, 8), (go.HEAP_BEGINS[0], 0), (go.HEAP_BEGINS[1], 0)])
+def test_what_is_mapped_beside_gos_heap_is_seen(address: int, mib: int) -> None:
+    """The kernel gives the address that is asked for, as it gives it to Go's runtime."""
+    command = [sys.executable, "-c", MAPS.format(address=address)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        before = go.beside_heap_kib(process.pid)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        after = go.beside_heap_kib(process.pid)
+        process.kill()
+    assert after - before == pytest.approx(mib * MIB, abs=300)

@@ -166,6 +166,27 @@ class Process:
             os.close(memory)
 
 
+HEAP_BEGINS = (0xC000000000, 0x4000000000)
+"""Where the runtime asks for its heap on amd64 and arm64 (malloc.go, mallocinit), and how far it is looked for."""
+HEAP_SPAN = 1 << 36
+
+
+def beside_heap_kib(pid: int) -> float:
+    """Resident KiB of all mappings that are neither the runtime's heap nor a program's or a library's file. Raises
+    OSError if the process has ended."""
+    found, counts, own = 0.0, False, str(Path(f"/proc/{pid}/exe").resolve())
+    with Path(f"/proc/{pid}/smaps").open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            name, _, rest = line.partition(" ")
+            if not name.endswith(":"):
+                begin, path = int(name.partition("-")[0], 16), rest.rstrip("\n").rpartition(" ")[2]
+                is_heap = any(start <= begin < start + HEAP_SPAN for start in HEAP_BEGINS)
+                counts = not is_heap and path != own and ".so" not in path
+            elif counts and name == "Rss:":
+                found += float(rest.split()[0])
+    return found
+
+
 def _read(memory: int, at: int, size: int) -> bytes:
     """So many bytes from there. Raises OSError."""
     try:

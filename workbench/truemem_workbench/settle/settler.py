@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ..local import LocalLambda
 
 
+BESIDE_HEAP = "besideHeap"
+"""What a program in Go has beside its heap: there it stands for RSS."""
 UNTRIMMED = 4
 """Passes before the first after which allocators give back what is free: until then it is seen how much they hold."""
 
@@ -165,6 +167,7 @@ class Settler:
                     GOROUTINES: live.goroutines,
                     GOAL: live.goal_kib,
                     GARBAGE: self._freed[program.pid],
+                    BESIDE_HEAP: go.beside_heap_kib(program.pid),
                     **({} if live.has_c else {MALLOC: 0.0}),
                 }
         return {}
@@ -217,6 +220,8 @@ def _completed(kept: dict[str, float]) -> dict[str, float]:
         kept.pop(HELD, None)
     if HEAP in kept:  # it touches more of its heap, and compiles: RSS rises where nothing is kept
         del kept[RSS]
+    if BESIDE_HEAP in kept:
+        kept[RSS] = kept.pop(BESIDE_HEAP)
     return {**kept, **({IN_USE: sum(parts)} if parts else {})}
 
 
