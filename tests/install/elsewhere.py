@@ -1,13 +1,17 @@
-"""Runs the command as macOS or Windows would, as far as Linux can play them: `python elsewhere.py SYSTEM ARGUMENTS`.
+"""Runs commands as macOS or Windows would, as far as Linux can play them: `python elsewhere.py SYSTEM FOLDER COMMANDS`.
 
-What those lack is taken away: modules, functions and constants of the standard library, and /proc. The packages of
-others are imported before that, as they choose by the system which of their modules they load.
+COMMANDS is a list of lists of arguments, in JSON. Each has a process of its own, forked from one that has imported the
+packages, and writes to FOLDER: 0.out and 0.err are those of the first. Printed as JSON: the exit codes.
+
+What those systems lack is taken away: modules, functions and constants of the standard library, and /proc. The packages
+of others are imported before that, as they choose by the system which of their modules they load.
 """
 
 import asyncio.subprocess
 import builtins
 import concurrent.futures.process
 import importlib
+import json
 import multiprocessing
 import os
 import select
@@ -16,6 +20,8 @@ import signal
 import sys
 import tempfile
 import types
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 __all__ = ["asyncio", "concurrent", "multiprocessing", "shutil", "tempfile"]  # loaded as Linux loads them
@@ -81,9 +87,22 @@ def play(system: str) -> None:
     sys.platform = system
 
 
-if __name__ == "__main__":
-    play(sys.argv[1])
-    from truemem_workbench.cli.__main__ import main
+def run(fork: Callable[[], int], arguments: list[str], path: Path) -> int:
+    """Exit code of one command, in a process that `fork` makes: the system that is played may have none."""
+    from truemem_workbench.cli.__main__ import main  # chooses its modules by what the system has
 
-    sys.argv = ["truemem", *sys.argv[2:]]
+    child = fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    for descriptor, ending in ((1, ".out"), (2, ".err")):
+        os.dup2(os.open(path.with_suffix(ending), os.O_CREAT | os.O_WRONLY), descriptor)
+    sys.argv = ["truemem", *arguments]
     main()
+    sys.exit()
+
+
+if __name__ == "__main__":
+    forking = os.fork
+    play(sys.argv[1])
+    folder, commands = Path(sys.argv[2]), json.loads(sys.argv[3])
+    print([run(forking, arguments, folder / str(number)) for number, arguments in enumerate(commands)])

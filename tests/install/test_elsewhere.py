@@ -3,7 +3,10 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pytest
 
@@ -13,14 +16,28 @@ from tests.report.conftest import aws, aws_endpoint
 
 __all__ = ["account", "aws", "aws_endpoint"]
 
-SYSTEMS = ("darwin", "win32")
 PLAYED = Path(__file__).with_name("elsewhere.py")
 HANDLER = Path(__file__).parents[1] / "check" / "functions" / "steady.py"
 
 
-def run(system: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, PLAYED, system, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=100, check=False)
+class Ran(NamedTuple):
+    """One command."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(system: str, *commands: Sequence[str | Path]) -> list[Ran]:
+    """What each of these commands answers there."""
+    with TemporaryDirectory() as name:
+        given = json.dumps([list(map(str, each)) for each in commands])
+        played = [sys.executable, str(PLAYED), system, name, given]
+        done = subprocess.run(played, capture_output=True, text=True, timeout=100, check=False)
+        assert done.returncode == 0, done.stderr
+        paths = [Path(name, str(number)) for number in range(len(commands))]
+        said = [[path.with_suffix(end).read_text("utf-8") for end in (".out", ".err")] for path in paths]
+    return [Ran(code, *each) for code, each in zip(json.loads(done.stdout), said, strict=True)]
 
 
 @pytest.fixture
@@ -30,43 +47,42 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", ["darwin", "win32"])
 def test_a_log_is_read_anywhere(system: str, log: Path, tmp_path: Path) -> None:
-    reported = run(system, "report", log, "--json")
-    assert reported.returncode == 0, reported.stderr
-    assert json.loads(reported.stdout)["lines"] == 40
-    assert "✓ It has started" in run(system, "doctor", log).stdout
-    for name in ("page.html", "page.png"):
-        assert run(system, "page", log, "--output", tmp_path / name).returncode == 0
-        assert (tmp_path / name).stat().st_size > 10_000
+    pages = [tmp_path / name for name in ("page.html", "page.png")]
+    drawn = [("page", log, "--output", page) for page in pages]
+    reported, doctor, *rest = run(system, ("report", log, "--json"), ("doctor", log), *drawn)
+    assert reported.code == 0, reported
+    assert json.loads(reported.out)["lines"] == 40
+    assert "✓ It has started" in doctor.out
+    assert [ran.code for ran in rest] == [0, 0]
+    assert all(page.stat().st_size > 10_000 for page in pages)
 
 
 def test_an_account_is_managed_from_windows(account: Account) -> None:
     """It lacks all that macOS lacks."""
     before = account.held(account.function("one"))
-    system = "win32"
-    for command in ("attach", "attach", "dashboard", "detach"):
-        options = ("--exact", "--yes") if command == "attach" else ("--yes",) if command == "detach" else ()
-        ran = run(system, command, "one", *options)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+    attach, detach = ("attach", "one", "--exact", "--yes"), ("detach", "one", "--yes")
+    doctor, check = ("doctor", "--function", "one"), ("check", "--function", "gone")
+    *managed, silent, refused = run("win32", attach, attach, ("dashboard", "one"), detach, doctor, check)
+    assert [ran.code for ran in managed] == [0, 0, 0, 0], managed
     assert account.held("one") == before
     assert account.updates == ["one", "one"]
-    silent = run(system, "doctor", "--function", "one")
-    assert "The log group is not there" in silent.stdout, silent.stderr
-    assert "there is no function gone" in run(system, "check", "--function", "gone").stderr
+    assert "The log group is not there" in silent.out, silent
+    assert "there is no function gone" in refused.err
 
 
 @pytest.mark.parametrize(
-    ("system", "fix", "command"),
+    ("system", "fix", "commands"),
     [
-        ("darwin", "a container or a virtual machine", "check"),
-        *[("win32", "WSL", command) for command in ("local run", "check", "soak", "size", "explain", "demo")],
+        ("darwin", "a container or a virtual machine", ["check"]),
+        ("win32", "WSL", ["local run", "check", "soak", "size", "explain", "demo"]),
     ],
 )
-def test_a_local_run_elsewhere_says_what_to_do(system: str, fix: str, command: str) -> None:
-    target = [] if command == "demo" else [f"{HANDLER}:handler"]
-    ran = run(system, *command.split(), *target)
-    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1), ran.stderr
-    assert f" needs Linux. Try {fix}" in ran.stderr
-    if command == "local run":
-        assert run(system, *command.split(), "--help").returncode == 0
+def test_a_local_run_elsewhere_says_what_to_do(system: str, fix: str, commands: list[str]) -> None:
+    typed = [(*command.split(), *([] if command == "demo" else [f"{HANDLER}:handler"])) for command in commands]
+    *refused, helped = run(system, *typed, ("local", "run", "--help"))
+    for ran in refused:
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran
+        assert f" needs Linux. Try {fix}" in ran.err
+    assert helped.code == 0
