@@ -70,7 +70,7 @@ def without(files: list[Path], package: str) -> list[Path]:
 
 
 def _parents(name: str) -> set[str]:
-    """Of `a.b.c`: `a`, `a.b` and `a.b.c`."""
+    """The name itself and each package that it lies in: `a`, `a.b` and `a.b.c`."""
     parts = name.split(".")
     return {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
 
@@ -154,12 +154,16 @@ def changed(known: list[str], revision: str) -> list[str]:
 def main(chosen: tuple[str, ...], revision: str | None, most: int | None, full: bool) -> None:
     """See the module."""
     of_sidecar = wings.names(ROOT / SIDECAR)
-    known = {name: f"{WORKBENCH.name}.{name}" for name in ROOMS} | {name: f"truemem.{name}" for name in of_sidecar}
+    known = {name: [f"{WORKBENCH.name}.{name}"] for name in ROOMS}
+    for name in of_sidecar:  # `lines` is a wing and a command
+        known.setdefault(name, []).append(f"truemem.{name}")
     wanted = changed(of_sidecar, revision)[:most] if revision else list(chosen or known)
     for name in wanted:
         if name not in known:
             raise click.BadParameter(f"no wing or command {name}; there are {', '.join(known)}")
-    failed = [name for name in wanted if not passes(known[name], full)]
+    if revision:
+        known = {name: [f"truemem.{name}"] for name in of_sidecar}
+    failed = [each for name in wanted for each in known[name] if not passes(each, full)]
     sys.exit(1 if failed else 0)
 
 

@@ -153,7 +153,7 @@ def _put_times(times: Column, timestamps: Sequence[str | None]) -> None:
 _LONG = len(NO_REQUEST)
 _FORM = np.frombuffer(b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "u1")
 _FORM_OF = np.zeros(256, "u1")
-"""Of each byte."""
+"""The character of _FORM that each byte fits."""
 _FORM_OF[list(b"0123456789abcdef")] = ord("x")
 _FORM_OF[ord("-")] = ord("-")
 

@@ -222,7 +222,7 @@ def _begin(pid: int, program: Path) -> int:
 
 @cache
 def _places(program: Path, file_number: int) -> Places | None:
-    """Of this file, once: 0.1 s for 9 MB. None where they are not known. Raises OSError."""
+    """Where the variables of this program lie, looked up once: 0.1 s for 9 MB. None if unknown. Raises OSError."""
     if not is_go(program, file_number):
         return None
     from elftools.common.exceptions import DWARFError, ELFError
