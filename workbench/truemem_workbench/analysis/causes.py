@@ -515,8 +515,9 @@ def _hoarding(witnesses: Witnesses) -> Finding | None:
         given_back = settled.held_kib(witnesses.curves.settled)
         resident = span_of(witnesses.untrimmed)[1] if given_back is None else given_back
         name, held = "malloc", min(witnesses.span(HELD)[1], resident)
-    is_set = ENDS_HOLDING.get(name, {}).items() <= witnesses.curves.variables.items()
-    if held < max(HELD_MIB * 1024, HELD_SHARE * (held + in_use)) or (is_set and name in ENDS_HOLDING):
+    setting = ENDS_HOLDING.get(name)
+    is_set = setting is not None and setting.items() <= witnesses.curves.variables.items()
+    if held < max(HELD_MIB * 1024, HELD_SHARE * (held + in_use)) or is_set:
         return None  # with the setting it holds only what it needs to work
     title = (
         f"Hoarding, not a leak: {mib(held / 1024)} MiB are freed and held by {name}, beside {mib(in_use / 1024)} MiB in"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from .mappings import mappings
+
 ARENA_KIB = 1024 * 1024
 """mimalloc reserves its memory in parts of this size (`arena_reserve`). A mapping of another size has something else in
 it, or is not all of it."""
@@ -44,14 +46,7 @@ def told(said: Mapping[str, object], pid: int) -> Told:
 def arena_rss_kib(pid: int, address: int, root: str = "/proc") -> float | None:
     """Resident KiB of the mapping that has this address, if that is one of mimalloc's arenas, or several; else None.
     Raises OSError if the process has ended, ValueError for a text that is not the kernel's."""
-    size = 0
-    is_it = False
-    with open(f"{root}/{pid}/smaps", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - no pathlib here
-        for line in file:
-            name, _, rest = line.partition(" ")
-            if not name.endswith(":"):
-                begin, end = (int(each, 16) for each in name.split("-"))
-                is_it, size = begin <= address < end, (end - begin) // 1024
-            elif is_it and name == "Rss:":
-                return float(rest.split()[0]) if size % ARENA_KIB == 0 else None
+    for each in mappings(pid, root):
+        if each.begin <= address < each.end:
+            return each.rss_kib if (each.end - each.begin) // 1024 % ARENA_KIB == 0 else None
     return None

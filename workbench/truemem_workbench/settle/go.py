@@ -20,6 +20,8 @@ from mmap import PROT_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from .mappings import mappings
+
 if TYPE_CHECKING:
     from elftools.dwarf.die import DIE
     from elftools.dwarf.dwarfinfo import DWARFInfo
@@ -38,6 +40,10 @@ ENDED = 6
 OF_DAMAGED = (LookupError, ValueError, ArithmeticError, AssertionError, AttributeError, TypeError, OSError)
 """What elftools raises beside its own errors where a file is damaged."""
 MOST_GOROUTINES = 1_000_000
+HEAP_BEGINS = (0xC000000000, 0x4000000000)
+"""Where the runtime asks for its heap on amd64 and arm64 (malloc.go, mallocinit)."""
+HEAP_SPAN = 1 << 36
+"""Bytes from there in which the heap is looked for."""
 IS_ADDRESS = 0x03
 """An address follows (`DW_OP_addr`)."""
 WITHOUT_SCAN = 0xFFF
@@ -166,25 +172,14 @@ class Process:
             os.close(memory)
 
 
-HEAP_BEGINS = (0xC000000000, 0x4000000000)
-"""Where the runtime asks for its heap on amd64 and arm64 (malloc.go, mallocinit), and how far it is looked for."""
-HEAP_SPAN = 1 << 36
-
-
 def beside_heap_kib(pid: int) -> float:
     """Resident KiB of all mappings that are neither the runtime's heap nor a program's or a library's file. Raises
     OSError if the process has ended."""
-    found, counts, own = 0.0, False, str(Path(f"/proc/{pid}/exe").resolve())
-    with Path(f"/proc/{pid}/smaps").open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            name, _, rest = line.partition(" ")
-            if not name.endswith(":"):
-                begin, path = int(name.partition("-")[0], 16), rest.rstrip("\n").rpartition(" ")[2]
-                is_heap = any(start <= begin < start + HEAP_SPAN for start in HEAP_BEGINS)
-                counts = not is_heap and path != own and ".so" not in path
-            elif counts and name == "Rss:":
-                found += float(rest.split()[0])
-    return found
+    own = str(Path(f"/proc/{pid}/exe").resolve())
+    others = (each for each in mappings(pid) if each.path != own and ".so" not in each.path)
+    return sum(
+        each.rss_kib for each in others if not any(begin <= each.begin < begin + HEAP_SPAN for begin in HEAP_BEGINS)
+    )
 
 
 def _read(memory: int, at: int, size: int) -> bytes:

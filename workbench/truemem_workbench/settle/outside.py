@@ -12,6 +12,7 @@ from truemem import arenas
 
 from ..analysis.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OWN_HEAP, PROCESSES, RSS, THREADS
 from .go import is_go
+from .mappings import mappings
 
 RUNTIMES = ("node", "dotnet", "bun", "deno")
 """Programs with a heap of their own: what malloc has given out says little of it."""
@@ -39,19 +40,9 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
         known = arenas.read(runtime.pid)
         found[MALLOC], found[HELD] = (known.in_use + known.mapped) / 1024, known.held / 1024
         # Pages in which little is in use stay resident: which ones changes where nothing grows.
-        found[RSS] -= max(0.0, _heap_rss_kib(runtime.pid) - known.main / 1024)
+        heap = sum(each.rss_kib for each in mappings(runtime.pid) if each.path == "[heap]")
+        found[RSS] -= max(0.0, heap - known.main / 1024)
     return found
-
-
-def _heap_rss_kib(pid: int) -> float:
-    """Resident KiB of the mapping `[heap]`; 0 without one. Raises OSError if the process has ended."""
-    is_heap = False
-    with Path(f"/proc/{pid}/smaps").open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if is_heap and line.startswith("Rss:"):
-                return float(line.split()[1])
-            is_heap = is_heap or line.endswith("[heap]\n")
-    return 0.0
 
 
 def mapped(pid: int, names: Collection[str]) -> str:
