@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from truemem_workbench.analysis.curves import BUFFERS, DIRECT, SOFT, library_of
+from truemem_workbench.analysis.settled import Reading
 
 from tests.check.conftest import Check
 
@@ -86,3 +88,18 @@ def test_ctrl_c_in_the_second_run_proves_nothing(check_beside_torch: Any, tmp_pa
     assert process.returncode == 130
     assert "FAILED, ended early" in said
     assert "nothing grows" not in said
+
+
+@pytest.mark.parametrize(
+    ("gained", "cache"),
+    [
+        ({SOFT: 100}, SOFT),
+        ({SOFT: 10}, ""),
+        ({DIRECT: 8192, BUFFERS: 2}, DIRECT),
+        ({DIRECT: 8192, BUFFERS: 100}, ""),
+        ({DIRECT: 100, BUFFERS: 0}, ""),
+    ],
+)
+def test_a_jvm_says_which_cache_may_grow(gained: dict[str, float], cache: str) -> None:
+    before, after = Reading(100, {SOFT: 1, DIRECT: 1, BUFFERS: 1}), {name: 1.0 + more for name, more in gained.items()}
+    assert library_of([before, Reading(200, {SOFT: 1, DIRECT: 1, BUFFERS: 1, **after})]) == cache

@@ -28,11 +28,13 @@ def talking(*command: str) -> Iterator[subprocess.Popen[str]]:
 
 KEEPS = """
 import java.util.*;
+import java.nio.ByteBuffer;
 import java.lang.ref.SoftReference;
 public class Keeps {
     static class Soft extends SoftReference<byte[]> { Soft(byte[] kept) { super(kept); } }
     static final List<byte[]> KEPT = new ArrayList<>(100_000);
     static final List<Soft> SOFT = new ArrayList<>(100_000);
+    static final List<ByteBuffer> DIRECT = new ArrayList<>(100_000);
     public static void main(String[] none) throws Exception {
         Scanner lines = new Scanner(System.in);
         while (lines.hasNextInt()) {
@@ -40,6 +42,7 @@ public class Keeps {
             for (int at = 0; at < count; at++) {
                 SOFT.add(new Soft(new byte[0]));
                 KEPT.add(new byte[16_384]);
+                DIRECT.add(ByteBuffer.allocateDirect(32_768));
                 byte[] garbage = new byte[50_000];
             }
             System.out.println(count);
@@ -52,11 +55,11 @@ public class Keeps {
 @pytest.mark.skipif(shutil.which("java") is None, reason="there is no java")
 @pytest.mark.parametrize("collector", ["-XX:+UseSerialGC", "-XX:+UseG1GC"])
 def test_a_jvm_keeps_what_the_program_keeps(tmp_path: Path, collector: str) -> None:
-    """16,400 bytes for each array, garbage or not between two readings, and a soft reference; no classes come."""
+    """An array, a soft reference and a direct buffer each time; garbage comes between two readings, classes do not."""
     (tmp_path / "Keeps.java").write_text(KEEPS)
     subprocess.run(["javac", "-d", str(tmp_path), str(tmp_path / "Keeps.java")], check=True)
-    heaps, softs, classes = [], [], set()
-    with talking("java", collector, "-cp", str(tmp_path), "Keeps") as process:
+    heaps, softs, direct, classes = [], [], [], set()
+    with talking("java", jvm.TRACKING, collector, "-cp", str(tmp_path), "Keeps") as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for count in (100, 100, 0, 50):
@@ -67,10 +70,15 @@ def test_a_jvm_keeps_what_the_program_keeps(tmp_path: Path, collector: str) -> N
             said = jvm.settled_kib(process.pid)
             heaps.append(said["heap"])
             softs.append(said["soft"])
+            direct.append((said["buffers"], said["direct"]))
+            assert said["own"] > 0
             classes.add(said["classes"])
     grown = [after - before for before, after in pairwise(heaps)]
     assert grown == pytest.approx([100 * 16_400 / 1024, 0, 50 * 16_400 / 1024], abs=30)
     assert [after - before for before, after in pairwise(softs)] == pytest.approx([100, 0, 50], abs=5)
+    buffers, kib = ([after - before for before, after in pairwise(each)] for each in zip(*direct, strict=True))
+    assert buffers == [100, 0, 50]
+    assert kib == pytest.approx([100 * 32, 0, 50 * 32], abs=20)
     assert len(classes) <= 2
 
 

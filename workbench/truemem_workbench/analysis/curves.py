@@ -25,7 +25,7 @@ from .resources import Resource, ResourceHistory
 from .runtime_heap import CollectedHeap, HeapReading, limit_advice, longest_life, reading
 from .settled import GARBAGE, Cache, Kind, last_life
 from .settled import Reading as Settled
-from .thresholds import HALF
+from .thresholds import HALF, JVM_KIB
 
 IN_USE, HELD, BLOCKS, FILES = "inUse", "held", "blocks", "files"
 SMALL = "small"
@@ -33,8 +33,9 @@ SMALL = "small"
 PROCESSES, THREADS, DESCRIPTORS, TMP = "processes", "threads", "descriptors", "tmp"
 RSS, MALLOC, HEAP, EXTERNAL, CLASSES = "rss", "malloc", "heap", "external", "classes"
 """Names in settled readings alone: malloc, and the parts that a runtime has beside it."""
-SOFT, JVM = "soft", "libjvm.so"
-"""Names in settled readings alone: soft references of a JVM, and its own file, the library whose cache they are."""
+SOFT, DIRECT, BUFFERS = "soft", "direct", "buffers"
+"""Names in settled readings of a JVM: the number of its soft references, the KiB and the number of its direct buffers.
+The first two are names of caches as well (`growth_causes.LIBRARY_CACHES`)."""
 GOROUTINES, GOAL = "goroutines", "goal"
 """Names in settled readings of a program in Go: a number, and the size of its heap when garbage is collected, KiB."""
 OWN_HEAP, GO = "ownHeap", "go"
@@ -320,13 +321,14 @@ def others_of(numbered: Iterable[tuple[int, Line]]) -> dict[str, Curve]:
 
 
 def library_of(readings: Sequence[Settled]) -> str:
-    """The library of these readings that has a cache of its own: a JVM if most invocations leave a soft reference;
-    empty if there is none."""
-    first, last = readings[:1], readings[-1:]
-    for before, now in zip(first, last, strict=True):
-        gained = now.kept.get(SOFT, 0.0) - before.kept.get(SOFT, 0.0)
-        if before.process == now.process and gained > HALF * (now.invocation - before.invocation):
-            return JVM
+    """Whose cache may be what grows: SOFT if most invocations leave a soft reference, DIRECT if direct buffers hold
+    ever more and are no more of them, or else a library that is mapped; empty if there is none."""
+    for before, now in zip(readings[:1], readings[-1:], strict=True):
+        names = SOFT, DIRECT, BUFFERS
+        soft, direct, buffers = (now.kept.get(name, 0.0) - before.kept.get(name, 0.0) for name in names)
+        many = HALF * (now.invocation - before.invocation)
+        if before.process == now.process and (soft > many or (direct > JVM_KIB and buffers < many)):
+            return SOFT if soft > many else DIRECT
     return next((each.library for each in readings if each.library), "")
 
 

@@ -5,7 +5,7 @@ Each is a row of the table in `causes`, which says the order, the repair and the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from truemem.verdict import GATE_KIB, LEAST_KIB
@@ -15,6 +15,7 @@ from .curves import (
     BLOCKS,
     CLASSES,
     DESCRIPTORS,
+    DIRECT,
     EXTENSION,
     EXTERNAL,
     FILES,
@@ -22,9 +23,9 @@ from .curves import (
     HEAP,
     HELD,
     IN_USE,
-    JVM,
     MALLOC,
     PROCESSES,
+    SOFT,
     THREADS,
     TMP,
 )
@@ -88,16 +89,23 @@ LIBRARY_CACHES = {
         setting={"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1", "LRU_CACHE_CAPACITY": "1"},
         repair="If inputs get few different sizes (padded, say), it stays small.",
     ),
-    JVM: LibraryCache(
+    SOFT: LibraryCache(
         what="soft references keep it, which the JVM clears before its heap is full",
         bound="at most what the heap has room for",
         setting={"JAVA_TOOL_OPTIONS": "-XX:SoftRefLRUPolicyMSPerMB=0"},
         repair="Give the JVM a heap that leaves room for the rest (-Xmx), or keep them in a cache with a bound.",
     ),
+    DIRECT: LibraryCache(
+        what="the JDK keeps a direct buffer for each thread, as large as the largest that the thread has needed",
+        bound="the largest times the threads at most",
+        setting={"JAVA_TOOL_OPTIONS": "-Djdk.nio.maxCachedBufferSize=32768"},
+        repair="Fewer threads, or -Djdk.nio.maxCachedBufferSize, keep it small.",
+    ),
 }
-"""By the file that is mapped. oneDNN: its developer guide, "Primitive Cache"; beside it PyTorch's own (ideep,
-lru_cache.hpp). Measured with PyTorch 1.12.1, convolutions of 50 to 3,000 values, MiB after 1,200 invocations: 48; with
-the first alone 15, with the second 34, with both none."""
+"""By the file that is mapped, or what a JVM says. The JDK's: sun.nio.ch.Util, getTemporaryDirectBuffer. oneDNN: its
+developer guide, "Primitive Cache"; beside it PyTorch's own (ideep, lru_cache.hpp). Measured with PyTorch 1.12.1,
+convolutions of 50 to 3,000 values, MiB after 1,200 invocations: 48; with the first alone 15, with the second 34, with
+both none."""
 _KILLS = "the memory size is reached, and Lambda ends the environment"
 
 
@@ -257,20 +265,11 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
     hidden = "" if witnesses.rss_shows else ", and RSS does not show it: the memory was freed before, and is used again"
     title = f"Leak: {some}{rate_words(known)} kept in {holder}{hidden}."
     curves = witnesses.curves
-    cache = None if holder == OBJECTS or curves.is_librarys is False else LIBRARY_CACHES.get(curves.library)
-    if curves.library == JVM and holder != _PARTS[HEAP]:
-        cache = None
+    is_live, library = holder == _PARTS[HEAP], curves.library
+    may_be_cache = holder != OBJECTS and (is_live or library != SOFT) and library != DIRECT
+    cache = _library_cache(witnesses) if may_be_cache else None
     if cache is not None and curves.is_librarys:
-        return Finding(
-            cause="cache",
-            title=f"No leak so far: {cache.what}, {cache.bound}. It was run without: then nothing grows.",
-            holder=cache.what,
-            per_invocation_kib=known.per_invocation_kib,
-            evidence=[f"now {rate_words(known)}", *evidence, rss_span(witnesses)],
-            repair=cache.repair,
-            pattern="a-cache-that-fills",
-            settled=False,
-        )
+        return _bounded(cache, witnesses, known, evidence)
     made = _grown(
         witnesses,
         "leak",
@@ -283,8 +282,26 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
         setting=cache.setting if cache else {},
         settled=not _may_be_cache(witnesses, known),
     )
-    is_live = holder == _PARTS[HEAP]
     return _until_full(made, curves.heap, witnesses.span(HEAP)[1] / 1024) if is_live else made
+
+
+def _library_cache(witnesses: Witnesses) -> LibraryCache | None:
+    """The cache of a library that may be what grows; None if there is none, or growth goes on without it."""
+    return None if witnesses.curves.is_librarys is False else LIBRARY_CACHES.get(witnesses.curves.library)
+
+
+def _bounded(cache: LibraryCache, witnesses: Witnesses, growth: Verdict, evidence: Sequence[str]) -> Finding:
+    """A library's cache is what grows: without it nothing does."""
+    return Finding(
+        cause="cache",
+        title=f"No leak so far: {cache.what}, {cache.bound}. It was run without: then nothing grows.",
+        holder=cache.what,
+        per_invocation_kib=growth.per_invocation_kib,
+        evidence=[f"now {rate_words(growth)}", *evidence, rss_span(witnesses)],
+        repair=cache.repair,
+        pattern="a-cache-that-fills",
+        settled=False,
+    )
 
 
 def _may_be_cache(witnesses: Witnesses, verdict: Verdict) -> bool:
@@ -403,15 +420,24 @@ def native_in_jvm(witnesses: Witnesses) -> Finding | None:
         return None
     if verdict.name == "warming" and (verdict.per_invocation_kib or 0.0) < GATE_KIB:
         return None
+    evidence = [f"in use by malloc {_span(before, after)}"]
+    cache = _library_cache(witnesses) if witnesses.curves.library == DIRECT else None
+    if cache is not None and witnesses.curves.is_librarys:
+        return _bounded(cache, witnesses, verdict, evidence)
+    where = "direct buffers or a library"
+    if DIRECT in witnesses.curves.settled[-1].kept:
+        begin, end = witnesses.span(DIRECT)
+        where = "direct buffers" if end - begin > HALF * (after - before) else "a library"
     return _grown(
         witnesses,
         "native",
         verdict,
-        title=f"Leak in native memory: {rate_words(verdict)}, in direct buffers or a library.",
+        title=f"Leak in native memory: {rate_words(verdict)}, in {where}.",
         holder="native memory",
-        evidence=[f"in use by malloc {_span(before, after)}"],
+        evidence=evidence,
         pattern="buffers-outside-of-the-heap",
-        repair=_NATIVE,
+        repair=f"It may be a cache: {cache.what}." if cache else _NATIVE,
+        setting=cache.setting if cache else {},
         settled=verdict.name == "growing",
     )
 

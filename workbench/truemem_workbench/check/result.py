@@ -59,23 +59,31 @@ class Tried:
 
     def sentence(self) -> str:
         words = " ".join(f"{name}={value}" for name, value in self.setting.items())
-        rates = [each.verdict.per_invocation_kib or 0.0 for each in (self.before, self.after)]
+        before, after = self._rates
         levels = [each.levels[-1] if each.levels else 0.0 for each in (self.before, self.after)]
         helps = "The repair helps" if self.helps else "The repair does not help"
         killed = [len(each.out_of_memory) for each in (self.before, self.after)]
         if killed[0]:
             return f"{helps}: with {words} it ran out of memory {killed[1]} times, without it {killed[0]}."
-        return (
-            f"{helps}: with {words} RSS grows by {rates[1]:,.1f} KiB in each invocation, without it by {rates[0]:,.1f};"
-            f" it ends at {levels[1]:,.0f} MiB, without it at {levels[0]:,.0f}."
-        )
+        ends = f"{helps}: with {words} RSS ends at {levels[1]:,.0f} MiB, without it at {levels[0]:,.0f}"
+        if not before and not after:
+            return f"{ends}."
+        return f"{ends}; memory grows by {after:,.1f} KiB in each invocation, without it by {before:,.1f}."
+
+    @property
+    def _rates(self) -> list[float]:
+        """Growth per invocation without and with the setting, KiB: what the answer says, or else RSS."""
+        return [
+            each.finding.per_invocation_kib or each.verdict.per_invocation_kib or 0.0
+            for each in (self.before, self.after)
+        ]
 
     def document(self) -> dict[str, object]:
         return {
             "setting": dict(self.setting),
             "helps": self.helps,
-            "before": self.before.verdict.per_invocation_kib,
-            "after": self.after.verdict.per_invocation_kib,
+            "before": self._rates[0],
+            "after": self._rates[1],
             "currentBefore": self.before.usual_current,
             "currentAfter": self.after.usual_current,
             "finding": self.after.finding.document(),

@@ -18,6 +18,7 @@ from ..local import LocalLambda
 from ..local.configuration.function import missing_module
 from ..local.configuration.layer import ALL_MEMBERS, SIDECAR, in_exact_mode, sidecar, with_probe
 from ..printed.line import Line, parse_event
+from ..settle import jvm
 from ..settle.settler import Settler
 from ..support import docs_link
 from ..support.bad_input import BadInput
@@ -86,6 +87,8 @@ class Run:
                 with_probe(function, environment, self.settler.path if settles else None) if target.probe else function
             )
             self.is_probed = probed is not function
+            if settles and target.probe and function.runtime is None:
+                probed = jvm.tracked(probed, environment)
             lines = {LINES: "on"} if target.names_lines else {}
             function, environment = probed, {**members, **lines, **environment}
         if target.names_lines and not self.is_probed:

@@ -12,8 +12,12 @@ import re
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+
+from ..local.configuration.function import Function
 
 LISTENS_S = 5.0
 ANSWERS_S = 30.0
@@ -27,18 +31,33 @@ IDLE_S, IDLE_PART, MOST_IDLE_S = 0.02, 0.05, 0.5
 """It is idle when it has used this part of so long at most. It is waited for so long at most: the compiler holds
 memory while it works."""
 
-SOFT = "java.lang.ref.SoftReference"
+SOFT, BUFFER = "java.lang.ref.SoftReference", "java.nio.DirectByteBuffer"
 _TOTAL = re.compile(r"^Total\s+\d+\s+(\d+)", re.M)
 _CLASS = re.compile(r"^\s*\d+:\s+(\d+)\s+\d+\s+(\S+)", re.M)
 _HEIR = re.compile(r"^[| ]*\|--([^/\s]+)", re.M)
 _METASPACE = re.compile(r"Metaspace\s+used (\d+)K")
 _CLASSES = re.compile(r"(\d+) loaders, (\d+) classes")
+OPTIONS, TRACKING = "JAVA_TOOL_OPTIONS", "-XX:NativeMemoryTracking=summary"
+"""A JVM reads the variable wherever it is started. With the option it says whose what it has of malloc is."""
+OWN = ("Compiler", "Arena Chunk", "GC")
+"""What it takes of malloc and gives back as it likes: a JVM 25 keeps 7 MiB of arenas for its compiler that is idle."""
+DIRECT = "Other"
+"""What comes of Unsafe.allocateMemory: direct buffers (JDK 11 and newer)."""
+_PART = re.compile(r"^- +(.+) \(reserved=.*\n((?: .*\n)*)", re.M)
+_OF_MALLOC = re.compile(r"\((?:malloc|arena)=(\d+)KB")
+
+
+def tracked(function: Function, environment: Mapping[str, str]) -> Function:
+    """The function with native memory tracking, should it start a JVM: an option of its own in `environment` wins."""
+    value = f"{TRACKING} {environment.get(OPTIONS, '')}".strip()
+    return replace(function, variables={**function.variables, OPTIONS: value})
 
 
 def settled_kib(pid: int) -> dict[str, float]:
     """Collect the garbage of this JVM, which must run, wait until it is idle, and return what it keeps: `heap`, live
-    objects, KiB (`Total` of GC.class_histogram), `metaspace`, KiB, and the numbers of `classes` and of `soft`
-    references (0 before JDK 10 and 9). Raises OSError, ValueError if it does not answer."""
+    objects, KiB (`Total` of GC.class_histogram), `metaspace`, KiB, the numbers of `classes` and of `soft` references (0
+    before JDK 10 and 9) and of direct `buffers`; with TRACKING also its `own` use of malloc and what is `direct` there,
+    KiB. Raises OSError, ValueError if it does not answer."""
     for _ in range(COLLECTIONS - 1):
         run(pid, "GC.run")
     histogram = run(pid, "GC.class_histogram")
@@ -51,11 +70,17 @@ def settled_kib(pid: int) -> dict[str, float]:
     with suppress(ValueError):
         soft |= {*_HEIR.findall(run(pid, f"VM.class_hierarchy -s {SOFT}").partition(SOFT)[2])}
     wait_until_idle(pid)
+    parts = _PART.findall(run(pid, "VM.native_memory"))
+    of_malloc = {name: float(sum(map(int, _OF_MALLOC.findall(sizes)))) for name, sizes in parts}
+    live = {name: float(count) for count, name in _CLASS.findall(histogram)}
     return {
         "heap": int(total[1]) / 1024,
         "metaspace": float(metaspace[1]),
         "classes": float(classes[2] if classes else 0),
-        "soft": float(sum(int(count) for count, name in _CLASS.findall(histogram) if name in soft)),
+        "soft": sum(live.get(name, 0.0) for name in soft),
+        "buffers": live.get(BUFFER, 0.0),
+        **({"own": sum(of_malloc.get(name, 0.0) for name in OWN)} if of_malloc else {}),
+        **({"direct": of_malloc[DIRECT]} if DIRECT in of_malloc else {}),
     }
 
 

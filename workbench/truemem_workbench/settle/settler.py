@@ -15,7 +15,9 @@ import psutil
 from ..analysis import growth_causes
 from ..analysis.curves import (
     BLOCKS,
+    BUFFERS,
     CLASSES,
+    DIRECT,
     EXTERNAL,
     GOAL,
     GOROUTINES,
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 
 BESIDE_HEAP = "besideHeap"
 """What a program in Go has beside its heap: there it stands for RSS."""
+OWN_MALLOC = "own"
+"""What a JVM has of malloc for itself: the function does not keep it."""
+OF_JVM = (SOFT, BUFFERS, DIRECT, OWN_MALLOC)
 UNTRIMMED = 4
 """Passes before the first after which allocators give back what is free: until then it is seen how much they hold."""
 
@@ -125,6 +130,9 @@ class Settler:
                 kept.pop(MALLOC, None)
             elif told.in_use_kib:
                 kept[MALLOC] = kept.get(MALLOC, 0.0) + told.in_use_kib
+            own_kib = kept.pop(OWN_MALLOC, 0.0)
+            if MALLOC in kept:
+                kept[MALLOC] -= own_kib
             kept[RSS] -= told.still_held_kib
             kept[TMP] = local.tmp_kib()
         except psutil.Error:
@@ -152,7 +160,7 @@ class Settler:
                 came = now["classes"] != before["classes"]
                 kept = before["kept"] + (now["metaspace"] - before["metaspace"] if came else 0.0)
                 self._jvm[pid] = {**now, "kept": kept}
-                return {HEAP: now["heap"], CLASSES: kept, SOFT: now["soft"]}
+                return {HEAP: now["heap"], CLASSES: kept, **{name: now[name] for name in OF_JVM if name in now}}
         return {}
 
     def _of_go(self, local: LocalLambda, pid: int) -> dict[str, object]:
