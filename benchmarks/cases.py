@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from truemem_workbench.analysis.finding import GROWS
-from truemem_workbench.check.limits import Limits, LimitsDecision
+from truemem_workbench.answer.limits import Limits, LimitsDecision
+from truemem_workbench.judge.finding import GROWS
 from truemem_workbench.runs.here import measure
 from truemem_workbench.runs.passes import Plan
 from truemem_workbench.support.terminal import counted

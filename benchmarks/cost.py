@@ -1,7 +1,7 @@
 """What it costs a user: log lines with TRUEMEM_AGGREGATE and without, metrics by EMF and by OTLP.
 
 Writes the tables of docs/report.md, docs/platform-team.md and docs/outputs.md. Prices are those of
-`truemem_workbench.analysis.prices`, Lambda's for x86_64.
+`truemem_workbench.judge.prices`, Lambda's for x86_64.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from truemem.config import VCPU_MIB, Config
 from truemem.output_settings import PERIOD_MS
 from truemem.outputs import otlp_document
 from truemem.records.record import InvocationRecord
-from truemem_workbench.analysis.prices import (
+from truemem_workbench.dashboard.template import ALARM_KINDS, MOST_FUNCTIONS
+from truemem_workbench.judge.prices import (
     ALARM_MONTH,
     DASHBOARD_MONTH,
     GB_SECOND,
@@ -31,7 +32,6 @@ from truemem_workbench.analysis.prices import (
     computing,
     dollars,
 )
-from truemem_workbench.dashboard.template import ALARM_KINDS, MOST_FUNCTIONS
 from truemem_workbench.printed.line import parse_event
 
 from benchmarks.kit.bench import Bench, in_turn

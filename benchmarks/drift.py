@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from truemem.verdict import CONFIDENCE, GATE_KIB, GROWING, OPEN_KIB, median
-from truemem_workbench.analysis.drift import INSUFFICIENT, Point, judge
+from truemem_workbench.judge.drift import INSUFFICIENT, Point, judge
 
 from benchmarks.kit.bench import Bench, percent, share
 from testing.drift import recorded

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from truemem_workbench.check.limits import Limits, LimitsDecision
+from truemem_workbench.answer.limits import Limits, LimitsDecision
 from truemem_workbench.explain.explanation import Explanation
 from truemem_workbench.explain.run import explained
 from truemem_workbench.runs.here import measure

@@ -179,7 +179,7 @@ def line(environment: int, invocation: int, level: float, noise: random.Random) 
 def command(arguments: Sequence[str | Path], output: Path, code: Path = ROOT) -> Ran:
     """Run a command of truemem, with the code of a folder."""
     environ = {"PYTHONPATH": os.pathsep.join(str(code / name) for name in ("workbench", "extension"))}
-    return ran([sys.executable, "-m", "truemem_workbench.cli", *map(str, arguments)], output, environ)
+    return ran([sys.executable, "-m", "truemem_workbench.commands", *map(str, arguments)], output, environ)
 
 
 def ran(command: Sequence[str], output: Path, environ: Mapping[str, str] = MappingProxyType({})) -> Ran:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from truemem.verdict import GROWING
-from truemem_workbench.analysis.drift import Point, judge
+from truemem_workbench.judge.drift import Point, judge
 
 from benchmarks.kit.bench import Bench, percent, share
 from testing.drift.second_hand import KINDS, Truth, composed

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 from truemem.config import VCPU_MIB
-from truemem_workbench.analysis.prices import GB_SECOND
-from truemem_workbench.analysis.size_prediction import CPU_INVOCATIONS_NEEDED, SLOWER, Invocations, percentile, predict
-from truemem_workbench.analysis.sizing import Fit, fit_of
+from truemem_workbench.judge.prices import GB_SECOND
+from truemem_workbench.judge.size_prediction import CPU_INVOCATIONS_NEEDED, SLOWER, Invocations, percentile, predict
+from truemem_workbench.judge.sizing import Fit, fit_of
 from truemem_workbench.local import LocalLambda, Settings
 from truemem_workbench.local.processes.cgroups import Cgroup, NotPermitted, create
 from truemem_workbench.target.target import resolve

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from truemem_workbench.soak.command import Duration
+from truemem_workbench.commands.soak import Duration
 
 from benchmarks.kit.bench import Bench
 from testing.pages import ROOT, Result, Table

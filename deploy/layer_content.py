@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import click
-from truemem_workbench.publish.layer_files import unpack
+from truemem_workbench.commands.layer_files import unpack
 
 from layer.pins import ARCHITECTURES
 

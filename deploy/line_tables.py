@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from truemem import line_schema
-from truemem_workbench.analysis.causes import TABLE
+from truemem_workbench.judge.causes import TABLE
 
 BEGIN, END = "<!-- causes: made by make line-table -->\n", "<!-- end of causes -->"
 

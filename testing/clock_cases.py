@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from truemem_workbench.analysis.runtime_heap import HeapReading, kept_at_most
+from truemem_workbench.judge.runtime_heap import HeapReading, kept_at_most
 from truemem_workbench.soak.arrivals import schedule
 from truemem_workbench.soak.clocks import PAUSES_MS, Step
 

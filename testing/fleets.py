@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from truemem_workbench.analysis.drift import Point
+from truemem_workbench.judge.drift import Point
 
 Floats = NDArray[np.float64]
 Kind = Callable[[Generator, int, int], Floats]

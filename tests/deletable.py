@@ -23,13 +23,13 @@ from layer import wings
 
 ROOT = Path(__file__).parents[1]
 SIDECAR, WORKBENCH = Path("extension/truemem"), Path("workbench/truemem_workbench")
-ROOMS = ("mcp", "demo", "dashboard", "soak", "size", "doctor", "metrics", "publish", "docs", "lines")
-"""Rooms of the workbench that are a command and nothing else."""
+COMMANDS = ("mcp", "demo", "dashboard", "soak", "size", "doctor", "metrics", "publish", "docs", "lines")
+"""Commands of the workbench whose room, if they have one, no other needs."""
 OTHERS = """
 import subprocess, sys
-from truemem_workbench.cli.__main__ import COMMANDS
+from truemem_workbench.commands.__main__ import COMMANDS
 for name in COMMANDS:
-    command = [sys.executable, "-m", "truemem_workbench.cli", name, "--help"]
+    command = [sys.executable, "-m", "truemem_workbench.commands", name, "--help"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 """
 """Prints the help of each command."""
@@ -55,12 +55,12 @@ def imports(file: Path) -> Iterator[str]:
 
 
 def without(files: list[Path], package: str) -> list[Path]:
-    """The files that are tests of this package, or need it, or one of those."""
-    name = package.rpartition(".")[2]
+    """The files that are tests of this package, or need it or its command, or one of those."""
+    root, _, name = package.rpartition(".")
     own = [path for path in files if path.parts[:2] == ("tests", name) or path.match(f"tests/scenarios/test_{name}*")]
     others = [path for path in files if path.suffix == ".py" and not path.is_relative_to(SIDECAR)]
     needs = {path: {*imports(ROOT / path)} for path in others if not path.is_relative_to(WORKBENCH) and path not in own}
-    gone, names = {*own}, {package}
+    gone, names = {*own}, {package, f"{root}.commands.{name}"}
     while True:
         names |= {".".join(path.with_suffix("").parts) for path in gone if path.suffix == ".py"}
         more = {path for path, asked in needs.items() if any(_parents(each) & names for each in asked)}
@@ -86,9 +86,10 @@ def copied(package: str, copy: Path) -> list[Path]:
     if root == "truemem":
         wings.remove(copy / SIDECAR, [name])
     else:
-        shutil.rmtree(copy / WORKBENCH / name)
-        table = copy / WORKBENCH / "cli/__main__.py"
-        rows = [line for line in table.read_text().splitlines() if f'"{{PACKAGE}}.{name}.' not in line]
+        shutil.rmtree(copy / WORKBENCH / name, ignore_errors=True)
+        (copy / WORKBENCH / f"commands/{name}.py").unlink()
+        table = copy / WORKBENCH / "commands/__main__.py"
+        rows = [line for line in table.read_text().splitlines() if f'Lazy("{name}:' not in line]
         table.write_text("\n".join(rows) + "\n")
     for path in gone:
         (copy / path).unlink(missing_ok=True)
@@ -154,7 +155,7 @@ def changed(known: list[str], revision: str) -> list[str]:
 def main(chosen: tuple[str, ...], revision: str | None, most: int | None, full: bool) -> None:
     """See the module."""
     of_sidecar = wings.names(ROOT / SIDECAR)
-    known = {name: [f"{WORKBENCH.name}.{name}"] for name in ROOMS}
+    known = {name: [f"{WORKBENCH.name}.{name}"] for name in COMMANDS}
     for name in of_sidecar:  # `lines` is a wing and a command
         known.setdefault(name, []).append(f"truemem.{name}")
     wanted = changed(of_sidecar, revision)[:most] if revision else list(chosen or known)

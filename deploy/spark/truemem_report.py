@@ -23,7 +23,7 @@ def arguments(given: Sequence[str]) -> list[str]:
 
 def run() -> None:
     """Make the report. Raises SystemExit if it fails: Glue takes any exit for a failure, also that with 0."""
-    from truemem_workbench.cli.__main__ import main
+    from truemem_workbench.commands.__main__ import main
 
     sys.argv = ["truemem", *arguments(sys.argv[1:])]
     try:

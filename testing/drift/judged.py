@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from truemem.verdict import GROWING, INSUFFICIENT, Drift, LeakVerdict
-from truemem_workbench.analysis.drift import Point, judge
+from truemem_workbench.judge.drift import Point, judge
 
 from .compositions import Composition, Floats
 

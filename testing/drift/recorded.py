@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
-from truemem_workbench.analysis.drift import Point, points
+from truemem_workbench.judge.drift import Point, points
 from truemem_workbench.local import Function
 from truemem_workbench.printed.line import Line, parse_event
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moto.awslambda.models import LambdaFunction
-from truemem_workbench.doctor import command as doctor
+from truemem_workbench.commands import doctor
 
 from tests.account.conftest import Account
 from tests.report.conftest import Command, put_events

@@ -12,14 +12,14 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from botocore.session import get_session
 from moto.logs.models import LogGroup
-from truemem_workbench.analysis.log_diagnosis import Diagnosis
-from truemem_workbench.analysis.platform_diagnosis import (
+from truemem_workbench.attach.platform_diagnosis import (
     diagnose_log_class,
     diagnose_records,
     diagnose_scaling,
     diagnose_settings,
     log_class_text,
 )
+from truemem_workbench.support.diagnosis import Diagnosis
 
 from tests.account.conftest import Account
 from tests.report.conftest import Command

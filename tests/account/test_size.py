@@ -17,9 +17,9 @@ import pytest
 from moto.awslambda.exceptions import InvalidParameterValueException, LambdaClientError, PreconditionFailedException
 from moto.awslambda.models import LambdaFunction, LambdaStorage
 from moto.awslambda.responses import LambdaResponse
-from truemem_workbench.analysis.prices import GB_SECOND, REQUEST, computing
 from truemem_workbench.attach.lambda_calls import LambdaCalls
 from truemem_workbench.attach.records_file import RecordsFile, default_path
+from truemem_workbench.judge.prices import GB_SECOND, REQUEST, computing
 from truemem_workbench.local.lifecycle.events import Report, parse_report
 from truemem_workbench.size import local_sweep
 from truemem_workbench.size.remote_sweep import TEMPORARY, Budget

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.printed.line import parse_event
 from truemem_workbench.runs.measurement import Measurement, Recorded
 

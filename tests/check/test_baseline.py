@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from truemem_workbench.check.baseline import AllowedGrowth, Baseline, read_baseline, write_baseline
+from truemem_workbench.answer.baseline import AllowedGrowth, Baseline, read_baseline, write_baseline
 from truemem_workbench.local import BadInput
 
 ONE, TWO = Baseline(55.0, 50.0, {"events": "a"}), Baseline(90.0, 40.0)

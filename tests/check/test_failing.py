@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from truemem_workbench.cli.__main__ import cli
-from truemem_workbench.explain.command import explain
+from truemem_workbench.commands.__main__ import cli
+from truemem_workbench.commands.explain import explain
 
 from tests.check.conftest import Check
 from tests.mcp.conftest import asked

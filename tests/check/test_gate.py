@@ -155,7 +155,7 @@ def test_the_result_stands_whichever_output_fails(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("truemem_workbench.check.outputs.write_junit", fail)
+    monkeypatch.setattr("truemem_workbench.answer.outputs.write_junit", fail)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     few = [STEADY, "--warm-up", 0, "--invocations", 130, "--output", tmp_path / "x.xml"]
     written = ["--output", tmp_path / "x.png"]
@@ -179,7 +179,7 @@ def test_the_result_stands_whichever_output_fails(
 def test_a_place_that_cannot_be_written_is_refused_first(
     invoke_check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
-    monkeypatch.setattr("truemem_workbench.check.command._measured", lambda *_, **__: pytest.fail("it ran"))
+    monkeypatch.setattr("truemem_workbench.commands.check._measured", lambda *_, **__: pytest.fail("it ran"))
     option, ending = (*option.split(), "file")[:2]
     place = str(tmp_path / "nowhere" / ending)
     if not option.startswith("--"):
@@ -215,7 +215,7 @@ def test_ended_from_outside_it_says_what_it_knows(tmp_path: Path) -> None:
     ran.touch()
     ran.chmod(0o666)
     (tmp_path / "app.py").write_text(f"def handler(event, context):\n    open({str(ran)!r}, 'a').write('x')\n")
-    command = [sys.executable, "-m", "truemem_workbench.cli", "check", f"{tmp_path}/app.py:handler", "--json"]
+    command = [sys.executable, "-m", "truemem_workbench.commands", "check", f"{tmp_path}/app.py:handler", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         bound = time.monotonic() + 30
         while ran.stat().st_size < 20:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.analysis.latency import PERCENTS, Latency, Percentile, failed_share, interval, ms, rank
-from truemem_workbench.check.baseline import Baseline, read_baseline, write_baseline
-from truemem_workbench.check.limits import Limits, check_errors, check_p99, find, undecided
-from truemem_workbench.check.outputs import github_annotations, github_summary, junit_document, plain_text
-from truemem_workbench.check.result import Result
+from truemem_workbench.answer.baseline import Baseline, read_baseline, write_baseline
+from truemem_workbench.answer.limits import Limits, check_errors, check_p99, find, undecided
+from truemem_workbench.answer.outputs import github_annotations, github_summary, junit_document, plain_text
+from truemem_workbench.answer.result import Result
+from truemem_workbench.judge.latency import PERCENTS, Latency, Percentile, failed_share, interval, ms, rank
 from truemem_workbench.local import BadInput
 from truemem_workbench.runs.here import Run
 from truemem_workbench.runs.measurement import FailedInvocation, Measurement

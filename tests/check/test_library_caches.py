@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.curves import BUFFERS, DIRECT, SOFT, library_of
-from truemem_workbench.analysis.settled import Reading
+from truemem_workbench.judge.curves import BUFFERS, DIRECT, SOFT, library_of
+from truemem_workbench.judge.settled import Reading
 
 from tests.check.conftest import Check
 
@@ -79,7 +79,14 @@ def test_what_goes_on_without_the_librarys_cache_is_a_leak(check_beside_torch: A
 
 
 def test_ctrl_c_in_the_second_run_proves_nothing(check_beside_torch: Any, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "truemem_workbench.cli", "check", f"{tmp_path / 'app.py'}:leaks", "--no-explain"]
+    command = [
+        sys.executable,
+        "-m",
+        "truemem_workbench.commands",
+        "check",
+        f"{tmp_path / 'app.py'}:leaks",
+        "--no-explain",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         next(line for line in process.stderr if "trying the repair" in line)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.finding import Finding, commands_local
-from truemem_workbench.analysis.settled import Reading
-from truemem_workbench.check.baseline import AllowedGrowth, Baseline
-from truemem_workbench.check.limits import LimitCheck, Limits, LimitsDecision, find, undecided
-from truemem_workbench.check.result import BROKEN, KEPT, Result, Tried
+from truemem_workbench.answer.baseline import AllowedGrowth, Baseline
+from truemem_workbench.answer.limits import LimitCheck, Limits, LimitsDecision, find, undecided
+from truemem_workbench.answer.result import BROKEN, KEPT, Result, Tried
+from truemem_workbench.judge.finding import Finding, commands_local
+from truemem_workbench.judge.settled import Reading
 from truemem_workbench.runs.measurement import FailedInvocation, Measurement
 from truemem_workbench.runs.passes import Plan, full_by
 from truemem_workbench.support.typed_command import Command

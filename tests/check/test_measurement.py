@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from truemem_workbench.check.baseline import AllowedGrowth, Baseline
-from truemem_workbench.check.limits import Limits, find
-from truemem_workbench.check.result import Result
+from truemem_workbench.answer.baseline import AllowedGrowth, Baseline
+from truemem_workbench.answer.limits import Limits, find
+from truemem_workbench.answer.result import Result
 from truemem_workbench.runs.measurement import Peak, against_limit, undecided_peak, worst_peak
 
 from tests.check.conftest import LEVEL, ending_with, recorded, run_of

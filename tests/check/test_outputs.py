@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from rich.table import Table
-from truemem_workbench.analysis.latency import Figure
-from truemem_workbench.check.baseline import Baseline, read_baseline
-from truemem_workbench.check.limits import LimitCheck, Limits, find
-from truemem_workbench.check.outputs import (
+from truemem_workbench.answer.baseline import Baseline, read_baseline
+from truemem_workbench.answer.limits import LimitCheck, Limits, find
+from truemem_workbench.answer.outputs import (
     Outputs,
     add_summary,
     github_annotations,
@@ -22,8 +21,9 @@ from truemem_workbench.check.outputs import (
     print_result,
     write_junit,
 )
-from truemem_workbench.check.picture import draw_curve
-from truemem_workbench.check.result import Result
+from truemem_workbench.answer.picture import draw_curve
+from truemem_workbench.answer.result import Result
+from truemem_workbench.judge.latency import Figure
 from truemem_workbench.runs.measurement import FailedInvocation, Measurement, curve
 from truemem_workbench.support.terminal import console
 

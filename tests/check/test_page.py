@@ -4,9 +4,9 @@ import ast
 import shlex
 
 import yaml
-from truemem_workbench.check import pytest_plugin
-from truemem_workbench.check.command import check
-from truemem_workbench.check.marker import MemoryMarker
+from truemem_workbench.commands import pytest_plugin
+from truemem_workbench.commands.check import check
+from truemem_workbench.commands.pytest_marker import MemoryMarker
 
 from tests.attach.pages import block, blocks
 

@@ -14,7 +14,7 @@ from tests.check.conftest import FUNCTIONS
 
 pytest_plugins = ["pytester"]
 
-BY_MODULE = ("-p", "no:truemem", "-p", "truemem_workbench.check.pytest_plugin")
+BY_MODULE = ("-p", "no:truemem", "-p", "truemem_workbench.commands.pytest_plugin")
 """Once, whether its entry point is installed or not."""
 
 
@@ -232,9 +232,9 @@ def test_projects_that_do_not_use_it_pay_nothing(tmp_path: Path) -> None:
     """What it imports beside pytest itself: no package of ours, and none of theirs."""
     script = (
         "import sys, pytest, contextlib; before = set(sys.modules);"
-        "import truemem_workbench.check.pytest_plugin; print(*sorted(set(sys.modules) - before))"
+        "import truemem_workbench.commands.pytest_plugin; print(*sorted(set(sys.modules) - before))"
     )
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
-    package, room = "truemem_workbench", "truemem_workbench.check"
+    package, room = "truemem_workbench", "truemem_workbench.answer"
     assert done.stdout.split() == [package, room, f"{room}.pytest_plugin"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from truemem.verdict import GROWING
-from truemem_workbench.analysis.drift import Point
+from truemem_workbench.judge.drift import Point
 
 from testing.drift.compositions import MIB, Floats, noise
 from testing.drift.judged import drifts

@@ -1,8 +1,8 @@
 """What each repair is worth, beside the run that it repairs."""
 
 from rich.console import Console
-from truemem_workbench.analysis.heap import Heap
 from truemem_workbench.demo.replay import REPAIRS, Level, chosen, effects, largest, level
+from truemem_workbench.judge.heap import Heap
 
 from tests.demo.conftest import MakeRow
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.heap import malloc_heaps
 from truemem_workbench.demo.replay import join, run
 from truemem_workbench.demo.workload import Call
+from truemem_workbench.judge.heap import malloc_heaps
 from truemem_workbench.local import Invocation
 from truemem_workbench.printed.line import Line, parse_event
 
@@ -17,7 +17,7 @@ from tests.sample.s3_server import make_bucket, s3_server
 
 
 def demo(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "truemem_workbench.cli", "demo", *map(str, arguments)]
+    command = [sys.executable, "-m", "truemem_workbench.commands", "demo", *map(str, arguments)]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
 
 

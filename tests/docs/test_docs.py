@@ -8,7 +8,7 @@ import click
 import pytest
 from truemem.config import EXEC_WRAPPER, Config
 from truemem.line_schema import MEMBERS
-from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.commands.__main__ import cli
 
 from deploy.line_tables import with_causes_table, with_line_tables
 from tests.attach.captured import stored

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from markdown import Markdown
 from truemem import VERSION
-from truemem_workbench.analysis.causes import TABLE
-from truemem_workbench.cli.__main__ import cli
-from truemem_workbench.docs import command
-from truemem_workbench.docs.search import search
+from truemem_workbench.commands import docs as command
+from truemem_workbench.commands.__main__ import cli
+from truemem_workbench.commands.docs import search
+from truemem_workbench.judge.causes import TABLE
 from truemem_workbench.support import docs_link, pages
 from truemem_workbench.support.pages import LINK, Page, Section, linked, readable, topic_of
 
@@ -196,7 +196,7 @@ def test_open_says_what_to_type_where_there_is_no_site(monkeypatch: pytest.Monke
 
 
 def test_a_terminal_shows_it_drawn_and_with_its_pager(tmp_path: Path) -> None:
-    typed = [sys.executable, "-m", "truemem_workbench.cli", "docs"]
+    typed = [sys.executable, "-m", "truemem_workbench.commands", "docs"]
     variables = {"PATH": "/usr/bin:/bin", "TERM": "xterm", "COLUMNS": "80", "LINES": "40", "PAGER": "cat -A"}
     code, short = in_a_terminal([*typed, "patterns#fragmentation"], tmp_path, variables)
     assert code == 0
@@ -209,7 +209,7 @@ def test_a_terminal_shows_it_drawn_and_with_its_pager(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_is_no_error(tmp_path: Path) -> None:
-    command_line = f"{sys.executable} -m truemem_workbench.cli docs CHANGELOG | head -1"
+    command_line = f"{sys.executable} -m truemem_workbench.commands docs CHANGELOG | head -1"
     done = subprocess.run(["bash", "-c", command_line], capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == ("# Changelog\n", "")
 

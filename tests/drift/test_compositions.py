@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.verdict import GATE_KIB, GROWING, OPEN_KIB, PLATEAU, SPIKY, STABLE, LeakVerdict
-from truemem_workbench.analysis.drift import Point, judge
-from truemem_workbench.analysis.thresholds import MATTERS_KIB, SURE
+from truemem_workbench.judge.drift import Point, judge
+from truemem_workbench.judge.thresholds import MATTERS_KIB, SURE
 
 from testing.drift.compositions import (
     ALONE,

@@ -18,8 +18,8 @@ from truemem.verdict import (
     Drift,
     look_schedule,
 )
-from truemem_workbench.analysis.drift import Name, Point, Verdict, judge
-from truemem_workbench.analysis.drift import points as curve_of
+from truemem_workbench.judge.drift import Name, Point, Verdict, judge
+from truemem_workbench.judge.drift import points as curve_of
 
 from testing.drift import recorded
 from testing.drift.judged import on_the_way, sidecar, workbench

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 from truemem.verdict import GROWING_FROM, MINIMUM
-from truemem_workbench.analysis.drift import Point, judge
-from truemem_workbench.analysis.thresholds import SHORT_LIFE
+from truemem_workbench.judge.drift import Point, judge
+from truemem_workbench.judge.thresholds import SHORT_LIFE
 
 from testing.drift.compositions import MIB, Floats
 from tests.drift.test_drift import interval

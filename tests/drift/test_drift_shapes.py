@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from truemem.verdict import GROWING, GROWING_FROM, LEAST_KIB, LeakVerdict
-from truemem_workbench.analysis.drift import Point, judge
+from truemem_workbench.judge.drift import Point, judge
 
 from testing.drift.compositions import MIB, Floats
 from testing.drift.judged import sidecar, workbench

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.check.limits import Limits, find
-from truemem_workbench.check.outputs import github_annotations, github_summary, junit_document, plain_text
-from truemem_workbench.check.result import Result
+from truemem_workbench.answer.limits import Limits, find
+from truemem_workbench.answer.outputs import github_annotations, github_summary, junit_document, plain_text
+from truemem_workbench.answer.result import Result
 from truemem_workbench.explain.attribution import Holder
 from truemem_workbench.explain.explanation import UNKNOWN, Explanation, likely
 from truemem_workbench.explain.growth_page import page

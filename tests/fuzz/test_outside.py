@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 from rich.table import Table
 from truemem_workbench import page
-from truemem_workbench.analysis.drift import points
-from truemem_workbench.analysis.log_diagnosis import diagnose_log, read_log
-from truemem_workbench.check import baseline
-from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.answer import baseline
+from truemem_workbench.commands.__main__ import cli
+from truemem_workbench.judge.drift import points
+from truemem_workbench.judge.log_diagnosis import diagnose_log, read_log
 from truemem_workbench.local import BadInput
 from truemem_workbench.page.html import page as html_page
 from truemem_workbench.printed.document import LARGEST

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from truemem.heaps.page import HeapLimitNotice, PythonHeap, RuntimeHeap
 from truemem.support.log import set_level
 from truemem.verdict import heap_limit_advice
-from truemem_workbench.analysis.log_diagnosis import Log, diagnose_configuration
-from truemem_workbench.analysis.runtime_heap import heap_limits
+from truemem_workbench.judge.log_diagnosis import Log, diagnose_configuration
+from truemem_workbench.judge.runtime_heap import heap_limits
 
 MIB = 1024
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.causes import find
-from truemem_workbench.analysis.curves import curves_of
-from truemem_workbench.analysis.finding import Commands, Finding
-from truemem_workbench.analysis.heap import malloc_heap
+from truemem_workbench.judge.causes import find
+from truemem_workbench.judge.curves import curves_of
+from truemem_workbench.judge.finding import Commands, Finding
+from truemem_workbench.judge.heap import malloc_heap
 
 from testing.invented_lines import line, parsed
 

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.causes import find
-from truemem_workbench.analysis.curves import curves_of
-from truemem_workbench.analysis.finding import commands_deployed
-from truemem_workbench.analysis.heap import malloc_heap
+from truemem_workbench.judge.causes import find
+from truemem_workbench.judge.curves import curves_of
+from truemem_workbench.judge.finding import commands_deployed
+from truemem_workbench.judge.heap import malloc_heap
 from truemem_workbench.printed.line import parse_event
 
 from testing.environment import Environment, Record

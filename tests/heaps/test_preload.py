@@ -14,7 +14,7 @@ from typing import Any
 import awslambdaric
 import pytest
 from click.testing import CliRunner
-from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.local import Function, LocalLambda, Settings
 from truemem_workbench.local.configuration import layer as layer_files
 from truemem_workbench.local.configuration.layer import CHECKOUT, with_probe

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.analysis import causes
-from truemem_workbench.analysis.curves import curves_of
-from truemem_workbench.analysis.finding import Commands, Finding
-from truemem_workbench.analysis.heap import malloc_heaps
-from truemem_workbench.analysis.runtime_heap import (
+from truemem_workbench.judge import causes
+from truemem_workbench.judge.curves import curves_of
+from truemem_workbench.judge.finding import Commands, Finding
+from truemem_workbench.judge.heap import malloc_heaps
+from truemem_workbench.judge.runtime_heap import (
     HEAP_RUNTIMES,
     LEAKS,
     CollectedHeap,

@@ -89,7 +89,7 @@ def play(system: str) -> None:
 
 def run(fork: Callable[[], int], arguments: list[str], path: Path) -> int:
     """Exit code of one command, in a process that `fork` makes: the system that is played may have none."""
-    from truemem_workbench.cli.__main__ import main  # chooses its modules by what the system has
+    from truemem_workbench.commands.__main__ import main  # chooses its modules by what the system has
 
     child = fork()
     if child:

@@ -7,7 +7,7 @@ import sys
 
 import click
 import pytest
-from truemem_workbench.cli.__main__ import COMMANDS, cli
+from truemem_workbench.commands.__main__ import COMMANDS, cli
 
 from tests.install.dependencies import imported
 from tests.install.test_first_contact import TYPED
@@ -17,7 +17,7 @@ SLOW = {"multiprocessing", *imported()} - {"click"}
 """Packages that take longer to import than all of `truemem --help` may take."""
 LOADED = """
 import sys
-from truemem_workbench.cli.__main__ import main
+from truemem_workbench.commands.__main__ import main
 for typed in sys.argv[1:] or [""]:
     sys.argv[1:] = typed.split()
     try:

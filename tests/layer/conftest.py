@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from truemem_workbench.commands.layer_files import unpack
 from truemem_workbench.local.processes.tmp import elsewhere
-from truemem_workbench.publish.layer_files import unpack
 
 from layer import emulator as emulators
 from layer.__main__ import default_cache

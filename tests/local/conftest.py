@@ -22,7 +22,7 @@ import pytest
 import requests
 from botocore.config import Config
 from mypy_boto3_lambda import LambdaClient
-from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.local import Function, Invocation, LocalLambda, LogLine, Settings
 from truemem_workbench.support import exit_codes
 
@@ -37,7 +37,7 @@ IDLE_RUNTIME = FUNCTIONS / "idle"
 IDLE = {"idle": IDLE_RUNTIME}
 """An extension: the test plays it, and the runtime."""
 HANDLER = f"{APP}:handler"
-RUN = [sys.executable, "-m", "truemem_workbench.cli", "local", "run"]
+RUN = [sys.executable, "-m", "truemem_workbench.commands", "local", "run"]
 BOUND_S = 30
 """Of any wait: reached only when a test fails."""
 REQUEST_ID = "Lambda-Runtime-Aws-Request-Id"

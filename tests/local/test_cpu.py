@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.cli import local_run
+from truemem_workbench.commands import local_run
 from truemem_workbench.local import BadInput, Settings
 from truemem_workbench.local.processes.cgroups import Cgroup
 from truemem_workbench.local.processes.cpu import PERIOD_US, CgroupCpu, choose_cpu
@@ -118,7 +118,7 @@ def test_the_command_limits_cpu_unless_told_otherwise(monkeypatch: pytest.Monkey
         started.append(run.settings)
         return 0
 
-    monkeypatch.setattr("truemem_workbench.cli.local_console.serve", serve)
+    monkeypatch.setattr("truemem_workbench.commands.local_console.serve", serve)
     for arguments in ([], ["--cpu", "off"], ["--cpu", "0.5"]):
         local_run.run.main([HANDLER, "--no-sidecar", *arguments], standalone_mode=False)
     assert [settings.vcpus for settings in started] == [512 / 1769, None, 0.5]

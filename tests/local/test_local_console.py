@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from truemem_workbench.cli.local_console import Console
+from truemem_workbench.commands.local_console import Console
 from truemem_workbench.local.lifecycle.journal import LogLine
 from truemem_workbench.local.session import Invocation
 

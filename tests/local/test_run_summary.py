@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from truemem_workbench.analysis.finding import Commands
-from truemem_workbench.cli import local_run as command
-from truemem_workbench.cli.local_console import is_ordinary
-from truemem_workbench.cli.local_summary import summarise
+from truemem_workbench.commands import local_run as command
+from truemem_workbench.commands.local_console import is_ordinary
+from truemem_workbench.commands.local_summary import summarise
+from truemem_workbench.judge.finding import Commands
 from truemem_workbench.local import LogLine, Report
 from truemem_workbench.support.terminal import CURRENT, MARK, PEAK
 

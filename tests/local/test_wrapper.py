@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.cli import local_run
+from truemem_workbench.commands import local_run
 from truemem_workbench.local import Function, Settings
 from truemem_workbench.local.configuration import layer
 from truemem_workbench.local.configuration.function import WRAPPER
@@ -124,7 +124,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
         local_run.run.main(list(arguments), standalone_mode=False)
         return dict(started[-1].environment)
 
-    monkeypatch.setattr("truemem_workbench.cli.local_console.serve", serve)
+    monkeypatch.setattr("truemem_workbench.commands.local_console.serve", serve)
     return variables_of
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from truemem_workbench.analysis.finding import GROWS
+from truemem_workbench.judge.finding import GROWS
 
 from testing.incidents import INCIDENTS, Incident
 from tests.mcp.conftest import Told, asked

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
-from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.mcp.answer import MOST_DOCUMENT, MOST_TEXT, AnswerText, bounded, text_of
 
 from testing.incidents import INCIDENTS

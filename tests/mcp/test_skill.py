@@ -10,8 +10,8 @@ from typing import get_args
 import click
 import pytest
 import yaml
-from truemem_workbench.analysis.finding import Cause
-from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.commands.__main__ import cli
+from truemem_workbench.judge.finding import Cause
 
 TEXT = (Path(__file__).parents[2] / "skills" / "truemem" / "SKILL.md").read_text()
 BLOCKS = re.findall(r"^```bash\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.commands.__main__ import cli
 
 from testing.invented_lines import curve, leak, noisy
 

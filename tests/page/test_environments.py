@@ -2,9 +2,9 @@
 
 import math
 
-from truemem_workbench.analysis.causes import find
-from truemem_workbench.analysis.curves import curves_of
-from truemem_workbench.analysis.finding import commands_deployed
+from truemem_workbench.judge.causes import find
+from truemem_workbench.judge.curves import curves_of
+from truemem_workbench.judge.finding import commands_deployed
 from truemem_workbench.page.environments import Flag, gather, most
 
 from testing.invented_lines import line, noisy, parsed, recorded, request_id

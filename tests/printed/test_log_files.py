@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from truemem_workbench.analysis.drift import points
+from truemem_workbench.judge.drift import points
 from truemem_workbench.printed.line import read
 from truemem_workbench.printed.parts import merged
 from truemem_workbench.printed.reader import Job, Reader

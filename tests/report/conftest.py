@@ -12,7 +12,7 @@ import pytest
 import requests
 from botocore.loaders import create_loader
 from click.testing import CliRunner
-from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.commands.__main__ import cli
 
 from tests.page.conftest import started
 from tests.report.service import Answer, answering

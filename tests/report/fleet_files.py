@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from truemem_workbench.analysis.drift import Point
+from truemem_workbench.judge.drift import Point
 
 from testing import fleets
 from tests.attach.captured import stored

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.drift import points
+from truemem_workbench.judge.drift import points
 from truemem_workbench.printed.line import parse_event, read
 
 from tests.records import printed, record, succeeded

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.log_diagnosis import Diagnosis, Log, diagnose_configuration, read_log
 from truemem_workbench.attach.change import PRELOAD
-from truemem_workbench.doctor.command import of_lines
+from truemem_workbench.commands.doctor import of_lines
+from truemem_workbench.judge.log_diagnosis import Log, diagnose_configuration, read_log
+from truemem_workbench.support.diagnosis import Diagnosis
 
 from tests.attach.captured import FILE as CAPTURED
 from tests.report.conftest import Command, put_events, put_function

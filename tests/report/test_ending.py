@@ -21,7 +21,7 @@ from truemem_workbench.support import terminal
 
 from tests.report.written import life, line, log
 
-TRUEMEM = (sys.executable, "-m", "truemem_workbench.cli")
+TRUEMEM = (sys.executable, "-m", "truemem_workbench.commands")
 
 
 def ran(*arguments: str | Path, variables: Mapping[str, str] | None = None, **options: Any) -> CompletedProcess[str]:

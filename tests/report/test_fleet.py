@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem_workbench.analysis.drift import Point
+from truemem_workbench.judge.drift import Point
 from truemem_workbench.report.fleet import LEAST, RATE, Evidence, Together, accuse, evidence, pool
 
 from testing.fleets import QUIET, leaking, quiet

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.analysis.causes import find
-from truemem_workbench.analysis.curves import curves_of
-from truemem_workbench.analysis.finding import commands_deployed, commands_local
-from truemem_workbench.analysis.growth_lines import Growth, merged
-from truemem_workbench.analysis.witnesses import Witnesses
+from truemem_workbench.judge.causes import find
+from truemem_workbench.judge.curves import curves_of
+from truemem_workbench.judge.finding import commands_deployed, commands_local
+from truemem_workbench.judge.growth_lines import Growth, merged
+from truemem_workbench.judge.witnesses import Witnesses
 from truemem_workbench.page.environments import gather
 from truemem_workbench.printed.growth import LONGEST, MOST_FRAMES, MOST_LINES, GrowthLine, GrowthProfile, profile_in
 from truemem_workbench.printed.line import parse_event, read

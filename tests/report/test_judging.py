@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from truemem_workbench.analysis.causes import find
-from truemem_workbench.analysis.curves import curves_of
-from truemem_workbench.analysis.finding import commands_of
+from truemem_workbench.judge.causes import find
+from truemem_workbench.judge.curves import curves_of
+from truemem_workbench.judge.finding import commands_of
 from truemem_workbench.printed.line import Line, read
 from truemem_workbench.printed.reader import Job
 from truemem_workbench.report.collect import collect

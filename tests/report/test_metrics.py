@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.metrics.command import fetch, period_s
+from truemem_workbench.commands.metrics import fetch, period_s
 from truemem_workbench.support.options import since_ms
 
 from tests.report.conftest import Command

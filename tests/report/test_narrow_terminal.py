@@ -10,7 +10,7 @@ import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.cli.__main__ import COMMANDS, cli
+from truemem_workbench.commands.__main__ import COMMANDS, cli
 from truemem_workbench.support.terminal import console, notify, say
 
 from tests.account.conftest import Account, account

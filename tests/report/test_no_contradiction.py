@@ -10,12 +10,12 @@ from typing import Any
 from click.testing import CliRunner
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from truemem_workbench.analysis.finding import TOO_FEW, Commands
-from truemem_workbench.check import limits
-from truemem_workbench.check.outputs import github_annotations, github_summary, junit_document, plain_text
-from truemem_workbench.check.result import Result
-from truemem_workbench.cli.__main__ import cli
-from truemem_workbench.cli.local_summary import summarise
+from truemem_workbench.answer import limits
+from truemem_workbench.answer.outputs import github_annotations, github_summary, junit_document, plain_text
+from truemem_workbench.answer.result import Result
+from truemem_workbench.commands.__main__ import cli
+from truemem_workbench.commands.local_summary import summarise
+from truemem_workbench.judge.finding import TOO_FEW, Commands
 from truemem_workbench.local import Report
 from truemem_workbench.page.environments import gather
 from truemem_workbench.printed.line import Line, parse_event

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from truemem_workbench.analysis.drift import points
+from truemem_workbench.judge.drift import points
 from truemem_workbench.printed.line import read
 from truemem_workbench.printed.reader import Job
 from truemem_workbench.report import collect

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.analysis.log_diagnosis import ran_out
-from truemem_workbench.analysis.resources import ResourceHistory, resources
+from truemem_workbench.judge.log_diagnosis import ran_out
+from truemem_workbench.judge.resources import ResourceHistory, resources
 from truemem_workbench.page.environments import gather
 from truemem_workbench.printed.line import read
 

@@ -5,8 +5,8 @@ import math
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from truemem_workbench.analysis.prices import GB_SECOND, computing, cost, dollars
-from truemem_workbench.analysis.size_prediction import Invocations, Prediction, predict
+from truemem_workbench.judge.prices import GB_SECOND, computing, cost, dollars
+from truemem_workbench.judge.size_prediction import Invocations, Prediction, predict
 
 X86 = GB_SECOND["x86_64"]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.prices import GB_SECOND
-from truemem_workbench.analysis.size_prediction import Invocations
-from truemem_workbench.analysis.sizing import Fit, Sizing, SizingFigures, advise_size
+from truemem_workbench.judge.prices import GB_SECOND
+from truemem_workbench.judge.size_prediction import Invocations
+from truemem_workbench.judge.sizing import Fit, Sizing, SizingFigures, advise_size
 from truemem_workbench.support.environment_ids import local_id
 
 from tests.report.conftest import Command, Report, Told

@@ -97,7 +97,7 @@ class TestWithSpark:
         temporary.mkdir()
         for number in range(8):
             log(logs, [each for at in range(200) for each in life(f"{number}-{at}")], f"{number}.log")
-        command = [sys.executable, "-m", "truemem_workbench.cli", "report", "--engine", "spark", str(logs)]
+        command = [sys.executable, "-m", "truemem_workbench.commands", "report", "--engine", "spark", str(logs)]
         variables = os.environ | {"TMPDIR": str(temporary)}
         with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             while process.poll() is None and not list(temporary.rglob("*.log")):
@@ -145,7 +145,7 @@ class TestWithSpark:
 
 
 def spark(*arguments: str | Path, **variables: str) -> Any:
-    command = [sys.executable, "-m", "truemem_workbench.cli", "report", "--engine", "spark", *map(str, arguments)]
+    command = [sys.executable, "-m", "truemem_workbench.commands", "report", "--engine", "spark", *map(str, arguments)]
     done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.settled import Reading, keepers, kinds_of
+from truemem_workbench.judge.settled import Reading, keepers, kinds_of
 from truemem_workbench.runs.passes import IN_A_KIND, KINDS, kinds
 from truemem_workbench.target.events import text_of
 

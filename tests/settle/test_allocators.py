@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.settle.allocators import Told, arena_rss_kib, told
+from truemem_workbench.runs.settle.allocators import Told, arena_rss_kib, told
 
 from testing.cases import cases, ready
 from testing.installs import Missing, debian_package

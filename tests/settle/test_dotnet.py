@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.settle import dotnet
+from truemem_workbench.runs.settle import dotnet
 
 from testing.dotnet import built
 from testing.installs import Missing

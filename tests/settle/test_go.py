@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from truemem_workbench.analysis.causes import find
-from truemem_workbench.analysis.curves import Curves
-from truemem_workbench.analysis.finding import Commands, Finding
-from truemem_workbench.analysis.settled import Reading
-from truemem_workbench.settle import go
+from truemem_workbench.judge.causes import find
+from truemem_workbench.judge.curves import Curves
+from truemem_workbench.judge.finding import Commands, Finding
+from truemem_workbench.judge.settled import Reading
+from truemem_workbench.runs.settle import go
 
 GO = shutil.which("go")
 needs_go = pytest.mark.skipif(GO is None, reason="there is no go")

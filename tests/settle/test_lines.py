@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.analysis.causes import find
-from truemem_workbench.analysis.curves import curves_of
-from truemem_workbench.analysis.finding import Commands
-from truemem_workbench.analysis.witnesses import Witnesses
+from truemem_workbench.judge.causes import find
+from truemem_workbench.judge.curves import curves_of
+from truemem_workbench.judge.finding import Commands
+from truemem_workbench.judge.witnesses import Witnesses
 from truemem_workbench.printed.line import Line, parse_event
 
 TRUEMEM = str(Path(sys.executable).with_name("truemem"))

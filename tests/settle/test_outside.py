@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from truemem_workbench.settle import jvm
-from truemem_workbench.settle.outside import seen_from_outside
+from truemem_workbench.runs.settle import jvm
+from truemem_workbench.runs.settle.outside import seen_from_outside
 
 
 @contextmanager

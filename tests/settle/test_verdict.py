@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from truemem_workbench.analysis.settled import Cache, Reading, filling, garbage_kib, last_life, verdict
+from truemem_workbench.judge.settled import Cache, Reading, filling, garbage_kib, last_life, verdict
 
 PASS = 25
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.size.choice import Trial
 
 FUNCTIONS = Path(__file__).with_name("functions")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.finding import Finding
+from truemem_workbench.judge.finding import Finding
 from truemem_workbench.size.choice import Choice, Strategy, Trial, Wanted, choose, reasons
 
 from tests.size.conftest import HASHED, tried

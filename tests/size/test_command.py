@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from truemem_workbench.analysis.finding import Commands
+from truemem_workbench.judge.finding import Commands
 from truemem_workbench.local import Invocation, LocalLambda, Report
 from truemem_workbench.runs.measurement import Measurement
 from truemem_workbench.size import local_sweep

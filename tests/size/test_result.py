@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
-from truemem_workbench.analysis.finding import Commands, Finding, unmeasured
+from truemem_workbench.judge.finding import Commands, Finding, unmeasured
 from truemem_workbench.size.choice import Trial, Wanted, choose
 from truemem_workbench.size.picture import draw
 from truemem_workbench.size.result import FIGURES, LAST, TEXTS, Result

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from truemem_workbench.analysis.finding import Commands
+from truemem_workbench.judge.finding import Commands
 from truemem_workbench.size import local_sweep
 from truemem_workbench.size.local_sweep import LocalSweep, Plan, Sweep
 from truemem_workbench.support.exit_codes import Ended

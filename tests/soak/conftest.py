@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.commands.__main__ import cli
 
 FUNCTIONS = Path(__file__).with_name("functions")
 QUICK = f"{FUNCTIONS / 'quick.py'}:handler"

@@ -7,8 +7,8 @@ from itertools import islice, pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truemem_workbench.commands.soak import Duration
 from truemem_workbench.soak.arrivals import LEAST_PAUSE_S, MIXED_STRETCHES, like, schedule
-from truemem_workbench.soak.command import Duration
 from truemem_workbench.support.bad_input import BadInput
 
 

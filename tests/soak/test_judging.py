@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.finding import Commands
-from truemem_workbench.check.limits import Rate
+from truemem_workbench.answer.limits import Rate
+from truemem_workbench.judge.finding import Commands
 from truemem_workbench.soak.arrivals import schedule
 from truemem_workbench.soak.judging import JudgedSoak, judge, longer_s
 from truemem_workbench.soak.result import clock_document

@@ -129,7 +129,7 @@ def test_an_environment_that_cannot_start_later_loses_no_figures(monkeypatch: py
 def test_the_command_goes_on_after_a_kill(tmp_path: Path) -> None:
     state = tmp_path / "soak.state"
     asked = ["--event", "{}", "--rate", "10/s", "--for", "25s", "--environments", "2", "--state", str(state), "--json"]
-    command = [sys.executable, "-m", "truemem_workbench.cli", "soak", HANDLER, *asked]
+    command = [sys.executable, "-m", "truemem_workbench.commands", "soak", HANDLER, *asked]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as first:
         until(lambda: state.exists() and state.stat().st_size > 50_000)  # while it writes its second save
         first.kill()
@@ -154,7 +154,7 @@ def test_a_jvm_is_collected_between_requests(name: str, exits: int) -> None:
     except Missing as missing:
         pytest.skip(str(missing))
     asked = ["--rate", "10/s", "--for", "90s", "--environments", "2", "--json"]
-    command = [sys.executable, "-m", "truemem_workbench.cli", "soak", *program.arguments, *case.options, *asked]
+    command = [sys.executable, "-m", "truemem_workbench.commands", "soak", *program.arguments, *case.options, *asked]
     done = subprocess.run(command, cwd=program.folder, capture_output=True, text=True, check=False, timeout=200)
     finding = json.loads(done.stdout)["finding"]
     assert done.returncode == exits, finding

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.analysis.finding import Commands
+from truemem_workbench.judge.finding import Commands
 from truemem_workbench.soak import picture
 from truemem_workbench.soak.clocks import GrowthClock
 from truemem_workbench.soak.judging import JudgedSoak, judge

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truemem_workbench.aws.event_log import LeftOut, Logged, event_in, is_event, recorded_events
 from truemem_workbench.local import BadInput
-from truemem_workbench.target.events import LeftOut, Logged, event_in, is_event, read_events, recorded_events
+from truemem_workbench.target.events import read_events
 
 from tests.report.conftest import Command, put_events
 from tests.template import sam

@@ -19,11 +19,11 @@ WRONG = {
     "truemem.records.record -> truemem.startup": "from .. import startup",
     f"truemem.lifecycle.publisher -> truemem.{WING}": f"from .. import {WING}",
     "truemem_workbench.support.terminal -> truemem_workbench.printed.line": "from ..printed import line",
-    "truemem_workbench.analysis.drift -> truemem_workbench.report.summary": "def f():\n from ..report import summary",
-    "truemem_workbench.analysis.heap -> truemem.linux.procfs": "from truemem.linux import procfs",
+    "truemem_workbench.judge.drift -> truemem_workbench.report.summary": "def f():\n from ..report import summary",
+    "truemem_workbench.judge.heap -> truemem.linux.procfs": "from truemem.linux import procfs",
     "truemem_workbench.local.lifecycle.generation -> truemem_workbench.local.apis.http": "from ..apis import http",
     "truemem_workbench.local.processes.memory -> truemem_workbench.local": "from .. import LocalLambda",
-    ".template_yaml -> .target": "def f():\n from .target import from_template",  # of truemem_workbench.check
+    ".template_yaml -> .target": "def f():\n from .target import from_template",  # of truemem_workbench.answer
     "truemem_workbench.target.events -> testing.environment": "from testing import environment",
     "testing.workload -> tests.golden": "from tests import golden",
 }

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 from truemem import verdict
-from truemem_workbench.analysis import thresholds
+from truemem_workbench.judge import thresholds
 
 OF_THE_SCHEDULE = {"LEVEL_INVOCATIONS", "MOST_LEVELS_KEPT", "LEVELS_NEEDED", "MINIMUM", "STEP", "VERDICT_EVERY"}
 """When the sidecar looks and what it keeps: they decide nothing."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any, NamedTuple
 
-from ..analysis.platform_diagnosis import diagnose_settings
 from ..aws.layer_zips import is_ours
+from .platform_diagnosis import diagnose_settings
 
 
 class FunctionState(NamedTuple):

@@ -7,12 +7,12 @@ from contextlib import suppress
 from datetime import date
 from typing import Any
 
-from ..analysis.platform_diagnosis import log_class_text
 from ..aws.clients import CALLS_PER_S, Pace, client, log_group_named, paced, refused
 from ..aws.layer_zips import LayerZip
 from ..aws.rollout import publish_layer, published_arn
 from ..support.bad_input import BadInput
 from .change import Change, FunctionState, as_note, state_of, variables_after
+from .platform_diagnosis import log_class_text
 
 IN_FORCE_S = 300
 """Longest wait for one update, in seconds. With a VPC or a large image it takes minutes."""

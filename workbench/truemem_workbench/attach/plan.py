@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from truemem.config import EMF, OTLP
 
-from ..analysis.platform_diagnosis import UPGRADE
 from ..aws.layer_zips import ARCHITECTURES, LAYER_PREFIX, LayerZip, is_ours, layer_zip
 from ..support import docs_link
 from ..support.bad_input import BadInput
@@ -33,6 +32,7 @@ from .change import (
     variables_after,
 )
 from .lambda_calls import LambdaCalls
+from .platform_diagnosis import UPGRADE
 
 PROBED_LANGUAGES = {"python": (3,), "nodejs": (18,)}
 """Languages that the heap probe is for, from these versions on: an older Node.js does not start with it."""

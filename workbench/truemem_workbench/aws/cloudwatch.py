@@ -9,7 +9,6 @@ overlap by one second, and a line that comes twice counts once (`store`).
 from __future__ import annotations
 
 import itertools
-import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,7 @@ import click
 from click.core import ParameterSource
 
 from ..support.bad_input import BadInput
-from ..support.options import F, option_group, since_ms
+from ..support.options import F, is_function, option_group, since_ms
 from ..support.terminal import progress
 from .clients import client, refused
 
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT_SINCE_MS = 3 * 3_600_000
 """How far back CloudWatch is read without --since."""
-_FUNCTION = re.compile(r"arn:aws[\w-]*:lambda:.+|(/aws/lambda/)?\w[\w-]{0,63}(:[\w$-]+)?", re.ASCII)
-"""What may be a function, and not a file: a name, an ARN, a log group."""
 
 
 def source_options_with(default: str) -> Callable[[F], F]:
@@ -167,11 +164,6 @@ def _in_aws(context: click.Context, option: click.Parameter, given: str | None) 
     context.params["target"] = None
     context.set_parameter_source(option.name or "", ParameterSource.COMMANDLINE)
     return str(target)
-
-
-def is_function(file: Path | str) -> bool:
-    """True for a FILE that is none, and may be a function's name."""
-    return _FUNCTION.fullmatch(str(file)) is not None and not Path(file).exists()
 
 
 ROWS = 10_000

@@ -18,10 +18,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ..analysis import heap as heaps
-from ..analysis.causes import find
-from ..analysis.curves import curves_of
-from ..analysis.finding import Commands, Finding
+from ..judge import heap as heaps
+from ..judge.causes import find
+from ..judge.curves import curves_of
+from ..judge.finding import Commands, Finding
 from ..local import Function, Invocation
 from ..local.processes.tmp import elsewhere
 from ..printed.line import Line, parse_event, parse_line

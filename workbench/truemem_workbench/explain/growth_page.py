@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TypeVar
 
-from ..analysis.growth_lines import Growth
+from ..judge.growth_lines import Growth
 from .attribution import Frame, Holder
 from .explanation import Explanation, place, source, what
 

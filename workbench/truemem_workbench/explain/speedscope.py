@@ -11,7 +11,7 @@ from typing import Any
 
 from truemem import VERSION
 
-from ..analysis.growth_lines import Growth
+from ..judge.growth_lines import Growth
 
 _FRAME = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?: (?P<function>.+))?")
 

@@ -21,7 +21,7 @@ def main() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != server:  # it has ended before that
             return
-    runpy.run_module("truemem_workbench.cli", run_name="__main__", alter_sys=True)
+    runpy.run_module("truemem_workbench.commands", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 from truemem import VERSION
 
-from ..aws.cloudwatch import is_function
+from ..support.options import is_function
 from ..support.untrusted_text import visible
 from . import answer
 from .answer import Tell

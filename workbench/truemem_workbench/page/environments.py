@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from ..analysis.causes import find
-from ..analysis.curves import CurveBuilder
-from ..analysis.finding import Commands, Finding, commands_of, unmeasured, urgency
-from ..analysis.growth_lines import merged, named
+from ..judge.causes import find
+from ..judge.curves import CurveBuilder
+from ..judge.finding import Commands, Finding, commands_of, unmeasured, urgency
+from ..judge.growth_lines import merged, named
 from ..printed.document import figure
 from ..printed.growth import GrowthProfile
 from ..printed.line import Line
@@ -142,7 +142,7 @@ class Gathered:
         self._found[key].add(line)
 
     def environments(self) -> list[EnvironmentPage]:
-        """All of them with their findings, the most urgent first (`analysis.finding.urgency`)."""
+        """All of them with their findings, the most urgent first (`judge.finding.urgency`)."""
         profiles: dict[tuple[str, str], list[GrowthProfile]] = {}
         for environment in self._found.values():
             environment.finish()

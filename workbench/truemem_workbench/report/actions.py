@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ..analysis.finding import COUNTED, TOO_FEW, Finding
-from ..analysis.sizing import Fit
-from ..analysis.thresholds import NEAR
+from ..judge.finding import COUNTED, TOO_FEW, Finding
+from ..judge.sizing import Fit
+from ..judge.thresholds import NEAR
 from ..support.terminal import brief, counted, mib, whole
 from .summary import Function, Report
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from .. import page
-from ..analysis.finding import TOO_FEW, Finding, commands_of, most_urgent, urgency
-from ..analysis.growth_lines import Growth, named
-from ..analysis.log_diagnosis import before_attached, read_log
-from ..analysis.prices import GB_SECOND, MONTH_MS, Cost, cost
-from ..analysis.resources import Resource
-from ..analysis.size_prediction import Invocations
-from ..analysis.sizing import HEADROOM, SizingFigures, advise_size
 from ..aws.cloudwatch import Source
+from ..judge.finding import TOO_FEW, Finding, commands_of, most_urgent, urgency
+from ..judge.growth_lines import Growth, named
+from ..judge.log_diagnosis import before_attached, read_log
+from ..judge.prices import GB_SECOND, MONTH_MS, Cost, cost
+from ..judge.resources import Resource
+from ..judge.size_prediction import Invocations
+from ..judge.sizing import HEADROOM, SizingFigures, advise_size
 from ..page import html as page_html
 from ..printed.line import read as read_lines
 from ..printed.log_files import events, gzipped, on_disk, size_of

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis.growth_lines import Growth, merged
-from ..analysis.size_prediction import Invocations
+from ..judge.growth_lines import Growth, merged
+from ..judge.size_prediction import Invocations
 from ..printed.growth import profile_in
 from ..printed.parts import Rows
 from ..support.untrusted_text import parsed

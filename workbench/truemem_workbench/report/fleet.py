@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from truemem.verdict import LEAST_KIB
 
-from ..analysis.drift import Point, lives, median_of
+from ..judge.drift import Point, lives, median_of
 from ..support.estimates import t_above, t_quantile
 
 Floats = NDArray[np.float64]

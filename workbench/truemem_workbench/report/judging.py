@@ -1,4 +1,4 @@
-"""Judges the environments of a part: their figures by numpy, the answer by `analysis.finding`.
+"""Judges the environments of a part: their figures by numpy, the answer by `judge.finding`.
 
 `truemem report` does so on all cores of one machine (`collect`), and on many (`spark`).
 """
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from truemem.line_schema import FULL
 
-from ..analysis.causes import find
-from ..analysis.curves import (
+from ..judge.causes import find
+from ..judge.curves import (
     ENVIRONMENT,
     EXTENSION,
     PROCESSES,
@@ -28,11 +28,11 @@ from ..analysis.curves import (
     settled_on,
     without_profiles,
 )
-from ..analysis.drift import Curve
-from ..analysis.finding import Finding, commands_of
-from ..analysis.resources import resources
-from ..analysis.runtime_heap import readings
-from ..analysis.settled import Reading, last_life
+from ..judge.drift import Curve
+from ..judge.finding import Finding, commands_of
+from ..judge.resources import resources
+from ..judge.runtime_heap import readings
+from ..judge.settled import Reading, last_life
 from ..printed.document import completed
 from ..printed.growth import profile_in
 from ..printed.line import Holders, Line

@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..analysis.finding import COUNTED, commands_of
-from ..analysis.prices import Cost, dollars
-from ..analysis.sizing import of_cost, of_memory
 from ..aws.clients import is_object, put_object
+from ..judge.finding import COUNTED, commands_of
+from ..judge.prices import Cost, dollars
+from ..judge.sizing import of_cost, of_memory
 from ..printed.wrapped import not_read
 from ..support.bad_input import BadInput
 from ..support.terminal import counted, fitted, mib, output, say, table, whole

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..analysis.finding import Finding
-from ..analysis.prices import Cost
-from ..analysis.resources import Resource
-from ..analysis.sizing import Sizing
+from ..judge.finding import Finding
+from ..judge.prices import Cost
+from ..judge.resources import Resource
+from ..judge.sizing import Sizing
 from .fleet import Together
 
 RISE_MIB, RISE_SHARE = 2.0, 0.05
@@ -192,7 +192,7 @@ class Report:
 
     functions: Sequence[Function]
     environments: Sequence[EnvironmentSummary]
-    """Environments, the most urgent first (`analysis.finding.urgency`)."""
+    """Environments, the most urgent first (`judge.finding.urgency`)."""
     parts: Sequence[Part]
     by: str | None
     by_left_out: LeftOut | None

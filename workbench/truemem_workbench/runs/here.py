@@ -18,8 +18,6 @@ from ..local import LocalLambda
 from ..local.configuration.function import missing_module
 from ..local.configuration.layer import ALL_MEMBERS, SIDECAR, in_exact_mode, sidecar, with_probe
 from ..printed.line import Line, parse_event
-from ..settle import jvm
-from ..settle.settler import Settler
 from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
@@ -41,6 +39,8 @@ from .passes import (
     invoke_until_decided,
     kinds,
 )
+from .settle import jvm
+from .settle.settler import Settler
 
 if TYPE_CHECKING:
     from ..local import Answer, EnvironmentChange, Invocation, LogLine, Report, Scaling

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from ..analysis.causes import find
-from ..analysis.curves import (
+from ..judge.causes import find
+from ..judge.curves import (
     DESCRIPTORS,
     HEAP_RAN_OUT,
     IN_USE,
@@ -26,12 +26,12 @@ from ..analysis.curves import (
     library_of,
     was_killed,
 )
-from ..analysis.drift import Point, Verdict, judge, lives, per_minute, points, trusted_of
-from ..analysis.finding import Commands, Finding, unmeasured
-from ..analysis.latency import Latency
-from ..analysis.resources import Resource
-from ..analysis.settled import Reading, kinds_of, last_life
-from ..analysis.witnesses import Witnesses
+from ..judge.drift import Point, Verdict, judge, lives, per_minute, points, trusted_of
+from ..judge.finding import Commands, Finding, unmeasured
+from ..judge.latency import Latency
+from ..judge.resources import Resource
+from ..judge.settled import Reading, kinds_of, last_life
+from ..judge.witnesses import Witnesses
 from ..printed.line import Line
 from ..support.platform_facts import TMP_MIB
 from ..support.untrusted_text import visible

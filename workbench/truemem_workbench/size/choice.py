@@ -9,12 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, Protocol
 
-from ..analysis.finding import TOO_FEW, Finding
-from ..analysis.prices import GB_SECOND, MILLION, computing
-from ..analysis.sizing import HEADROOM
-from ..local.lifecycle.events import Report
+from ..judge.finding import TOO_FEW, Finding
+from ..judge.prices import GB_SECOND, MILLION, computing
+from ..judge.sizing import HEADROOM
 from ..runs.measurement import Measurement
 from ..runs.passes import HOPELESS
 from ..support.terminal import mib
@@ -33,6 +32,25 @@ FAILED = 0.05
 """Share of failed invocations from which on a size is out. If all have that: so much above the least of them."""
 
 Reason = Literal["killed", "timeout", "failed", "slow", "headroom", "unmeasured", "untried"]
+
+
+class Reported(Protocol):
+    """What counts of an invocation's report."""
+
+    @property
+    def max_memory_used_mib(self) -> int: ...
+
+    @property
+    def init_duration_ms(self) -> float | None: ...
+
+    @property
+    def duration_ms(self) -> float: ...
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def error_type(self) -> str | None: ...
 
 
 @dataclass(kw_only=True)
@@ -76,7 +94,7 @@ class Trial:
         hopeless = self.failures == self.invocations >= HOPELESS
         return bool(self.killed or self.timeouts) or hopeless
 
-    def add(self, report: Report | None, error: str) -> None:
+    def add(self, report: Reported | None, error: str) -> None:
         """Count an invocation. `error` is empty if it did not fail. A later cold start warms up another environment."""
         self.invocations += 1
         if report is not None:

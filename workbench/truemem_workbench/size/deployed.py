@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 import click
 
-from ..analysis.finding import commands_deployed
-from ..analysis.prices import dollars
 from ..attach.change import Change, FunctionState, change_of_memory
 from ..attach.lambda_calls import LambdaCalls
 from ..attach.plan import AttachPlan as ChangePlan
 from ..attach.records_file import RecordsFile
 from ..attach.session import agreed, answered_yes, carry_out, not_carried_out
+from ..aws.event_log import events_of
 from ..aws.selection import Selection, selected
+from ..judge.finding import commands_deployed
+from ..judge.prices import dollars
 from ..support.bad_input import BadInput
 from ..support.terminal import counted, notify, steps
 from ..support.untrusted_text import visible
-from ..target.events import events_of
 from .local_sweep import LOOKS_FOR_PEAK, Plan, Sweep
 from .remote_sweep import TEMPORARY, USUAL, Budget, RemoteSweep, put_back
 

@@ -19,8 +19,8 @@ import psutil
 from truemem.config import VCPU_MIB
 from truemem.verdict import GROWING_FROM
 
-from ..analysis.finding import TOO_FEW, Commands, Finding
-from ..analysis.sizing import HEADROOM, rounded_size
+from ..judge.finding import TOO_FEW, Commands, Finding
+from ..judge.sizing import HEADROOM, rounded_size
 from ..runs.here import Run
 from ..runs.measurement import Measurement, printable
 from ..runs.passes import in_a_pass

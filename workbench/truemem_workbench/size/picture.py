@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from ..analysis.sizing import HEADROOM
+from ..judge.sizing import HEADROOM
 from ..support.terminal import MARK, PEAK, QUIET
 from ..support.untrusted_text import visible
 from .choice import Choice, Trial

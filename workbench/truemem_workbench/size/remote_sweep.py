@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 
 from botocore.exceptions import ClientError
 
-from ..analysis.finding import Commands
-from ..analysis.prices import GB_SECOND, REQUEST, computing
-from ..analysis.sizing import HEADROOM, rounded_size
 from ..attach.change import FunctionState, change_of_memory
 from ..attach.lambda_calls import LambdaCalls
 from ..attach.records_file import RecordsFile
 from ..aws.clients import client
+from ..judge.finding import Commands
+from ..judge.prices import GB_SECOND, REQUEST, computing
+from ..judge.sizing import HEADROOM, rounded_size
 from ..runs.deployed import Remote
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..analysis.finding import TOO_FEW, Finding, most_urgent
-from ..analysis.prices import DATE, GB_SECOND
+from ..judge.finding import TOO_FEW, Finding, most_urgent
+from ..judge.prices import DATE, GB_SECOND
 from ..support.document import known_members, rounded
 from ..support.terminal import mib
 from .choice import SAME, Choice, Trial, usd

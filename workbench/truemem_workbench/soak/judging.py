@@ -8,16 +8,16 @@ from typing import Literal
 
 from truemem.verdict import COUNTED_KIB, GROWING_FROM
 
-from ..analysis.causes import OF_EXTENSION, find, find_by
-from ..analysis.curves import DESCRIPTORS, EXTENSION, IN_USE, PROCESSES, THREADS, Curves, Failed, curves_of
-from ..analysis.drift import INSUFFICIENT, MINUTE_MS, Point, Verdict
-from ..analysis.finding import COUNTED as COUNTS
-from ..analysis.finding import TOO_FEW, Cause, Commands, Finding, most_urgent, unmeasured
-from ..analysis.growth_lines import merged, named
-from ..analysis.runtime_heap import kept_at_most
-from ..analysis.thresholds import MATTERS_KIB
-from ..analysis.witnesses import Witnesses
-from ..check.limits import Rate
+from ..answer.limits import Rate
+from ..judge.causes import OF_EXTENSION, find, find_by
+from ..judge.curves import DESCRIPTORS, EXTENSION, IN_USE, PROCESSES, THREADS, Curves, Failed, curves_of
+from ..judge.drift import INSUFFICIENT, MINUTE_MS, Point, Verdict
+from ..judge.finding import COUNTED as COUNTS
+from ..judge.finding import TOO_FEW, Cause, Commands, Finding, most_urgent, unmeasured
+from ..judge.growth_lines import merged, named
+from ..judge.runtime_heap import kept_at_most
+from ..judge.thresholds import MATTERS_KIB
+from ..judge.witnesses import Witnesses
 from ..runs.measurement import printable
 from ..support.terminal import counted
 from .clocks import LONGER, GrowthClock, Step, clock_of

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..analysis.finding import COUNTED
-from ..analysis.latency import Latency, percentage
-from ..check.baseline import AllowedGrowth, Baseline
-from ..check.limits import LimitCheck, check_errors, check_growth, check_p99
+from ..answer.baseline import AllowedGrowth, Baseline
+from ..answer.limits import LimitCheck, check_errors, check_growth, check_p99
+from ..judge.finding import COUNTED
+from ..judge.latency import Latency, percentage
 from ..runs.measurement import Outcome
 from ..support.terminal import counted, some
 from .judging import JudgedSoak, Unit, failed_in

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from rich.table import Table
 from truemem.verdict import COUNTED_KIB
 
-from ..analysis.latency import PERCENTS, Figure, failed_share
-from ..check.baseline import Baseline
-from ..check.limits import LimitCheck
-from ..check.result import exit_code
-from ..explain.explanation import Explanation
+from ..answer.baseline import Baseline
+from ..answer.limits import LimitCheck
+from ..answer.result import exit_code
+from ..judge.latency import PERCENTS, Figure, failed_share
 from ..runs.measurement import curve, end_of_log
 from ..support.document import known_members, rounded
 from ..support.terminal import counted, mib, table
@@ -60,7 +59,7 @@ class SoakResult:
         return self.tally.seconds
 
     @property
-    def explanation(self) -> Explanation | None:
+    def explanation(self) -> None:
         """None: a soak does not run under a tracer."""
         return None
 

@@ -12,7 +12,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from ..check.limits import LimitCheck
+from ..answer.limits import LimitCheck
 from ..local import LocalLambda
 from ..local.configuration.layer import SIDECAR
 from ..local.lifecycle.journal import LogLine
@@ -21,7 +21,7 @@ from ..local.session import Stopped
 from ..printed.line import parse_event
 from ..runs.here import Run
 from ..runs.measurement import printable
-from ..settle.settler import Settler, collect, has_jvm
+from ..runs.settle.settler import Settler, collect, has_jvm
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.terminal import counted

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..analysis.curves import is_settled
+from ..judge.curves import is_settled
 from ..printed.line import Line, lines_in
 from .clocks import PAUSES_MS, Step
 

@@ -17,6 +17,8 @@ from .bad_input import BadInput, need
 from .typed_command import Command
 
 F = TypeVar("F", bound=Callable[..., Any])
+_FUNCTION = re.compile(r"arn:aws[\w-]*:lambda:.+|(/aws/lambda/)?\w[\w-]{0,63}(:[\w$-]+)?", re.ASCII)
+"""What may be a function, and not a file: a name, an ARN, a log group."""
 
 
 class Finite(click.FloatRange):
@@ -123,3 +125,8 @@ def since_ms(text: str, now_ms: float) -> float:
         return datetime.fromisoformat(text.strip()).timestamp() * 1000
     except ValueError:
         raise BadInput(f"--since {text} is no time. Try --since 3h, or --since 2026-11-21T12:00:00Z") from None
+
+
+def is_function(file: Path | str) -> bool:
+    """True for a FILE that is none, and may be a function's name."""
+    return _FUNCTION.fullmatch(str(file)) is not None and not Path(file).exists()

@@ -16,7 +16,6 @@ import subprocess
 import symtable
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 from ...support import client_start
 from ...support.bad_input import BadInput
 from ...support.failed_answer import MISSING_MODULE
+from ...support.own_modules import modules_above
 from ...support.platform_facts import Language, runtimes, version
 
 OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
@@ -283,18 +283,6 @@ def missing_module(text: str, function: Function) -> str | None:
     if found is None or python is None or name in modules_above(function.task_root):
         return None
     return f"{python} has no module {found[1]!r}. Try {python} -m pip install {name}"
-
-
-def modules_above(task_root: Path) -> dict[str, Path]:
-    """Python's modules and packages in the two folders above a function's, each with its folder. They are the project's
-    own, and no package of their names is to be installed."""
-    found: dict[str, Path] = {}
-    for folder in task_root.resolve().parents[:2]:
-        with suppress(OSError):
-            for each in folder.iterdir():
-                if each.suffix == ".py" or (each / "__init__.py").is_file():
-                    found.setdefault(each.stem, folder)
-    return found
 
 
 def _located(asked: str) -> Path:

@@ -1,0 +1,254 @@
+"""A measurement with its limits. All outputs are made from it. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rich.table import Table
+
+from ..judge.latency import Figure, errors_figure
+from ..runs.measurement import Measurement, curve
+from ..runs.passes import BLOCK, full_by
+from ..support.document import known_members
+from .baseline import Baseline
+from .limits import ERRORS, P99, RECORDS, LimitCheck
+
+KEPT, BROKEN, UNKNOWN = 0, 1, 2  # exit codes
+
+
+def exit_code(limits: Sequence[LimitCheck]) -> int:
+    """The exit code of the worst."""
+    outcomes = {each.outcome for each in limits}
+    return BROKEN if "broken" in outcomes else UNKNOWN if "unknown" in outcomes else KEPT
+
+
+LOWER = 0.9  # a repair helps if RSS ends below this part of what it was
+
+
+class Explained(Protocol):
+    """Which lines hold what grew: see `explain.explanation`."""
+
+    def lines(self) -> list[str]: ...
+
+    def annotations(self) -> list[tuple[Path, int, str]]: ...
+
+    def document(self) -> dict[str, object]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """A run with a repair that is a setting, beside the one without."""
+
+    setting: Mapping[str, str]
+    before: Measurement
+    after: Measurement
+
+    @property
+    def helps(self) -> bool:
+        """True if what grew does not, what ran out of memory does not, or RSS ends at least a tenth lower."""
+        was, now = self.before.finding, self.after.finding
+        lower = (self.after.usual_current or 0.0) < LOWER * (self.before.usual_current or 0.0)
+        lives = bool(self.before.out_of_memory) and not self.after.out_of_memory
+        return (was.grows and not now.grows) or lives or lower
+
+    @property
+    def ends_it(self) -> bool:
+        """True if nothing grows for certain, and no more invocations failed than without."""
+        failed = [len(each.failures) / max(1, each.invocations) for each in (self.before, self.after)]
+        return self.after.finding.cause in ("none", "cache", "collector") and failed[1] <= failed[0]
+
+    @property
+    def keeps_less(self) -> bool:
+        """True if it still grows, and for certain by less."""
+        was, now = self.before.finding, self.after.finding
+        return now.grows and (now.high_kib or math.inf) < (was.low_kib or 0.0)
+
+    def sentence(self) -> str:
+        words = " ".join(f"{name}={value}" for name, value in self.setting.items())
+        before, after = self._rates
+        levels = [each.levels[-1] if each.levels else 0.0 for each in (self.before, self.after)]
+        helps = "The repair helps" if self.helps else "The repair does not help"
+        killed = [len(each.out_of_memory) for each in (self.before, self.after)]
+        if killed[0]:
+            return f"{helps}: with {words} it ran out of memory {killed[1]} times, without it {killed[0]}."
+        ends = f"{helps}: with {words} RSS ends at {levels[1]:,.0f} MiB, without it at {levels[0]:,.0f}"
+        if not before and not after:
+            return f"{ends}."
+        return f"{ends}; memory grows by {after:,.1f} KiB in each invocation, without it by {before:,.1f}."
+
+    @property
+    def _rates(self) -> list[float]:
+        """Growth per invocation without and with the setting, KiB: what the answer says, or else RSS."""
+        return [
+            each.finding.per_invocation_kib or each.verdict.per_invocation_kib or 0.0
+            for each in (self.before, self.after)
+        ]
+
+    def document(self) -> dict[str, object]:
+        return {
+            "setting": dict(self.setting),
+            "helps": self.helps,
+            "before": self._rates[0],
+            "after": self._rates[1],
+            "currentBefore": self.before.usual_current,
+            "currentAfter": self.after.usual_current,
+            "finding": self.after.finding.document(),
+        }
+
+
+@dataclass(frozen=True)
+class Result:
+    measurement: Measurement
+    limits: Sequence[LimitCheck]
+    source: Path | None = None
+    """File of the handler, for annotations."""
+    line: int | None = None
+    explanation: Explained | None = None
+    """Which lines hold what grew, if that was asked for and something grew."""
+    was: Baseline | None = None
+    """What it is compared with."""
+    tried: Tried | None = None
+    """A run with the finding's repair, if that was asked for and there is one."""
+
+    @property
+    def spec(self) -> str:
+        return self.measurement.spec
+
+    @property
+    def seconds(self) -> float:
+        return self.measurement.seconds
+
+    @property
+    def exit_code(self) -> int:
+        """No limit is kept for certain in a run that was ended early."""
+        return exit_code(self.limits) or (UNKNOWN if self.measurement.signal else KEPT)
+
+    @property
+    def grows(self) -> bool:
+        """True if there is something to explain: it grows, or a limit of memory was broken."""
+        broken = any(each.outcome == "broken" and each.name not in (P99, *ERRORS) for each in self.limits)
+        return broken or self.measurement.finding.grows
+
+    @property
+    def headline(self) -> str:
+        """The result in one line."""
+        word = ("passed", "FAILED", "could not be measured")[self.exit_code]
+        if self.measurement.signal:
+            word += " to the end" if self.exit_code == UNKNOWN else ", ended early"
+        counted = f"{len(self.measurement.judged)} invocations after {self.measurement.warm_up} to warm up"
+        return f"{self.measurement.spec} {word}: {counted}, {self.measurement.seconds:.0f} s"
+
+    @property
+    def figures(self) -> list[Figure]:
+        """Latency and errors. A limit replaces the figure of its name."""
+        measured, was = self.measurement, self.was
+        found = measured.latency.figures(was.latency if was else None) if measured.latency else []
+        found.append(errors_figure(len(measured.failures), measured.invocations, was.errors if was else None))
+        limited = {each.name.removeprefix("max-") for each in self.limits}
+        return [each for each in found if each.name not in limited]
+
+    def tables(self) -> Sequence[Table]:
+        """None: one environment serves."""
+        return ()
+
+    def curves(self, *, plain: bool = False) -> list[str]:
+        """Curves of current, peak and duration over the judged invocations: a line each, with first and last value."""
+        measured = self.measurement.drawn
+        lines = []
+        for name, unit, values in (
+            ("current", "MiB", [line.current_rss for line in measured if line.current_rss is not None]),
+            ("peak", "MiB", [line.peak_rss for line in measured if line.peak_rss is not None]),
+            ("duration", "ms", self.measurement.durations),
+        ):
+            if values:
+                drawn = curve(values, plain=plain, highest=name == "peak")
+                lines.append(f"{name:8} {values[0]:7.1f} {drawn} {values[-1]:.1f} {unit}")
+        return lines
+
+    def sentences(self) -> list[str]:
+        """The finding, and a sentence for each other limit that was not kept."""
+        finding = self.measurement.finding
+        covered = ("growth", RECORDS, *(ERRORS if finding.cause == "failing" else ()))
+        broken = [each for each in self.limits if each.outcome != "kept" and each.name not in covered]
+        others = [each.sentence for each in broken if each.sentence != finding.title]
+        tried = [self.tried.sentence()] if self.tried else []
+        return [finding.paragraph(), *tried, *others]
+
+    def log(self) -> list[str]:
+        """The end of the log of the last failed invocation, if failures are a finding."""
+        failures = self.measurement.failures
+        if not any(each.name in ERRORS and each.outcome != "kept" for each in self.limits) or not failures[-1].log:
+            return []
+        return [f"The log of invocation {failures[-1].number} ends:", *(f"  {line}" for line in failures[-1].log)]
+
+    def notices(self) -> list[str]:
+        """What makes the measurement less reliable."""
+        notices = [*self.measurement.notices, *(each.note for each in self.limits if each.note)]
+        if slower := [each.name for each in self.figures if each.outcome == "slower"]:
+            notices.append(
+                f"{', '.join(slower)}: slower than in the baseline, by more than chance in both runs. On another"
+                " machine, or a busy one, that says little; --max-p99 MS is a limit"
+            )
+        if self.measurement.finding.cause == "failing" and self.measurement.seen:
+            notices.append("--allow-errors measures invocations that are meant to fail")
+        if more := self._more():
+            notices.append(f"{self.measurement.asked} invocations did not decide it: {more} more were made")
+        if uncertain := self.measurement.uncertain_peaks:
+            notices.append(
+                f"{uncertain} of {len(self.measurement.seen)} peaks are intervals: a limit within one is undecided"
+            )
+        if self.measurement.seen and (lost := self.measurement.invocations - len(self.measurement.seen)):
+            notices.append(f"{lost} of {self.measurement.invocations} invocations have no record")
+        if (several := self.measurement.environments) > 1:
+            notices.append(f"{several} environments served: drift is that of the one that served most")
+        return notices
+
+    def _more(self) -> int:
+        """Number of invocations beyond those that were asked for, where that is news."""
+        measured = self.measurement
+        if not measured.asked:
+            return 0
+        made = measured.judged_until or measured.invocations
+        most = max(measured.warm_up + measured.asked, full_by(measured.asked) if measured.finding.grows else 0)
+        is_news = made > most + max(BLOCK, measured.asked // 10)  # one look more is none
+        return made - measured.warm_up - measured.asked if is_news else 0
+
+    def baseline(self) -> Baseline | None:
+        return Baseline.of(self.measurement)
+
+    def document(self) -> dict[str, object]:
+        """The document for `--json`. Unknown values are left out."""
+        measured = self.measurement
+        document = {
+            "checked": measured.spec,
+            "outcome": ("passed", "failed", "unknown")[self.exit_code],
+            "invocations": measured.invocations,
+            "warmUp": measured.warm_up,
+            "asked": measured.asked,
+            "judged": len(measured.judged),
+            "records": len(measured.seen),
+            "seconds": round(measured.seconds, 1),
+            "memorySize": measured.memory_mib,
+            "peak": measured.peak[1] if measured.peak else None,
+            "peakIn": measured.peak[0] if measured.peak else None,
+            "current": measured.usual_current,
+            "highestCurrent": measured.highest_current,
+            "latencyMs": measured.latency.document() if measured.latency else None,
+            "errors": {
+                "count": len(measured.failures),
+                "share": round(len(measured.failures) / max(1, measured.invocations), 4),
+            },
+            "finding": measured.finding.document(),
+            "tried": self.tried.document() if self.tried else None,
+            "limits": [known_members({**vars(each), "why": None}) for each in self.limits],
+            "notices": self.notices(),
+            "log": self.log() or None,
+            "explanation": self.explanation.document() if self.explanation else None,
+            "currents": [round(line.current_rss, 2) for line in measured.drawn if line.current_rss is not None],
+            "peaks": [round(line.peak_rss, 2) for line in measured.drawn if line.peak_rss is not None],
+        }
+        return known_members(document)

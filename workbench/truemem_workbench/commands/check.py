@@ -1,0 +1,341 @@
+"""The command `truemem check`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..answer.baseline import AllowedGrowth
+from ..aws.cloudwatch import target_or_function
+from ..judge.finding import COUNTED, GROWS, Commands, commands_deployed, commands_local, longer
+from ..runs.passes import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Decision, Plan
+from ..support.bad_input import BadInput
+from ..support.exit_codes import Ended, exit_with
+from ..support.options import Finite, check_outputs, chosen, format_options, output_option, typed
+from ..support.terminal import notify, steps
+from ..support.typed_command import Command
+from ..target.events import FILE
+from ..target.options import event_options, function_options, need_explicable, read_payloads, resolved
+
+if TYPE_CHECKING:
+    from ..answer.limits import Limits
+    from ..answer.result import Result
+    from ..explain.explanation import Explanation
+    from ..runs.measurement import Measurement
+    from ..target.target import Target
+
+
+class _Growth(click.ParamType[AllowedGrowth]):
+    name = "MiB|%"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AllowedGrowth:
+        if isinstance(value, AllowedGrowth):
+            return value
+        try:
+            return AllowedGrowth.parse(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither MiB nor a share, as in 8 or 10%", param, ctx)
+
+
+AMOUNT = Finite(min=0)
+GROWTH = _Growth()
+
+
+ONCE = ("--explain", "--try-repair", "--no-try-repair", "--write-baseline", "--format", "--json", "--output")
+"""Options that a command to type next does not repeat."""
+JVM_OPTIONS = "JAVA_TOOL_OPTIONS"
+"""Ours are added to the function's own."""
+ENDINGS = (".png", ".xml", ".json", ".html")
+EPILOG = """
+\b
+Examples:
+  truemem check app.py:handler --event @event.json --max-peak 400
+  truemem check index.mjs:handler --no-explain
+  truemem check template.yaml:MyFunction --output report.xml
+  truemem check my-function --invocations 300
+\b
+Exit codes:
+  0  every limit was kept
+  1  a limit was broken, or the function ran out of memory
+  2  it could not be decided: the input cannot be used, invocations failed, more of them are needed,
+     a limit is within the bounds of a peak, or the result could not be written
+  130, 143  Ctrl-C or SIGTERM: what is known so far is printed
+"""
+
+
+@click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
+@target_or_function("a deployed function, which has truemem's layer")
+@click.option(
+    "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="Least to judge."
+)
+@click.option(
+    "--most",
+    type=click.IntRange(1),
+    metavar="N",
+    help=f"Most to judge, while undecided [default: {MOST_TIMES} x --invocations, {MOST_LEAST} at least].",
+)
+@click.option(
+    "--warm-up",
+    type=click.IntRange(0),
+    default=WARM_UP,
+    show_default=True,
+    metavar="N",
+    help="Most invocations before these, until memory settles.",
+)
+@event_options
+@click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth allowed per invocation.")
+@click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="Growth allowed per minute.")
+@click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Peak allowed, of any invocation or the init phase.")
+@click.option("--max-current", type=AMOUNT, metavar="MiB", help="Current RSS allowed after a judged invocation.")
+@click.option("--max-p99", type=AMOUNT, metavar="MS", help="Duration allowed of 99 in 100 judged invocations.")
+@click.option("--max-tmp", type=AMOUNT, metavar="MiB", help="Most that may be in /tmp after an invocation.")
+@click.option(
+    "--max-descriptors-drift", type=AMOUNT, metavar="N", help="Growth of open descriptors allowed per invocation."
+)
+@click.option("--max-growth", type=GROWTH, help="Growth of peak and current allowed over --baseline [default: 10%].")
+@click.option("--baseline", type=FILE, help="Compare with this file.")
+@click.option("--write-baseline", type=FILE, help="Write the figures there if all limits are kept.")
+@click.option(
+    "--allow", "allowed", multiple=True, type=click.Choice(GROWS), metavar="CAUSE", help="This may grow; repeatable."
+)
+@click.option(
+    "--try-repair/--no-try-repair",
+    default=None,
+    help="Where the repair is a setting, run it again with that. [default: if memory grows, or ran out]",
+)
+@click.option(
+    "--explain/--no-explain",
+    default=None,
+    help="Run it again under a tracer: which lines hold what grew? [default: if memory grows, or breaks a limit]",
+)
+@click.option(
+    "--max-errors",
+    type=Finite(min=0, max=100),
+    metavar="PERCENT",
+    help="Failed invocations allowed [default: none, and the result is undecided if one fails].",
+)
+@click.option("--allow-errors", is_flag=True, help="Short for --max-errors 100.")
+@function_options
+@click.option(
+    "--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER as extensions."
+)
+@click.option("--no-exact", is_flag=True, help="Measure without exact mode: some peaks are then intervals.")
+@click.option("--no-probe", is_flag=True, help="Do not load the heap probe into a function in Python or Node.js.")
+@click.option("--log-group", metavar="NAME", help="Log group of --function [default: /aws/lambda/NAME].")
+@format_options("text", "json", "github")
+@output_option(*ENDINGS)
+@click.pass_context
+def check(context: click.Context, /, **given: Any) -> None:
+    """Invoke a function many times, and fail if its memory breaks a limit.
+
+    Without --max-drift nothing may grow: memory in use, RSS, extensions, processes, threads, descriptors, /tmp. Nothing
+    passes while that is undecided: it goes on until it is decided, for two minutes, or up to --most.
+    --output writes the curve (.png), JUnit XML (.xml), the document of --json (.json), or a flame graph of what grew
+    (.html). `--format github` prints
+    annotations for GitHub Actions. If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
+    """
+    exit_with(context, "truemem check", lambda: _check(typed(context, "check", but=ONCE), **given))
+
+
+def _check(
+    command: Command,
+    *,
+    baseline: Path | None,
+    write_baseline: Path | None,
+    max_growth: AllowedGrowth | None,
+    max_errors: float | None,
+    allow_errors: bool,
+    form: str | None,
+    as_json: bool,
+    outputs: tuple[Path, ...],
+    explain: bool | None,
+    try_repair: bool | None,
+    **given: Any,
+) -> int:
+    from ..answer import baseline as baselines
+    from ..answer.limits import Limits, LimitsDecision, find
+    from ..answer.outputs import Outputs
+    from ..answer.result import Result
+
+    if max_growth is not None and baseline is None:
+        raise BadInput(f"--max-growth {max_growth}: over what? Try --baseline FILE")
+    if allow_errors and max_errors is not None:
+        raise BadInput(f"--allow-errors with --max-errors {max_errors:g}: leave one out")
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    check_outputs(outputs, *ENDINGS)
+    places = Outputs(
+        form=chosen(form, as_json),
+        files=outputs,
+        summary=Path(summary) if summary else None,
+        baseline=write_baseline,
+    )
+    limits = Limits(
+        drift_kib=given.pop("max_drift"),
+        drift_per_minute_kib=given.pop("max_drift_per_minute"),
+        peak_mib=given.pop("max_peak"),
+        current_mib=given.pop("max_current"),
+        p99_ms=given.pop("max_p99"),
+        tmp_mib=given.pop("max_tmp"),
+        descriptors_drift=given.pop("max_descriptors_drift"),
+        growth=max_growth,
+        errors_percent=100.0 if allow_errors else max_errors,
+        allowed=given.pop("allowed"),
+    )
+    spec = _spec(given["target"], given["function_name"])
+    if explain and given["function_name"] is not None:
+        name = given["function_name"]
+        raise BadInput(
+            "--explain needs the function's code: no tracer can be attached to a deployed function. There, try truemem"
+            f" attach {name} --lines. Here, its events: truemem events {name} --since 1h --output events.jsonl, then"
+            " truemem explain app.py:handler --events events.jsonl"
+        )
+    if explain is False and (page := next((each for each in outputs if each.suffix.lower() == ".html"), None)):
+        raise BadInput(f"--output {page} shows which lines hold what grew. Leave out --no-explain")
+    plan = Plan(invocations=given.pop("invocations"), most=given.pop("most"), warm_up=given.pop("warm_up"))
+    was = baselines.read_baseline(baseline, spec) if baseline else None
+    places.try_them()
+    if try_repair and given["function_name"] is not None:
+        raise BadInput("--try-repair sets a variable of the function. Try it here: truemem check app.py:handler")
+    measurement, target, payloads = _measured(plan, LimitsDecision(limits), explain=bool(explain), **given)
+    can_explain = target is not None and target.is_explicable
+    if measurement.signal and not measurement.invocations:
+        return 128 + measurement.signal
+    commands = _commands(command, spec, target)
+    if explain is False and can_explain:
+        commands = replace(commands, explain=str(command.with_option("--explain")))
+    if target is not None and (was is not None or write_baseline is not None):
+        commands = replace(commands, size=commands.sweep)
+    measurement = replace(measurement, commands=commands)
+    if was is not None:
+        measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
+    result, lines = Result(measurement, find(measurement, limits, was), was=was), None
+    if target is not None:
+        result = replace(result, source=target.source, line=target.line)
+        if try_repair is None:
+            try_repair = measurement.finding.grows or bool(measurement.out_of_memory)
+        if not measurement.signal and try_repair and (setting := measurement.finding.setting):
+            result = _tried(result, command, target, payloads, plan, limits, setting)
+            measurement = result.measurement
+        if not measurement.signal and (explain or (explain is None and can_explain and result.grows)):
+            from ..explain.run import explained
+
+            made = explained(target, payloads, measurement)
+            # of descriptors and the like, memory that no line holds says nothing
+            if explain or made.holders or measurement.finding.cause not in COUNTED:
+                lines, result = made, replace(result, explanation=made)
+    draw = {".png": partial(_draw, result, limits), ".html": partial(_explain_in, lines, result.headline)}
+    code = places.write(result, draw)
+    return 128 + measurement.signal if measurement.signal else code
+
+
+def _draw(result: Result, limits: Limits, path: Path) -> None:
+    from ..answer.picture import draw_curve
+
+    draw_curve(result, limits, path)
+
+
+def _explain_in(lines: Explanation | None, headline: str, path: Path) -> None:
+    from ..explain.growth_page import page
+
+    path.write_text(page(lines, headline), encoding="utf-8")
+
+
+def _commands(command: Command, spec: str, target: Target | None) -> Commands:
+    """What can be typed next. `target`: the function, if it is here."""
+    if target is None:
+        return replace(commands_deployed(spec.removeprefix("remote:")), again=str(command), longer=longer(command))
+    return commands_local(command, is_probed=target.probe, can_explain=False, function=target.function)
+
+
+def _tried(
+    result: Result,
+    command: Command,
+    target: Target,
+    payloads: list[object],
+    plan: Plan,
+    limits: Limits,
+    setting: Mapping[str, str],
+) -> Result:
+    """The result with a second run, in which the function has the repair's variables."""
+    from ..answer.limits import LimitsDecision, find
+    from ..answer.result import Tried
+    from ..runs import here
+
+    if (own := target.environment.get(JVM_OPTIONS)) and JVM_OPTIONS in setting:
+        setting = {**setting, JVM_OPTIONS: f"{own} {setting[JVM_OPTIONS]}"}
+    words = " ".join(f"{name}={value}" for name, value in setting.items())
+    before, with_it = result.measurement, command
+    for name, value in setting.items():
+        with_it = with_it.with_option("--env", f"{name}={value}")
+    repaired = replace(target, environment={**target.environment, **setting})
+    try:
+        notify("truemem check", f"trying the repair: the function runs again with {words}")
+        with steps() as progress:
+            after = here.measure(repaired, payloads, plan, LimitsDecision(limits), progress)
+            tried = Tried(setting=setting, before=before, after=after)
+            is_librarys, signal = None, after.signal
+            if before.curves.library and not signal:
+                is_librarys = False
+                if tried.ends_it:  # once more as it was: a run that finds its work done elsewhere keeps nothing either
+                    again = here.measure(target, payloads, plan, LimitsDecision(limits), progress)
+                    is_librarys, signal = again.finding.grows, again.signal
+    except Ended as ended:
+        signal = ended.number
+    if signal:
+        return replace(result, measurement=replace(before, signal=signal))
+    commands = replace(before.commands, repair=str(with_it) if tried.helps else "")
+    told = after if is_librarys is False and tried.keeps_less else before  # without that cache: the rest is its own
+    measurement = replace(told, commands=commands, is_librarys=is_librarys)
+    if is_librarys is None:
+        return replace(result, measurement=measurement, tried=tried)
+    checked = find(measurement, limits, result.was)
+    return replace(result, measurement=measurement, limits=checked, tried=tried if is_librarys else None)
+
+
+def _spec(target: str | None, function_name: str | None) -> str:
+    if (target is None) == (function_name is None):
+        raise BadInput("give one function: a local one, or the NAME of one in AWS. Try truemem check app.py:handler")
+    return target or f"remote:{function_name}"
+
+
+def _measured(
+    plan: Plan,
+    decision: Decision,
+    *,
+    target: str | None,
+    function_name: str | None,
+    event: str | None,
+    events: Path | None,
+    no_exact: bool,
+    no_probe: bool,
+    explain: bool,
+    log_group: str | None,
+    **given: Any,
+) -> tuple[Measurement, Target | None, list[object]]:
+    """What was measured, the function if it is here, and its events. Raises BadInput."""
+    payloads = read_payloads(event, events)
+    if function_name is not None:
+        if no_exact or no_probe or any(given.values()):
+            raise BadInput(
+                "--function takes the function as it is: leave out --no-exact, --no-probe, --extensions, --memory,"
+                " --cpu, --timeout, --env and --python"
+            )
+        from ..runs import deployed
+
+        with steps() as progress:
+            return deployed.measure(function_name, payloads, plan, decision, progress, log_group), None, payloads
+    if log_group is not None:
+        raise BadInput(f"--log-group {log_group} is for --function NAME alone")
+    with steps() as progress:  # on the terminal before the imports, which take a while
+        from ..runs import here
+
+        function = resolved(target or "", exact=not no_exact, probe=not no_probe, **given)
+        if explain:
+            need_explicable(function)
+        return here.measure(function, payloads, plan, decision, progress), function, payloads

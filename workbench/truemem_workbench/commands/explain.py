@@ -1,0 +1,95 @@
+"""The command `truemem explain`: which lines hold what grows, whatever a gate would say of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..judge.finding import commands_local
+from ..runs.passes import INVOCATIONS, Decision, Plan
+from ..support.exit_codes import exit_with
+from ..support.options import check_outputs, output_option, typed
+from ..support.terminal import output, say, steps
+from ..support.typed_command import Command
+from ..target.options import event_options, function_options, need_explicable, read_payloads, resolved
+
+ENDINGS = (".html", ".json")
+EPILOG = """
+\b
+Examples:
+  truemem explain app.py:handler --events events.jsonl
+  truemem explain index.mjs:handler --output growth.html
+\b
+Exit codes:
+  0  the lines are named, or none holds what grows
+  2  it is not known: the input cannot be used, invocations failed, or the tracer saw too little
+  130, 143  Ctrl-C or SIGTERM
+"""
+
+
+@click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
+@click.argument("target", metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID")
+@click.option(
+    "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="How many."
+)
+@event_options
+@function_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@output_option(*ENDINGS)
+@click.pass_context
+def explain(context: click.Context, /, **given: Any) -> None:
+    """Name the lines of a function that hold what grows.
+
+    A handler in Python or Node.js runs twice under the local Lambda: once to measure it, once under a tracer.
+    """
+    again = typed(context, "check", but=("--invocations", "--json", "--output"))
+    exit_with(context, "truemem explain", lambda: _explain(again, **given))
+
+
+def _explain(
+    again: Command,
+    *,
+    target: str,
+    invocations: int,
+    event: str | None,
+    events: Path | None,
+    as_json: bool,
+    outputs: tuple[Path, ...],
+    **given: Any,
+) -> int:
+    check_outputs(outputs, *ENDINGS)
+    payloads = read_payloads(event, events)
+    with steps() as progress:  # on the terminal before the imports, which take a while
+        from ..explain.run import explained
+        from ..runs.here import measure
+
+        function = need_explicable(resolved(target, **given))
+        measurement = measure(function, payloads, Plan(invocations=invocations, most=invocations), Decision(), progress)
+    commands = replace(commands_local(again, can_explain=False, function=function.function), longer="")
+    finding = replace(measurement, commands=commands).finding
+    # a function that fails does so under a tracer too, and what it holds then tells nothing
+    found = None if finding.cause == "failing" else explained(function, payloads, measurement)
+    document = {"checked": target, "finding": finding.document()}
+    if found is not None:
+        document["explanation"] = found.document()
+    from ..explain.growth_page import page
+
+    for path in outputs:
+        text = (
+            page(found, f"{target}: {finding.title}")
+            if path.suffix.lower() == ".html"
+            else f"{json.dumps(document, indent=2)}\n"
+        )
+        path.write_text(text, encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        out = output()
+        for line in (*found.lines(), "") if found else ():
+            say(out, line)
+        say(out, finding.paragraph(), begin="- ")
+    return 0 if found is not None and found.is_known else 2

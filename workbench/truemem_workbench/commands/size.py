@@ -1,0 +1,304 @@
+"""The command `truemem size`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from ..attach.session import session_options
+from ..aws.cloudwatch import target_or_function
+from ..judge.finding import commands_deployed, commands_local
+from ..support.bad_input import BadInput
+from ..support.exit_codes import exit_with
+from ..support.options import Finite, check_outputs, option_group, output_option, typed
+from ..support.platform_facts import ARCHITECTURES, LEAST_MIB, MOST_MIB
+from ..support.terminal import fitted, notify, output, say, steps, table
+from ..target.options import environment_options, event_options, read_payloads, resolved
+
+if TYPE_CHECKING:
+    from ..size.local_sweep import Sweep
+    from ..size.result import Result
+
+ENDINGS = (".png", ".json")
+STRATEGIES = ("cost", "speed", "balanced")  # `choice.STRATEGIES`, which needs numpy
+AT_MOST = 1.0
+"""USD that invocations in AWS may cost, unless --max-cost says another sum."""
+ALIKE = ("--event", "--events", "--timeout", "--env", "--python")
+"""Options that `truemem check` has as well."""
+IN_AWS = ("concurrency", "max_cost", "unpublished", "applied", "undo", "state", "dry_run", "yes")
+"""Options for --function alone."""
+EPILOG = """
+\b
+Examples:
+  truemem size app.py:handler --events events.jsonl
+  truemem size template.yaml:MyFunction --strategy balanced --max-duration 800
+  truemem size index.mjs:handler --memory 512,1024,1769 --output sizes.png
+  truemem size my-function --events events.jsonl --max-cost 0.50
+  truemem size my-function --apply 1024
+\b
+Exit codes:
+  0  a size is suggested
+  1  something speaks against every size: killed, failing, too slow, less than 20 % headroom
+  2  it is not known: the input cannot be used, invocations failed, or the result could not be written; or the
+     function in AWS could not be put back: the message says how
+  130, 131, 143  Ctrl-C, SIGQUIT or SIGTERM: what is known so far is printed
+"""
+
+
+def sizes_of(text: str) -> list[int]:
+    """Parse `128,512`: sizes in MB, in order. Raises BadInput, also for one that is there twice."""
+    sizes = set()
+    for each in text.split(","):
+        if not each.strip().isdecimal() or not LEAST_MIB <= int(each) <= MOST_MIB:
+            raise BadInput(
+                f"--memory {text}: {each!r} is no memory size, {LEAST_MIB} to {MOST_MIB} MB. Try --memory 512,1024,1769"
+            )
+        if int(each) in sizes:
+            raise BadInput(f"--memory {text}: {int(each)} is there twice. Try each size once")
+        sizes.add(int(each))
+    return sorted(sizes)
+
+
+choice_options = option_group(
+    click.option(
+        "--strategy", type=click.Choice(STRATEGIES), default="cost", show_default=True, help="What to suggest by."
+    ),
+    click.option(
+        "--balanced-weight",
+        "weight",
+        type=Finite(0, 1),
+        metavar="0..1",
+        help="Of `balanced`: 1 counts cost alone, 0 duration alone [default: 0.5].",
+    ),
+    click.option("--max-duration", type=Finite(0, min_open=True), metavar="MS", help="Highest p95 allowed."),
+    click.option(
+        "--architecture",
+        type=click.Choice(ARCHITECTURES),
+        help="Whose prices [default: x86_64, or that of NAME].",
+    ),
+)
+deployed_options = option_group(
+    click.option(
+        "--concurrency", type=click.IntRange(1, 100), default=1, show_default=True, help="Invocations at a time."
+    ),
+    click.option(
+        "--max-cost",
+        type=Finite(0, min_open=True),
+        default=AT_MOST,
+        show_default=True,
+        metavar="$",
+        help="Ends before its invocations cost more.",
+    ),
+    click.option("--unpublished", is_flag=True, help="Where no versions can be published: the function has each size."),
+    click.option(
+        "--apply",
+        "applied",
+        type=click.IntRange(LEAST_MIB, MOST_MIB),
+        metavar="MB",
+        help="Give the function this size, and try none.",
+    ),
+    click.option("--undo", is_flag=True, help="Put back what a killed sweep has left, or what --apply has changed."),
+    session_options("sized.json"),
+)
+
+
+@click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
+@target_or_function("sizes are tried in AWS")
+@click.option(
+    "--memory", metavar="MB,MB,...", help="Sizes to try [default: the smallest that is safe, and the usual ones above]."
+)
+@click.option(
+    "--invocations",
+    type=click.IntRange(1),
+    metavar="N",
+    help="At each size [default: 50, or in five minutes 10 or more].",
+)
+@click.option(
+    "--warm-up", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="At each size before these."
+)
+@choice_options
+@event_options
+@environment_options
+@deployed_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@output_option(*ENDINGS)
+@click.pass_context
+def size(context: click.Context, /, **given: Any) -> None:
+    """Invoke a function at several memory sizes, and say which is the cheapest, the fastest and the one to take.
+
+    It runs under the local Lambda, where each size has its share of CPU. Sizes take turns, round after round. Lambda's
+    CPUs are not this machine's: trust how sizes compare, not the milliseconds.
+
+    With NAME it runs in AWS, in temporary versions; without --event and --events with those that the function has
+    logged in the last hour (truemem events). What it does and what it costs is printed first. The options from
+    --concurrency to --yes are for that.
+    """
+    exit_with(context, "truemem size", lambda: _size(context, **given))
+
+
+def _size(
+    context: click.Context,
+    *,
+    target: str | None,
+    function_name: str | None,
+    memory: str | None,
+    invocations: int | None,
+    warm_up: int,
+    strategy: Any,
+    weight: float | None,
+    max_duration: float | None,
+    architecture: Any,
+    event: str | None,
+    events: Path | None,
+    as_json: bool,
+    outputs: tuple[Path, ...],
+    **given: Any,
+) -> int:
+    if (target is None) == (function_name is None):
+        raise BadInput("give one function: a local one, or the NAME of one in AWS. Try truemem size app.py:handler")
+    if weight is not None and strategy != "balanced":
+        raise BadInput(f"--balanced-weight {weight:g} is for --strategy balanced. Add that, or leave it out")
+    sizes = None if memory is None else sizes_of(memory)
+    check_outputs(outputs, *ENDINGS)
+    in_aws = {name: given.pop(name) for name in IN_AWS}
+    plan: dict[str, Any] = {"invocations": invocations, "warm_up": warm_up}
+    if function_name is not None:
+        if any(given.values()):
+            raise BadInput("--function takes the function as it is: leave out --timeout, --env and --python")
+        payloads = None if event is None and events is None else read_payloads(event, events)
+        from ..size import deployed
+        from ..size.local_sweep import Plan
+
+        asked = deployed.Asked(function_name, "json" if as_json else "text", **in_aws)
+        done = deployed.run(asked, payloads, sizes, Plan(**plan))
+        if isinstance(done, int):
+            return done
+        swept, own = done
+    else:
+        swept, own = _here(context, target or "", read_payloads(event, events), sizes, plan, given), "x86_64"
+    from ..size.choice import BALANCED_WEIGHT, Wanted, choose
+    from ..size.result import Result
+
+    wanted = Wanted(
+        strategy=strategy,
+        weight=BALANCED_WEIGHT if weight is None else weight,
+        architecture=architecture or own,
+        max_duration=max_duration,
+    )
+    choice = choose(swept.trials, wanted)
+    result = Result(
+        spec=target or function_name or "",
+        choice=choice,
+        notices=[*swept.notices, *([WEAKER] if target and choice.is_tried and not choice.grows else [])],
+        log=swept.log,
+        is_cut=swept.signal > 0,
+    )
+    result = replace(result, next=_next(context, result))
+    is_written = _write(result, as_json, outputs)
+    if swept.signal:
+        return 128 + swept.signal
+    return result.exit_code if is_written and not swept.failed else result.exit_code or 2
+
+
+def _here(
+    context: click.Context,
+    target: str,
+    payloads: Sequence[object],
+    sizes: Sequence[int] | None,
+    plan: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> Sweep:
+    """The sweep under the local Lambda. `given`: what `resolved` takes. Raises BadInput."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in IN_AWS and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise BadInput(f"{parameter.opts[0]} is for --function NAME alone. Leave it out")
+    with steps() as progress:  # on the terminal before the imports, which take a while
+        from ..size.local_sweep import LocalSweep, Plan
+
+        function = resolved(target, **given)
+        commands = commands_local(typed(context, "check", only=ALIKE), function=function.function)
+        return LocalSweep(function, payloads, Plan(**plan), commands, progress).run(sizes)
+
+
+WEAKER = (
+    "durations are without the sidecar. This machine's CPU is not Lambda's: how sizes compare holds, the milliseconds"
+    " need not; and there is no network of AWS here"
+)
+
+
+def _next(context: click.Context, result: Result) -> str:
+    """The command to type next. For a suggested size the one that asks whether memory stays there; in AWS only if that
+    is in doubt."""
+    again = typed(context, "size")
+    if result.is_cut:
+        return str(again)
+    if result.finding is not None:
+        return result.finding.next
+    suggested, name = result.choice.suggested, context.params["function_name"]
+    if suggested is not None and name is None:
+        return str(typed(context, "check", only=ALIKE).without("--memory").with_option("--memory", suggested.memory))
+    if suggested is not None and suggested.may_grow:
+        return _judging(context, name, is_attached=suggested.finding is not None)
+    if suggested is not None:
+        return f"truemem size {shlex.quote(name)} --apply {suggested.memory}"
+    against = {reason for each in result.choice.against.values() for reason in each}
+    if "slow" in against:
+        return str(again.without("--max-duration"))
+    return str(again.without("--memory") if against & {"killed", "headroom"} else again)
+
+
+def _judging(context: click.Context, name: str, *, is_attached: bool) -> str:
+    """What judges whether a function in AWS grows: it needs the sidecar's lines, and the events that were tried."""
+    if not is_attached:
+        return f"truemem attach {shlex.quote(name)}"
+    judge = typed(context, "check", only=("--function", "--event", "--events"))
+    if judge.has("--event") or judge.has("--events"):
+        return str(judge)
+    return f"{commands_deployed(name).explain} && {judge.with_option('--events', 'events.jsonl')}"
+
+
+def _write(result: Result, as_json: bool, outputs: Sequence[Path]) -> bool:
+    """Print the result, and write the files. False if a file could not be written."""
+    document = json.dumps(result.document(), indent=2)
+    if as_json:
+        click.echo(document)
+    else:
+        _print(result)
+    for path in outputs:
+        try:
+            if path.suffix.lower() == ".json":
+                path.write_text(f"{document}\n", encoding="utf-8")
+            else:
+                from ..size.picture import draw
+
+                draw(result.spec, result.choice, path)
+        except OSError as error:
+            notify("truemem size", f"cannot write {path}: {error.strerror}. Try --output FOLDER/{path.name}")
+            return False
+    return True
+
+
+def _print(result: Result) -> None:
+    from ..size.result import FIGURES, LAST, TEXTS
+
+    console = output()
+    if result.choice.is_tried:
+        made = table("", TEXTS, FIGURES, LAST)
+        for row in result.rows():
+            made.add_row(*row)
+        console.print(fitted(made, console))
+    for sentence in result.sentences():
+        say(console, sentence, begin="- ")
+    for line in result.log:
+        console.print(f"  {line}", soft_wrap=True)
+    for notice in result.all_notices():
+        say(console, notice, begin="note: ", style="dim")
+    console.print(f"Next: {result.next}", soft_wrap=True)

@@ -1,1 +1,0 @@
-"""`truemem docs`: the pages of the documentation, as they are installed with the command."""

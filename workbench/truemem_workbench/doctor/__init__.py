@@ -1,1 +1,0 @@
-"""`truemem doctor`: does the sidecar work there, and if not, what to do."""

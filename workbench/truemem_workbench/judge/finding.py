@@ -1,0 +1,261 @@
+"""One answer about a function's memory: cause, holder, rate, what follows, and the command to type next. Pure.
+
+Whatever prints something about memory prints `Finding.paragraph`, and no other sentence. `causes` makes it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from ..support.document import known_members, rounded
+from ..support.environment_ids import is_local
+from ..support.own_modules import modules_above
+from ..support.platform_facts import MOST_MANAGED_MIB
+from ..support.terminal import counted
+from ..support.typed_command import Command
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commands:
+    """A command for each purpose. Empty: there is none."""
+
+    again: str
+    """Measures once more."""
+    longer: str = ""
+    mixed: str = ""
+    """Sends traffic that tells clocks of growth apart."""
+    profile: str = ""
+    """Command that has the function name the line where it runs."""
+    lines: str = ""
+    """Shows the lines that it has named."""
+    explain: str = ""
+    """Names the line here."""
+    heap: str = ""
+    """Turns the heap's witness on."""
+    repair: str = ""
+    """Tries a repair that is a setting."""
+    with_variable: str = ""
+    """Ends with `--env`: a variable follows."""
+    with_event: str = ""
+    """Sends an event of the user's own, where none was given."""
+    install: str = ""
+    """Installs a package of Python for the function: its name follows."""
+    above: Mapping[str, Path] = field(default_factory=dict)
+    """The project's own modules in the folders above the function, by name, with their folder."""
+    log: str = ""
+    """Shows what a function says."""
+    silent: str = ""
+    """Shows why there is no record."""
+    extensions: str = ""
+    """Shows which extensions there are."""
+    size: str = ""
+    """What to do with a function whose memory is well."""
+    sweep: str = ""
+    """Measures it at several memory sizes."""
+
+
+def commands_deployed(function: str) -> Commands:
+    """The commands for a function in AWS, by its name, which may be empty."""
+    name = shlex.quote(function or "NAME")
+    return Commands(
+        again=f"truemem report {name} --since 24h",
+        profile=f"truemem attach {name} --lines",
+        lines=f"truemem lines {name}",
+        explain=f"truemem events {name} --since 1h --output events.jsonl",
+        heap=f"truemem attach {name} --heap",
+        log=f"aws logs tail /aws/lambda/{name} --since 1h",
+        silent=f"truemem doctor {name}",
+        extensions=f"aws lambda get-function-configuration --function-name {name} --query Layers",
+        size=f"truemem report {name} --since 7d --invocations-per-month 1000000",
+        sweep=f"truemem size {name}",
+    )
+
+
+def commands_of(function: str, environment: str) -> Commands:
+    """The commands for the function of this environment, whose lines were read. A line of the local Lambda does not say
+    what was run: `app.py:handler` stands for it."""
+    if is_local(environment):
+        return commands_local(Command("check", ("app.py:handler",)))
+    return commands_deployed(function)
+
+
+def longer(command: Command) -> str:
+    """The text of this check with more invocations."""
+    return str(command.without("--invocations", "--most").with_option("--invocations", 2000))
+
+
+class Code(Protocol):
+    """What a function runs: its folder, and the interpreter if it is in Python."""
+
+    @property
+    def python(self) -> Path | None: ...
+
+    @property
+    def task_root(self) -> Path: ...
+
+
+def commands_local(
+    command: Command,
+    *,
+    is_probed: bool = True,
+    can_explain: bool = True,
+    function: Code | None = None,
+    shows_log: bool = True,
+) -> Commands:
+    """The commands for a function here. `command`: the check that measured it. `is_probed`: without the probe the next
+    run loads it. `can_explain`: it can be traced. `function`: what it runs. `shows_log`: false where its log is on the
+    screen already."""
+    python, above = None, {}
+    if function is not None and function.python:
+        python, above = function.python, modules_above(function.task_root)
+    once, given = command.without("--events").named("local run"), command.has("--event")
+    once = once if given else once.with_option("--event", "{}")
+    return Commands(
+        again=str(command),
+        longer=longer(command),
+        explain=str(command.named("explain")) if can_explain else "",
+        heap="" if is_probed else str(command),
+        repair=str(command.with_option("--try-repair")),
+        with_variable=f"{command} --env",
+        with_event="" if given or command.has("--events") else f"{command} --event @event.json",
+        install=f"{shlex.quote(str(python))} -m pip install" if python else "",
+        above=above,
+        log=str(once) if shows_log else "",
+        silent=str(once.with_option("--raw")),
+        size=str(command.with_option("--write-baseline", "memory.json")),
+        sweep=str(command.bare().named("size")),
+    )
+
+
+Cause = Literal[
+    "none", "leak", "hoarding", "cache", "collector", "native", "processes", "threads", "descriptors", "tmp",
+    "extension", "page-cache", "failing", "undecided",
+]  # fmt: skip
+GROWS: tuple[Cause, ...] = (
+    "leak", "native", "hoarding", "collector", "processes", "threads", "descriptors", "tmp", "extension",
+)  # fmt: skip
+"""Causes that end an environment if they go on. Hoarding does only where it grows, and a collector where garbage alone
+fills the memory (`Finding.grows`)."""
+
+COUNTED: tuple[Cause, ...] = ("processes", "threads", "descriptors", "tmp")
+"""What is counted, and has a limit of its own."""
+
+TOO_FEW = "too-few-invocations"
+"""Section of docs/patterns.md for a finding that only lacks invocations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The one answer. Sizes in KiB; None: not known, or not so."""
+
+    cause: Cause
+    title: str
+    """The answer in a sentence."""
+    holder: str = ""
+    """Who holds what grows: `function`, the name of an extension, what in the function."""
+    per_invocation_kib: float | None = None
+    low_kib: float | None = None
+    high_kib: float | None = None
+    """Growth per invocation of what the cause is known from, and its 95 % interval."""
+    share: float | None = None
+    """Which part of the growth of RSS that explains; None where RSS does not grow."""
+    hidden: bool = False
+    """True if it grows, and RSS does not show it."""
+    invocations_left: int | None = None
+    then: str = ""
+    """What happens when they are over."""
+    confidence: float | None = None
+    """Share of the findings like this one that were right (benchmarks/results/drift.md)."""
+    line: Mapping[str, object] = field(default_factory=dict)
+    """The line of code that keeps it, if the function was profiled: members as in `growthLines`."""
+    line_sentence: str = ""
+    """The line of code that keeps it, as a sentence (`judge.growth_lines`)."""
+    by_event: Mapping[str, float] = field(default_factory=dict)
+    """The kinds of events of which something is kept, if others keep nothing: KiB, or a number, in each invocation."""
+    evidence: Sequence[str] = ()
+    """Figures, each a short text."""
+    repair: str = ""
+    setting: Mapping[str, str] = field(default_factory=dict)
+    """Variables that are the repair, if it is a setting."""
+    next: str = ""
+    """The command to type next."""
+    grows: bool = False
+    """True if it ends the environment when it goes on."""
+    settled: bool = True
+    """False if more invocations can still change the answer."""
+    pattern: str = ""
+    """Section of docs/patterns.md."""
+
+    def paragraph(self) -> str:
+        """All of it, in one paragraph that ends with the command."""
+        parts = [self.title]
+        if self.line_sentence:
+            parts.append(self.line_sentence)
+        if self.evidence:
+            figures = "; ".join(self.evidence)
+            parts.append(f"{figures[0].upper()}{figures[1:]}.")
+        if self.invocations_left is not None and self.then:
+            left = counted(self.invocations_left, "invocation")
+            parts.append(f"{f'In about {left}' if self.invocations_left else 'Now'} {self.then}.")
+        if self.repair:
+            parts.append(self.repair)
+        if self.next:
+            parts.append(f"Next: {self.next}")
+        return " ".join(parts)
+
+    def document(self) -> dict[str, object]:
+        """The members for `--json`. What is not known is left out."""
+        members = {
+            "cause": self.cause,
+            "holder": self.holder or None,
+            "perInvocationKiB": rounded(self.per_invocation_kib, 3),
+            "low": rounded(self.low_kib, 3),
+            "high": rounded(self.high_kib, 3),
+            "share": rounded(self.share, 3),
+            "hidden": self.hidden,
+            "invocationsLeft": self.invocations_left,
+            "confidence": self.confidence,
+            "line": dict(self.line) or None,
+            "byEvent": {kind: rounded(kept, 3) for kind, kept in self.by_event.items()} or None,
+            "evidence": list(self.evidence),
+            "repair": self.repair or None,
+            "setting": dict(self.setting) or None,
+            "next": self.next or None,
+            "pattern": self.pattern or None,
+            "sentence": self.paragraph(),
+        }
+        return known_members(members)
+
+
+def unmeasured(title: str, commands: Commands) -> Finding:
+    """The answer where nothing was measured: `title` says why."""
+    return Finding(
+        cause="undecided", title=title, next=commands.silent or commands.again, settled=False, pattern=TOO_FEW
+    )
+
+
+def most_urgent(found: Sequence[tuple[Finding, int]]) -> Finding:
+    """The finding to act on, of those on the environments of one function, each with its number of invocations.
+
+    A failing environment speaks for the function only if most of all invocations are in such ones: one that failed in
+    its only invocation says little. Of equal ones that of most invocations. Needs at least one finding."""
+    failing = sum(count for finding, count in found if finding.cause == "failing")
+    is_failing = 2 * failing >= sum(count for _, count in found)
+    asked = [each for each in found if is_failing or each[0].cause != "failing"]
+    return min(asked, key=lambda each: (*urgency(each[0]), -each[1]))[0]
+
+
+def urgency(
+    finding: Finding, killed: int = 0, peak_mib: float | None = None, limit_mib: float | None = None
+) -> tuple[float, ...]:
+    """Sort key of an environment: first those of which invocations were `killed` for memory, then what ends one, the
+    sooner the earlier, then what is failing, undecided, and well; then by how near the peak is to the memory size."""
+    left = float("inf") if finding.invocations_left is None else finding.invocations_left
+    order = {"failing": 1, "undecided": 4 if finding.pattern == TOO_FEW else 2}
+    need = 0 if finding.grows else order.get(finding.cause, 3)
+    full = (peak_mib or 0.0) / (limit_mib or MOST_MANAGED_MIB)
+    return (not killed, need, left, -(finding.per_invocation_kib or 0.0), -full)

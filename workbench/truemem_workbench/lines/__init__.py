@@ -1,1 +1,0 @@
-"""`truemem lines`: the lines of code that keep memory, as profiled in Lambda."""

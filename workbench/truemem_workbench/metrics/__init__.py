@@ -1,1 +1,0 @@
-"""`truemem metrics`: the memory metrics of a function over time."""

@@ -1,1 +1,0 @@
-"""Publishes the layer to an account's regions."""

@@ -1,0 +1,54 @@
+"""What a function's processes keep, as the kernel and the allocator's own lists have it: read from outside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+from truemem import arenas
+
+from ...judge.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OWN_HEAP, PROCESSES, RSS, THREADS
+from .go import is_go
+from .mappings import mappings
+
+RUNTIMES = ("node", "dotnet", "bun", "deno")
+"""Programs with a heap of their own: what malloc has given out says little of it."""
+PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
+
+
+def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
+    """What the kernel, and the allocator's own lists, say of the runtime's process and all below it. KiB and numbers.
+    Raises psutil.Error if the runtime has ended."""
+    processes = [runtime, *runtime.children(recursive=True)]
+    found = {PROCESSES: float(len(processes)), RSS: 0.0, FILES: 0.0, THREADS: 0.0, DESCRIPTORS: 0.0}
+    for process in processes:
+        with suppress(psutil.Error, OSError):
+            rss, shared = (int(each) for each in Path(f"/proc/{process.pid}/statm").read_bytes().split()[1:3])
+            found[RSS] += rss * PAGE_KIB
+            found[FILES] += shared * PAGE_KIB
+            found[THREADS] += process.num_threads()
+            found[DESCRIPTORS] = max(found[DESCRIPTORS], process.num_fds())  # each has a limit of its own
+            program = Path(f"/proc/{process.pid}/exe")
+            if is_go(program, program.stat().st_ino):
+                found[GO] = found[OWN_HEAP] = 1.0
+            if program.resolve().name in RUNTIMES:
+                found[OWN_HEAP] = 1.0
+    with suppress(OSError, ValueError):
+        known = arenas.read(runtime.pid)
+        found[MALLOC], found[HELD] = (known.in_use + known.mapped) / 1024, known.held / 1024
+        # Pages in which little is in use stay resident: which ones changes where nothing grows.
+        heap = sum(each.rss_kib for each in mappings(runtime.pid) if each.path == "[heap]")
+        found[RSS] -= max(0.0, heap - known.main / 1024)
+    return found
+
+
+def mapped(pid: int, names: Collection[str]) -> str:
+    """The first file of these names that the process has mapped; empty if it has none, or cannot be read."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+            if (name := line.rpartition("/")[2]) in names:
+                return name
+    return ""
