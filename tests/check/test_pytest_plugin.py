@@ -236,5 +236,5 @@ def test_projects_that_do_not_use_it_pay_nothing(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
-    package, room = "truemem_workbench", "truemem_workbench.answer"
+    package, room = "truemem_workbench", "truemem_workbench.commands"
     assert done.stdout.split() == [package, room, f"{room}.pytest_plugin"]
