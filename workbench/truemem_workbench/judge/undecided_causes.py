@@ -1,0 +1,141 @@
+"""What is said where no witness decides: rows of `causes.TABLE`. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from truemem.verdict import GATE_KIB, GROWING_FROM, MINIMUM
+
+from ..support.terminal import counted
+from .curves import BLOCKS, EXTENSION, HEAP_RAN_OUT, HELD, IN_USE, PROCESSES
+from .drift import Verdict, lives, trusted_of
+from .finding import TOO_FEW, Finding
+from .growth_causes import extensions_to_judge, rate_words, rss_span, size_words
+from .level_causes import is_known, with_limit
+from .runtime_heap import LEAKS
+from .thresholds import HABIT, HALF, MATTERS_KIB
+from .witnesses import Witnesses
+
+
+def heap_ran_out(witnesses: Witnesses) -> Finding | None:
+    """The runtime's own heap was full, and nothing is known of what filled it."""
+    failed = witnesses.curves.failed
+    ran_out = [said for said in failed.said if any(words in said for words in HEAP_RAN_OUT)]
+    if not ran_out or failed.count >= HALF * witnesses.curves.invocations:
+        return None
+    count = sum(failed.said[said] for said in ran_out)
+    title = f"The runtime's heap ran out in {counted(count, 'invocation')}: {ran_out[0]}."
+    return Finding(cause="undecided", title=title, holder="heap", evidence=[rss_span(witnesses)], settled=False)
+
+
+def killed_early(witnesses: Witnesses) -> Finding | None:
+    """It ran out of memory again and again, each time before growth could be judged: more of the same decides
+    nothing."""
+    curves, killed = witnesses.curves, len(witnesses.curves.out_of_memory)
+    judged = max(len(trusted_of(life)) for life in lives(curves.rss))
+    is_level = judged >= MINIMUM and witnesses.rss.name in ("stable", "plateau", "spiky") and not witnesses.is_go
+    if killed < HABIT or judged >= GROWING_FROM or is_level:
+        return None
+    title = f"Out of memory in {killed} of {counted(curves.invocations, 'invocation')}, before growth could be judged"
+    if not witnesses.is_go or not curves.limit_mib:
+        title, repair = f"{title}.", curves.limit_advice or "It needs more memory, or it leaks: more memory tells."
+        return Finding(cause="undecided", title=title, holder="function", repair=repair, settled=False)
+    title = f"{title}: a heap in Go grows to twice what is live until its garbage is collected."
+    return replace(with_limit(curves.limit_mib), title=title, evidence=[rss_span(witnesses)])
+
+
+def allocator_is_silent(witnesses: Witnesses) -> Finding | None:
+    """Nothing grows that is known, and an allocator does not say what is in use: what it holds free hides a leak until
+    that is used up."""
+    name = next((each.unsaid for each in witnesses.curves.settled), "")
+    if not name:
+        return None
+    title = f"Undecided: {name} does not say what is in use, and what it holds free can hide a leak."
+    return Finding(
+        cause="undecided", title=title, holder=name, evidence=[rss_span(witnesses)], repair="Run it without, to know.",
+        setting={"LD_PRELOAD": ""}, settled=False,
+    )  # fmt: skip
+
+
+def undecided(witnesses: Witnesses) -> Finding | None:
+    """Something rises, and more invocations decide what it is."""
+    curves, rss, heap = witnesses.curves, witnesses.rss, witnesses.curves.heap
+    judged = max((len(trusted_of(life)) for life in lives(curves.rss)), default=0)
+    if curves.out_of_memory and judged >= MINIMUM and rss.name in ("stable", "plateau", "spiky"):
+        return None
+    if judged < GROWING_FROM:
+        if curves.out_of_memory:
+            title = "Out of memory before growth could be judged."
+        else:
+            title = f"Undecided: {counted(judged, 'invocation')} can be judged, {GROWING_FROM} are needed."
+        return Finding(cause="undecided", title=title, settled=False, pattern=TOO_FEW)
+    found = [each for each in (_rising(witnesses), _rising_extension(witnesses)) if each is not None]
+    if not found:
+        return None
+    rising, verdict, extension = max(found, key=lambda each: each[1].per_invocation_kib or 0.0)
+    if not extension and heap is not None and heap.kind in ("filling", "lazy"):
+        what, holder = "a leak, a cache that fills, or garbage", "heap"
+        decides = "the next collections of the heap decide it"
+    else:
+        what, holder, decides = "a leak, or a cache that fills", extension, "more invocations decide it"
+    title = f"Undecided after {counted(judged, 'invocation')}: {rising}. It is {what}; {decides}."
+    return Finding(
+        cause="undecided",
+        title=title,
+        holder=holder,
+        per_invocation_kib=verdict.per_invocation_kib,
+        low_kib=verdict.low_kib,
+        high_kib=verdict.high_kib,
+        evidence=[rss_span(witnesses)],
+        settled=False,
+    )
+
+
+def _rising_extension(witnesses: Witnesses) -> tuple[str, Verdict, str] | None:
+    """An extension that may still grow, in words, with its verdict and its name; None if none does."""
+    for name in extensions_to_judge(witnesses):
+        extension = witnesses.of(f"{EXTENSION}{name}")
+        if extension.name in ("warming", "growing") and not _is_small(extension):
+            return _may_rise(f"the extension {name}", extension), extension, name
+    return None
+
+
+def _rising(witnesses: Witnesses) -> tuple[str, Verdict, str] | None:
+    """What of the function may still grow, in words, with its verdict, and no name; None if nothing does."""
+    heap, rss = witnesses.curves.heap, witnesses.rss
+    if witnesses.is_whole or (witnesses.is_settled and heap is not None and heap.kind != "native"):
+        heap = None
+    is_beside = (rss.low_kib or 0.0) > 0 and (rss.high_kib or 0.0) > MATTERS_KIB
+    if heap is not None:
+        if heap.kind in (*LEAKS, "filling") or (heap.kind == "lazy" and not is_known(heap)):
+            what = "memory beside the heap" if heap.kind in LEAKS else "the heap"
+            return f"{what} has risen, and it was collected {counted(heap.collections, 'time')}", rss, ""
+        return (f"RSS rises beside the heap, {rate_words(rss)}", rss, "") if is_beside and heap.kind != "lazy" else None
+    known = witnesses.of(IN_USE)
+    if known.name == "warming" and not _is_small(known):
+        return _may_rise("what is in use", known), known, ""
+    blocks = witnesses.of(BLOCKS)
+    if (blocks.low_kib or 0.0) > 0 and blocks.name in ("warming", "growing") and not _is_small(blocks):
+        return f"Python has {witnesses.rate(BLOCKS):,.0f} more blocks after each invocation", blocks, ""
+    before, after = witnesses.span(PROCESSES)  # what is in use is that of the runtime's own process
+    is_open = known.name == "insufficient" or after > before or (is_beside and not _is_held(witnesses))
+    if rss.name in ("warming", "growing") and is_open and not _is_small(rss):
+        return _may_rise("RSS", rss), rss, ""
+    return None
+
+
+def _may_rise(what: str, verdict: Verdict) -> str:
+    if verdict.low_kib is not None and verdict.low_kib > 0:
+        return f"{what} rises, {rate_words(verdict)}"
+    return f"{what} goes up and down, and may grow by up to {size_words(verdict.high_kib)} in each invocation"
+
+
+def _is_held(witnesses: Witnesses) -> bool:
+    """True if what malloc holds explains that RSS rises."""
+    rate = witnesses.rss.per_invocation_kib or 0.0
+    return (witnesses.of(HELD).per_invocation_kib or 0.0) > HALF * rate
+
+
+def _is_small(verdict: Verdict) -> bool:
+    """True if even the upper end of its interval does not matter."""
+    return verdict.high_kib is not None and verdict.high_kib < GATE_KIB
