@@ -136,6 +136,7 @@ class LimitsDecision(Decision):
         self._limits = limits
         self.errors_percent, self.allowed = limits.errors_percent or 0.0, limits.allowed
         self.needs_all = any(each is not None for each in (limits.peak_mib, limits.p99_ms, limits.growth))
+        self.asks_peaks = any(each is not None for each in (limits.peak_mib, limits.current_mib))
         self._before: Cause = "undecided"
 
     def why(self, measurement: Measurement) -> str:

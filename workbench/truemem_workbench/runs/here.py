@@ -340,7 +340,8 @@ def digest(events: Iterable[str]) -> str:
 def measure(
     target: Target, events: Sequence[object], plan: Plan, decision: Decision, progress: Progress = lambda *_: None
 ) -> Measurement:
-    """Make a whole run: warm up, passes of the same events, then of new ones, then of each kind. Raises BadInput."""
+    """Make a whole run: warm up, passes of the same events, then of new ones, then of each kind. Where peaks are asked
+    for, and passes have collected garbage, one more without passes. Raises BadInput."""
     decision.full_by = full_by(plan.invocations)
     with Run(target, decision) as run:
         run.given = digest(map(text_of, events))
@@ -355,4 +356,20 @@ def measure(
             return replace(run.measurement(is_cut=True), signal=ended.number)
         run.follow(events[0])
         measured = run.measurement(taken, plan.invocations)
-        return replace(measured, judged_until=decision.until or measured.judged_until)
+        measured = replace(measured, judged_until=decision.until or measured.judged_until)
+    if not decision.asks_peaks or not measured.is_collected:
+        return measured
+    try:
+        return replace(measured, uncollected=_uncollected(target, same, measured.invocations, progress))
+    except Ended as ended:
+        return replace(measured, signal=ended.number)
+
+
+def _uncollected(target: Target, events: Sequence[object], count: int, progress: Progress) -> Sequence[Recorded]:
+    """So many invocations of another environment, in which nothing is settled: garbage stays as long as in Lambda."""
+    with Run(target, settles=False) as run:
+        for done, event in enumerate(islice(cycle(events), count), 1):
+            run.invoke(event)
+            progress("peaks", done, count)
+        run.follow(events[0])
+        return run.measurement(0).seen

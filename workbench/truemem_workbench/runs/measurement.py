@@ -17,6 +17,7 @@ from typing import Literal
 from ..judge.causes import find
 from ..judge.curves import (
     DESCRIPTORS,
+    HEAP,
     HEAP_RAN_OUT,
     IN_USE,
     TMP,
@@ -177,6 +178,8 @@ class Measurement:
     """Number of the signal that has ended it early; 0 if none has."""
     settled: Sequence[Reading] = ()
     """What was kept after each pass of invocations, the process settled."""
+    uncollected: Sequence[Recorded] = ()
+    """Invocations of another environment, whose garbage the runtime alone collects: their levels count as well."""
     new_from: int | None = None
     """From this invocation on passes are of events that the function had not seen, but for the first one."""
     kinds: Mapping[int, str] = field(default_factory=dict)
@@ -232,6 +235,11 @@ class Measurement:
     @cached_property
     def points(self) -> list[Point]:
         return points(each.line for each in self.judged)
+
+    @property
+    def is_collected(self) -> bool:
+        """True if garbage of a runtime's heap was collected after each pass: in Lambda, peaks are higher."""
+        return any(HEAP in each.kept for each in self.settled)
 
     @property
     def drawn(self) -> list[Line]:
@@ -332,6 +340,7 @@ class Measurement:
         missing = (number for number in range(1, self.invocations + 1) if number not in recorded)
         return [
             *(each.peak for each in self.seen),
+            *(replace(each.peak, where=f"invocation {each.number} without settling") for each in self.uncollected),
             *(Peak("the init phase", value, value) for value in init if value is not None),
             *(Peak(f"invocation {number}, which has no record,", 0.0, most) for number in missing),
         ]
@@ -349,7 +358,8 @@ class Measurement:
 
     @property
     def highest_current(self) -> float | None:
-        return max(self.levels, default=None)
+        others = points(each.line for each in self.uncollected)
+        return max([*self.levels, *(each.current_kib / 1024 for each in others if each.certain)], default=None)
 
     @property
     def usual_current(self) -> float | None:

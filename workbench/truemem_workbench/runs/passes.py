@@ -93,6 +93,8 @@ class Decision:
     """A leak is told from so many invocations on: before, a cache may be filling."""
     needs_all: bool = False
     """True if each record may change the answer."""
+    asks_peaks: bool = False
+    """True if it is asked how much memory is needed at most."""
     until: int | None = None
     """Number of the last invocation of the look that decided; None if none did."""
 
