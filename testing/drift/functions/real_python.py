@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import io
+import itertools
 import json
 import logging
 import math
@@ -46,16 +47,16 @@ def rows(chance: random.Random, mean: float) -> list[dict[str, Any]]:
 
 
 def handler_of(*programs: Mapping[str, Program]) -> Callable[[dict[str, Any], object], None]:
-    """Make a handler. Each invocation answers a request, then does what the program of `BEHAVIOUR` does.
-
-    Event: {"n": number of the invocation, from 0}.
-    """
+    """Make a handler. Each invocation answers a request, then does what the program of `BEHAVIOUR` does, by its number
+    in this process, from 0: an event that comes again must not turn back the clock of a cache."""
     program = {name: program for each in programs for name, program in each.items()}
+    numbers = itertools.count()
 
     def handler(event: dict[str, Any], context: object) -> None:
-        chance = random.Random(event["n"])
+        number = next(numbers)
+        chance = random.Random(number)
         rows(chance, 200)
-        program[os.environ["BEHAVIOUR"]](event["n"], chance)
+        program[os.environ["BEHAVIOUR"]](number, chance)
 
     return handler
 
