@@ -36,6 +36,8 @@ RSS, MALLOC, HEAP, EXTERNAL, CLASSES = "rss", "malloc", "heap", "external", "cla
 SOFT, DIRECT, BUFFERS = "soft", "direct", "buffers"
 """Names in settled readings of a JVM: the number of its soft references, the KiB and the number of its direct buffers.
 The first two are names of caches as well (`growth_causes.LIBRARY_CACHES`)."""
+UNREAD = "unread"
+"""Name in settled readings alone: what of mapped files is not resident, KiB. Memory in /dev/shm is no such file."""
 GOROUTINES, GOAL = "goroutines", "goal"
 """Names in settled readings of a program in Go: a number, and the size of its heap when garbage is collected, KiB."""
 OWN_HEAP, GO = "ownHeap", "go"

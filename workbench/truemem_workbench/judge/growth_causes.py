@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from truemem.verdict import GATE_KIB, LEAST_KIB
 
-from ..support.terminal import counted
+from ..support.terminal import counted, mib
 from .curves import (
     BLOCKS,
     CLASSES,
@@ -28,6 +28,7 @@ from .curves import (
     SOFT,
     THREADS,
     TMP,
+    UNREAD,
 )
 from .drift import Verdict
 from .finding import Cause, Finding
@@ -450,9 +451,20 @@ def native_beside(witnesses: Witnesses) -> Finding | None:
     inside = sum(max(0.0, witnesses.of(name).per_invocation_kib or 0.0) for name in (IN_USE, HELD))
     blocks = witnesses.objects_kib
     inside += blocks if witnesses.objects == BLOCKS else 0.0
-    if blocks >= OF_OBJECTS * rate or inside > HALF * rate:
+    is_level = witnesses.is_settled and witnesses.beside.name in ("stable", "warming")
+    if blocks >= OF_OBJECTS * rate or inside > HALF * rate or is_level:
         return None
     files = (witnesses.of(FILES).per_invocation_kib or 0.0) > HALF * rate
+    if files and (unread := _unread_kib(witnesses)) is not None:
+        return Finding(
+            cause="cache",
+            title=f"No leak: files that are mapped are read into memory, {mib(unread / 1024)} MiB more at most.",
+            holder="mapped files",
+            per_invocation_kib=rate,
+            evidence=[f"now {rate_words(witnesses.rss)}", rss_span(witnesses)],
+            repair="The kernel takes these pages back where memory ends.",
+            pattern="mapped-files",
+        )
     holder = "mapped files" if files else "mapped memory"
     return _grown(
         witnesses,
@@ -463,6 +475,15 @@ def native_beside(witnesses: Witnesses) -> Finding | None:
         evidence=[f"in use by malloc {_span(*witnesses.span(IN_USE))}", rss_span(witnesses)],
         pattern="mapped-files" if files else "",
     )
+
+
+def _unread_kib(witnesses: Witnesses) -> float | None:
+    """What of the mapped files is left to be read, KiB, if what was read explains that files hold more memory; None
+    where it does not: more of them are mapped."""
+    known = [each.kept for each in witnesses.curves.settled if UNREAD in each.kept]
+    if not known or known[0][UNREAD] - known[-1][UNREAD] < HALF * (known[-1][FILES] - known[0][FILES]):
+        return None
+    return known[-1][UNREAD]
 
 
 def leak_by_rss(witnesses: Witnesses) -> Finding | None:

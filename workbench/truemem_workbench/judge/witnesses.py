@@ -119,6 +119,13 @@ class Witnesses:
         return span_of(self.curves.rss if name == "rss" else self.curves.others.get(name, ()))
 
     @cached_property
+    def beside(self) -> Verdict:
+        """The verdict on what RSS has beside memory in use, by the readings of a settled process that have both."""
+        both = [each for each in self.curves.settled if RSS in each.kept and IN_USE in each.kept]
+        kept = [replace(each, kept={RSS: each.kept[RSS] - each.kept[IN_USE]}) for each in both]
+        return settled.verdict(kept, RSS)
+
+    @cached_property
     def has_own_heap(self) -> bool:
         """True if a runtime has a heap that nothing has settled: RSS has its garbage."""
         kept = self.curves.settled[-1].kept if self.curves.settled else {}

@@ -10,12 +10,14 @@ from pathlib import Path
 import psutil
 from truemem import arenas
 
-from ...judge.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OWN_HEAP, PROCESSES, RSS, THREADS
+from ...judge.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OWN_HEAP, PROCESSES, RSS, THREADS, UNREAD
 from .go import is_go
 from .mappings import mappings
 
 RUNTIMES = ("node", "dotnet", "bun", "deno")
 """Programs with a heap of their own: what malloc has given out says little of it."""
+IN_MEMORY = ("/dev/shm/", "/memfd:", "/dev/zero", "/SYSV")
+"""Begin of the names of mappings that look like files and are memory."""
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
 
 
@@ -37,10 +39,13 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
             if program.resolve().name in RUNTIMES:
                 found[OWN_HEAP] = 1.0
     with suppress(OSError, ValueError):
+        parts = [*mappings(runtime.pid)]
+        files = [each for each in parts if each.path.startswith("/") and not each.path.startswith(IN_MEMORY)]
+        found[UNREAD] = sum((each.end - each.begin) / 1024 - each.rss_kib for each in files)
         known = arenas.read(runtime.pid)
         found[MALLOC], found[HELD] = (known.in_use + known.mapped) / 1024, known.held / 1024
         # Pages in which little is in use stay resident: which ones changes where nothing grows.
-        heap = sum(each.rss_kib for each in mappings(runtime.pid) if each.path == "[heap]")
+        heap = sum(each.rss_kib for each in parts if each.path == "[heap]")
         found[RSS] -= max(0.0, heap - known.main / 1024)
     return found
 
