@@ -9,8 +9,8 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import aiohttp
 
@@ -28,12 +28,13 @@ from .lifecycle.launcher import Launcher
 from .lifecycle.managed_instances import ManagedEnvironment, ManagedJournal
 from .processes.cgroups import Cgroup, CleanupWatchdog, NotPermitted
 from .processes.cpu import Cpu, choose_cpu
-from .processes.freezer import CgroupFreezer, Freezer, choose_freezer
-from .processes.memory import CgroupMemory, Memory, choose_memory
+from .processes.freezer import Freezer, choose_freezer
+from .processes.memory import Memory, choose_memory
 from .processes.process import LONGEST_PATH, User, WorkerOutput, choose_user
 from .processes.tmp import Tmp, elsewhere, holding, named_in
 
 Api = RuntimeApi | ManagedRuntimeApi | SnapStartApi | ExtensionsApi | TelemetryApi
+Kind = TypeVar("Kind", Memory, Cpu, Freezer)
 
 LINKS = ("*", "node_modules/*", "node_modules/@*/*")
 """Where links out of the code folder are looked for: what they lead to in /tmp is needed as well."""
@@ -193,40 +194,21 @@ class Sandbox:
         return chosen
 
     def _equip(self, environment: ExecutionEnvironment) -> None:
-        memory = self._choose_memory(environment.roots)
-        of_memory = memory.group if isinstance(memory, CgroupMemory) else None
-        cpu = self._choose_cpu(_shared(of_memory))
-        freezer = self._choose_freezer(_shared(of_memory, cpu.group), environment.roots)
-        environment.equip(memory, cpu, freezer)
+        settings, group = self._settings, f"truemem-{self.id}"
+        memory = self._take(choose_memory(settings.memory_limit, settings.memory_mib, group, environment.roots))
+        cpu = self._take(choose_cpu(settings.vcpus, group, _shared(memory.group)))
+        freezer, notice = choose_freezer(settings.freeze, group, _shared(memory.group, cpu.group), environment.roots)
+        never_freezes = settings.managed_instances is not None  # that needs no notice
+        environment.equip(memory, cpu, self._take((freezer, None if never_freezes else notice)))
 
-    def _choose_memory(self, roots: Callable[[], dict[str, int]]) -> Memory:
-        settings = self._settings
-        chosen, notice = choose_memory(settings.memory_limit, settings.memory_mib, self._group(), roots)
-        self._undo.callback(chosen.close)
+    def _take(self, chosen: tuple[Kind, str | None]) -> Kind:
+        """What was chosen, closed at the end; its group is removed even if this process is killed."""
+        mechanism, notice = chosen
+        self._undo.callback(mechanism.close)
         self._notice(notice)
-        if isinstance(chosen, CgroupMemory):
-            self._watchdog.watch(chosen.group.path)
-        return chosen
-
-    def _choose_cpu(self, shared: Cgroup | None) -> Cpu:
-        chosen, notice = choose_cpu(self._settings.vcpus, self._group(), shared)
-        self._undo.callback(chosen.close)
-        self._notice(notice)
-        if chosen.group is not None:
-            self._watchdog.watch(chosen.group.path)
-        return chosen
-
-    def _choose_freezer(self, shared: Cgroup | None, roots: Callable[[], dict[str, int]]) -> Freezer:
-        chosen, notice = choose_freezer(self._settings.freeze, self._group(), shared, roots)
-        self._undo.callback(chosen.close)
-        if self._settings.managed_instances is None:  # Managed Instances never freeze: that needs no notice
-            self._notice(notice)
-        if isinstance(chosen, CgroupFreezer):
-            self._watchdog.watch(chosen.group.path)
-        return chosen
-
-    def _group(self) -> str:
-        return f"truemem-{self.id}"
+        if mechanism.group is not None:
+            self._watchdog.watch(mechanism.group.path)
+        return mechanism
 
     def _notice(self, notice: str | None) -> None:
         if notice:

@@ -21,6 +21,10 @@ SETTLE_S = 2.0  # time for a process to stop. One that takes longer (an uninterr
 
 
 class Freezer(Protocol):
+    @property
+    def group(self) -> Cgroup | None:
+        """The control group, if it freezes with one."""
+
     def add(self, pid: int) -> None:
         """Add a process before its first instruction."""
 
@@ -84,6 +88,8 @@ class CgroupFreezer:
 class SignalFreezer:
     """Freezes with SIGSTOP to every process of the environment, which it finds by descent; none without roots."""
 
+    group = None
+
     def __init__(self, roots: Callable[[], dict[str, int]]) -> None:
         self._roots = roots
         self._stopped: set[int] = set()
@@ -138,14 +144,10 @@ def choose_freezer(
         return SignalFreezer(dict), "no freeze between invocations, as asked"
     if asked == "signal":
         return SignalFreezer(roots), None
+    if shared is not None:
+        return CgroupFreezer(shared, shared=True), None
     try:
-        return _cgroup(group_name, shared), None
+        return CgroupFreezer(create("freezer", group_name)), None
     except NotPermitted as refusal:
         notice = f"no permission for a freezer cgroup ({refusal}): SIGSTOP and SIGCONT instead"
         return SignalFreezer(roots), notice
-
-
-def _cgroup(group_name: str, shared: Cgroup | None) -> Freezer:
-    if shared is not None:
-        return CgroupFreezer(shared, shared=True)
-    return CgroupFreezer(create("freezer", group_name))

@@ -13,6 +13,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Literal, Protocol
 
 import psutil
@@ -27,6 +28,10 @@ STATM_FIELDS = {"rss": 1, "shared": 2}
 
 
 class Memory(Protocol):
+    @property
+    def group(self) -> Cgroup | None:
+        """The control group, if there is one."""
+
     def add(self, pid: int) -> None:
         """Add a process before its first instruction."""
 
@@ -60,15 +65,10 @@ class CgroupMemory:
             self._peak_file = "memory.current"  # before Linux 5.19: only as high as we happen to look
         if limit is not None:
             group.write("memory.limit_in_bytes" if v1 else "memory.max", str(limit))
-            self._no_swap(v1, limit)
-
-    def _no_swap(self, v1: bool, limit: int) -> None:
-        # Lambda has no swap. Without swap accounting the file is absent, or refuses: then there is none to forbid.
-        name, value = ("memory.memsw.limit_in_bytes", str(limit)) if v1 else ("memory.swap.max", "0")
-        try:
-            self.group.write(name, value)
-        except OSError:
-            return
+            # Lambda has no swap. Without swap accounting the file is absent, or refuses: then there is none to forbid.
+            name, value = ("memory.memsw.limit_in_bytes", str(limit)) if v1 else ("memory.swap.max", "0")
+            with suppress(OSError):
+                group.write(name, value)
 
     def add(self, pid: int) -> None:
         self.group.add(pid)
@@ -108,6 +108,8 @@ class WatchedMemory:
 
     It misses a spike between two readings, and counts pages that forked processes share once for each process.
     """
+
+    group = None
 
     def __init__(self, limit: int | None, roots: Callable[[], dict[str, int]]) -> None:
         self._limit = limit
