@@ -11,6 +11,7 @@ import logging
 import resource
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -70,6 +71,21 @@ class Answer:
     error: str
     """Empty, `throttled`, or error type and message of a function error."""
     payload: bytes
+
+
+def answer_to(pending: PendingInvocation, begun_s: float, status: int = 200) -> Answer:
+    """What a request came to that was submitted then and has ended now. `status`, of HTTP: from 400 on the function has
+    failed, also if it says so itself."""
+    error, payload = f"HTTP {status}" if status >= 400 else "", b""
+    if not pending.answer.done():
+        error = "throttled"
+    elif pending.answer.exception() is None:
+        response = pending.answer.result()
+        payload = response.payload
+        if response.function_error is not None:
+            error = error_of(parsed(payload), response.function_error)
+    ended_s = asyncio.get_running_loop().time()
+    return Answer(pending.request_id, pending.environment, begun_s, ended_s, pending.is_cold, error, payload)
 
 
 FILES_PER_ENVIRONMENT, OWN_FILES = 20, 200
@@ -222,21 +238,13 @@ class Fleet:
 
     async def answer(self, pending: PendingInvocation) -> Answer:
         """Submit a request, and wait for its answer. Raises Failed if its environment was stopped before."""
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        error, payload = "", b""
+        begun_s = asyncio.get_running_loop().time()
         if self._visited is not None and not self._has_free():
             await self._visited.wait()
-        try:
+        with suppress(Throttled):
             self.submit(pending)
-        except Throttled:
-            error = "throttled"
-        else:
-            response = await pending.answer
-            payload = response.payload
-            if response.function_error is not None:
-                error = error_of(parsed(payload), response.function_error)
-        return Answer(pending.request_id, pending.environment, begun, loop.time(), pending.is_cold, error, payload)
+            await pending.answer
+        return answer_to(pending, begun_s)
 
     async def settle(self) -> None:
         """Wait until no request runs or waits, and no environment is in its first init."""

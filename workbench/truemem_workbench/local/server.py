@@ -10,8 +10,6 @@ from contextvars import ContextVar
 import aiohttp
 from aiohttp import web
 
-from ..support.failed_answer import error_of
-from ..support.untrusted_text import parsed
 from .apis.function_url import FunctionUrl
 from .apis.http import Handler, bind, serve
 from .apis.invoke_api import InvokeApi
@@ -22,7 +20,7 @@ from .lifecycle.generation import Hold
 from .lifecycle.invocation import PendingInvocation
 from .lifecycle.journal import Archive
 from .sandbox import Sandbox
-from .scaling import Answer, Fleet, Scaling
+from .scaling import Answer, Fleet, Scaling, answer_to
 
 AWAITED_INVOCATION: ContextVar[PendingInvocation | None] = ContextVar("asked", default=None)
 """The invocation whose answer the present HTTP request waits for."""
@@ -81,16 +79,12 @@ class Server:
 
     @web.middleware
     async def _measured(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
+        begun_s = asyncio.get_running_loop().time()
         AWAITED_INVOCATION.set(None)
         response = await handler(request)
         pending = AWAITED_INVOCATION.get()
         if pending is not None and self._on_answer is not None and not is_stopped(pending):
-            error, payload = outcome(pending, response.status)
-            self._on_answer(
-                Answer(pending.request_id, pending.environment, begun, loop.time(), pending.is_cold, error, payload)
-            )
+            self._on_answer(answer_to(pending, begun_s, response.status))
         return response
 
     def _make_sandbox(self) -> Sandbox:
@@ -112,16 +106,3 @@ def is_stopped(pending: PendingInvocation) -> bool:
         return False
     error = pending.answer.exception()
     return isinstance(error, WaitFailed) and error.failure is STOPPED_FAILURE
-
-
-def outcome(pending: PendingInvocation, status: int) -> tuple[str, bytes]:
-    """Error and payload for an Answer. Also a function that answers with an HTTP status from 400 on has failed."""
-    error, payload = f"HTTP {status}" if status >= 400 else "", b""
-    if not pending.answer.done():
-        error = "throttled"
-    elif pending.answer.exception() is None:
-        response = pending.answer.result()
-        payload = response.payload
-        if response.function_error is not None:
-            error = error_of(parsed(payload), response.function_error)
-    return error, payload
