@@ -14,6 +14,7 @@ from .. import errors
 from ..configuration.settings import CREDENTIALS_PATH, CREDENTIALS_TOKEN, LOCAL_CREDENTIALS
 from ..errors import ApiRefusal, Failure
 from ..lifecycle.environment import ExecutionEnvironment, OnDemandEnvironment
+from ..lifecycle.events import compact
 from ..lifecycle.generation import PendingNext, RuntimeAction, RuntimeCalls, RuntimeState
 from ..lifecycle.invocation import MAX_PAYLOAD, PendingInvocation, Response
 from ..lifecycle.managed_instances import ClaimedInvocation, ManagedEnvironment, Worker
@@ -167,13 +168,7 @@ def refused(pending: PendingInvocation, error: ApiRefusal) -> Response:
     message = f"RequestId: {pending.request_id} Error: {error.message}"
     if error.status == 413:
         message = f"Response payload size exceeded maximum allowed payload size ({MAX_PAYLOAD} bytes)."
-    return Response(_body(refusal_type(error), message), "Unhandled")
-
-
-def _body(error_type: str, message: str) -> bytes:
-    body = reply({"errorType": error_type, "errorMessage": message}).body
-    assert isinstance(body, bytes)
-    return body
+    return Response(compact({"errorType": refusal_type(error), "errorMessage": message}), "Unhandled")
 
 
 class ManagedRuntimeApi(RuntimeRoutes):

@@ -147,32 +147,17 @@ class ManagedReport(Report):
     """
 
     def record(self, spans: Sequence[Mapping[str, Any]], tracing: Mapping[str, str]) -> dict[str, Any]:
-        record: dict[str, Any] = {"requestId": self.request_id, "status": self.status}
-        if self.error_type:
-            record["errorType"] = self.error_type
-        record["metrics"] = {"durationMs": self.duration_ms}
-        if spans:
-            record["spans"] = list(spans)
-        return record | {"tracing": dict(tracing)}
+        return super().record(spans, tracing) | {"metrics": {"durationMs": self.duration_ms}}
 
 
 def make_report(
     pending: PendingInvocation, failure: Failure | None, ended: float, memory_mib: int, mark_bytes: int
 ) -> Report:
     """Make a report. `ended`, by perf_counter: when the response was sent or the request was given up."""
-    made = events.make_report(
-        pending.request_id, failure, ended - pending.moments.released, None, memory_mib, mark_bytes
-    )
-    return ManagedReport(
-        request_id=made.request_id,
-        status=made.status,
-        error_type=failure.error_type if failure else None,  # a timeout has one here: Sandbox.Timedout
-        duration_ms=made.duration_ms,
-        billed_duration_ms=0,
-        memory_size_mib=made.memory_size_mib,
-        max_memory_used_mib=made.max_memory_used_mib,
-        init_duration_ms=None,
-    )
+    duration_s = ended - pending.moments.released
+    made = events.make_report(pending.request_id, failure, duration_s, None, memory_mib, mark_bytes)
+    error_type = failure.error_type if failure else None  # a timeout has one here: Sandbox.Timedout
+    return ManagedReport(**vars(made) | {"error_type": error_type, "billed_duration_ms": 0})
 
 
 class ManagedJournal(EnvironmentJournal):
