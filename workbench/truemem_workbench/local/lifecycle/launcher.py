@@ -8,6 +8,7 @@ import dataclasses
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
@@ -19,7 +20,7 @@ from ..errors import Failure, WaitFailed
 from ..processes.cpu import Cpu
 from ..processes.freezer import Freezer
 from ..processes.memory import Memory, tree
-from ..processes.process import NOT_PERMITTED, User, spawn
+from ..processes.process import NOT_PERMITTED, User, spawn, started
 from ..processes.tmp import Tmp
 from .events import compact
 from .generation import Extension, ExtensionAction, ExtensionState, Generation
@@ -207,7 +208,8 @@ class Launcher:
                     generation.fail(generation.launch_failure(name, code == NOT_PERMITTED, command[0]))
             generation.notify()
 
-        generation.processes[name] = await spawn(
+        start = partial(
+            started,
             command,
             environment=variables,
             cwd=cwd,
@@ -215,9 +217,8 @@ class Launcher:
             entering=self._tmp.entering(self._user),
             descriptors=self._settings.descriptors,
             admit=self._admit,
-            on_line=lambda stream, text: self._journal.output(source, stream, text),
-            on_exit=exited,
         )
+        generation.processes[name] = await spawn(start, partial(self._journal.output, source), exited)
 
     def _admit(self, pid: int) -> None:
         self.memory.add(pid)

@@ -187,26 +187,11 @@ class LineStream:
 
 
 async def spawn(
-    command: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    cwd: Path,
-    user: User | None,
-    entering: Sequence[str],
-    descriptors: int,
-    admit: Callable[[int], None],
-    on_line: LineSink,
-    on_exit: Callable[[int], None],
+    start: Callable[[], subprocess.Popen[bytes]], on_line: LineSink, on_exit: Callable[[int], None]
 ) -> ChildProcess:
-    """Start a command (absolute path first) in its own process group. `admit` gets the pid before the command runs.
-
-    `entering`, if not empty, is put before the command, and becomes the user (`Tmp.entering`). `descriptors` is the
-    limit of open files. Raises OSError if the command cannot be started.
-    """
+    """Start a process by this call of `started`. Raises OSError as that does."""
     # In a thread: it takes some milliseconds, and other environments answer meanwhile.
-    starting = asyncio.ensure_future(
-        asyncio.to_thread(_start, command, environment, cwd, user, entering, descriptors=descriptors, admit=admit)
-    )
+    starting = asyncio.ensure_future(asyncio.to_thread(start))
     try:
         popen = await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -217,16 +202,21 @@ async def spawn(
     return ChildProcess(popen, on_line, on_exit)
 
 
-def _start(
+def started(
     command: Sequence[str],
+    *,
     environment: Mapping[str, str],
     cwd: Path,
     user: User | None,
     entering: Sequence[str],
-    *,
     descriptors: int,
     admit: Callable[[int], None],
 ) -> subprocess.Popen[bytes]:
+    """Start a command (absolute path first) in its own process group. `admit` gets the pid before the command runs.
+
+    `entering`, if not empty, is put before the command, and becomes the user (`Tmp.entering`). `descriptors` is the
+    limit of open files. Raises OSError if the command cannot be started.
+    """
     env = shutil.which(LAUNCHER) or f"/usr/bin/{LAUNCHER}"
     variables = [f"{key}={value}" for key, value in environment.items()]
     identity = {"user": user.uid, "group": user.gid, "extra_groups": []} if user and not entering else {}
