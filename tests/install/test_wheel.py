@@ -8,8 +8,8 @@ import pytest
 
 from tests.docs.test_docs_command import PAGES, run
 from tests.install.conftest import Installed
+from tests.layer.built import MACHINES, machine
 from tests.report.written import life, log
-from tests.template.test_build import MACHINES, machine
 
 APP = """
 kept = []

@@ -1,12 +1,24 @@
 """Words for the layer's tests."""
 
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
 
 from testing.environment import Environment, Record
 
 ROOT = Path(__file__).parents[2]
+MACHINES = {"x86_64": "EM_X86_64", "arm64": "EM_AARCH64"}
+
+
+def machine(path: Path) -> str | None:
+    """e_machine of an ELF file (elf(5)); None for any other."""
+    with path.open("rb") as file, suppress(ELFError):
+        return str(ELFFile(file)["e_machine"])
+    return None
 
 
 @dataclass(frozen=True)

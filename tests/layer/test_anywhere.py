@@ -47,7 +47,7 @@ def test_hostile_variables_do_not_reach_it(native: Layer, tmp_path: Path) -> Non
 
 @root_only
 def test_nothing_but_opt_and_proc_is_needed(native: Layer, tmp_path: Path) -> None:
-    """An empty root, as a `FROM scratch` image has."""
+    """An empty root, as a `FROM scratch` image has. A read-only one, and another runtime: `test_own_root`."""
     root = tmp_path / "root"
     inside = in_an_empty_root(native, root)
     records = measured(
@@ -57,46 +57,10 @@ def test_nothing_but_opt_and_proc_is_needed(native: Layer, tmp_path: Path) -> No
     assert {record.method for record in records[:-1]} == {"vmhwm"}
 
 
-@root_only
-def test_a_read_only_root_is_enough(native: Layer, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    (root / "proc").mkdir(parents=True)
-    shutil.copytree(native.folder, root / "opt")
-    inside = (
-        f"mount --bind {root} {root} && mount --rbind /proc {root}/proc && mount -o remount,bind,ro {root} "
-        f"&& ! touch {root}/x 2>&- && exec /usr/sbin/chroot {root} /opt/extensions/truemem"
-    )
-    measured(
-        Environment(sidecar=script(tmp_path, f"{IN_ITS_OWN_NAMESPACE} '{inside}'"), user="current", runtime=ONE_THREAD)
-    )
-
-
-def test_an_ordinary_user_is_enough(native: Layer) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("all of these tests run as one then")
-    with Environment(sidecar=native.executable) as environment:
-        environment.invoke()
-        pid = environment.local.processes()["extension:truemem"]
-        owner = Path(f"/proc/{pid}").stat().st_uid
-        environment.records()
-    assert owner != 0
-
-
 @pytest.mark.parametrize("name", ["with space", "überwachung"])
 def test_under_any_name_it_registers_and_measures(native: Layer, tmp_path: Path, name: str) -> None:
     records = measured(Environment(sidecar=Path(shutil.copy(native.executable, tmp_path / name)), runtime=ONE_THREAD))
     assert {record.method for record in records[:-1]} == {"vmhwm"}
-
-
-def test_a_shell_bootstrap(native: Layer) -> None:
-    """As in provided.al2023: no Python in the function."""
-    bootstrap = Path(__file__).parents[1] / "local" / "functions" / "bootstrap"
-    with Environment(Function.from_bootstrap(bootstrap), sidecar=native.executable) as environment:
-        for _ in range(3):
-            assert environment.attempt().function_error is None
-        records = environment.records()
-    assert len(records) == 3
-    assert all(record.PeakRSS > 0 for record in records)
 
 
 @pytest.mark.timeout(300)
