@@ -23,7 +23,9 @@ import requests
 from botocore.config import Config
 from mypy_boto3_lambda import LambdaClient
 from truemem_workbench.commands.__main__ import cli
+from truemem_workbench.commands.local_run import run as command
 from truemem_workbench.local import Function, Invocation, LocalLambda, LogLine, Settings
+from truemem_workbench.runs.here import Run
 from truemem_workbench.support import exit_codes
 
 HERE = Path(__file__).parent
@@ -66,6 +68,26 @@ def local_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
 
     return run_here
+
+
+SettingsOf = Callable[..., Settings]
+
+
+@pytest.fixture
+def settings_of(monkeypatch: pytest.MonkeyPatch) -> SettingsOf:
+    """With which settings `truemem local run ARGUMENTS` would serve its function. Nothing is started."""
+    started: list[Settings] = []
+
+    def serve(run: Run, _: object) -> int:
+        started.append(run.settings)
+        return 0
+
+    def settings(*arguments: str) -> Settings:
+        command.main(list(arguments), standalone_mode=False)
+        return started[-1]
+
+    monkeypatch.setattr("truemem_workbench.commands.local_console.serve", serve)
+    return settings
 
 
 def in_background(call: Callable[[], T]) -> Future[T]:

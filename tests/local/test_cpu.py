@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.commands import local_run
 from truemem_workbench.local import BadInput, Settings
 from truemem_workbench.local.processes.cgroups import Cgroup
 from truemem_workbench.local.processes.cpu import PERIOD_US, CgroupCpu, choose_cpu
 from truemem_workbench.local.processes.freezer import CgroupFreezer, choose_freezer
-from truemem_workbench.runs.here import Run
 
-from tests.local.conftest import HANDLER, IDLE_RUNTIME, Local, Start, can_make_cgroups, cgroups_of, until
+from tests.local.conftest import HANDLER, IDLE_RUNTIME, Local, SettingsOf, Start, can_make_cgroups, cgroups_of, until
 
 needs_cpu_cgroup = pytest.mark.skipif(not can_make_cgroups("cpu"), reason="no permission to limit CPU on this machine")
 
@@ -111,17 +109,9 @@ def test_another_share_is_refused(cpu: str | float) -> None:
         Settings(cpu=cpu)
 
 
-def test_the_command_limits_cpu_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[Settings] = []
-
-    def serve(run: Run, _: object) -> int:
-        started.append(run.settings)
-        return 0
-
-    monkeypatch.setattr("truemem_workbench.commands.local_console.serve", serve)
-    for arguments in ([], ["--cpu", "off"], ["--cpu", "0.5"]):
-        local_run.run.main([HANDLER, "--no-sidecar", *arguments], standalone_mode=False)
-    assert [settings.vcpus for settings in started] == [512 / 1769, None, 0.5]
+def test_the_command_limits_cpu_unless_told_otherwise(settings_of: SettingsOf) -> None:
+    limits = [settings_of(HANDLER, "--no-sidecar", *cpu).vcpus for cpu in ([], ["--cpu", "off"], ["--cpu", "0.5"])]
+    assert limits == [512 / 1769, None, 0.5]
 
 
 @needs_cpu_cgroup

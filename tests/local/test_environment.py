@@ -115,23 +115,6 @@ def test_the_report_comes_with_the_next_invocation(start: Start) -> None:
 # --- reset ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_runtime_that_exits_is_an_error_and_a_reset(start: Start) -> None:
-    local = start(behaviour={})
-    local.settle()
-    before = local.processes()
-    answer = local.finish({"exit": 3})
-    assert answer.payload == {
-        "errorType": "Runtime.ExitError",
-        "errorMessage": f"RequestId: {answer.request_id} Error: Runtime exited with error: exit status 3",
-    }
-    assert local.processes() == {}
-    again = local.invoke({})
-    after = local.processes()
-    assert after.keys() == before.keys()
-    assert not set(after.values()) & set(before.values())
-    assert local.report(again.request_id).init_duration_ms is None  # it was part of the invocation
-
-
 def test_a_reset_clears_identifiers(start_idle: Start) -> None:
     local = start_idle(timeout_s=0.2)
     own = local.api.registered("INVOKE")

@@ -41,13 +41,7 @@ def test_function_gets_the_request(local: Local) -> None:
     assert (event["headers"]["x-mine"], event["cookies"]) == ("yes", ["session=abc"])
     assert (event["body"], event["isBase64Encoded"]) == ('{"name": "\\u03bb"}', False)
     context = event["requestContext"]
-    assert context["http"] == {
-        "method": "POST",
-        "path": "/a/b",
-        "protocol": "HTTP/1.1",
-        "sourceIp": "127.0.0.1",
-        "userAgent": event["headers"]["user-agent"],
-    }
+    assert (context["http"]["path"], context["http"]["sourceIp"]) == ("/a/b", "127.0.0.1")
     assert local.endpoint == f"http://{context['domainName']}"
     assert context["requestId"] == answer.headers["x-amzn-RequestId"]
     assert answer.headers["X-Amzn-Trace-Id"].startswith(event["headers"]["x-amzn-trace-id"])

@@ -201,12 +201,6 @@ def test_any_answer_without_a_status_is_a_body(answer: object) -> None:
     assert isinstance(answer, str) or json.loads(response.body) == answer
 
 
-@given(st.binary())
-def test_binary_body_comes_back(body: bytes) -> None:
-    answer = {"statusCode": 200, "body": base64.b64encode(body).decode(), "isBase64Encoded": True}
-    assert answered(answer).body == body
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -241,10 +235,6 @@ def test_any_answer_is_a_response(answer: dict[str, object]) -> None:
     for name, value in (*response.headers.items(), *(("", cookie) for cookie in response.cookies)):
         assert "\n" not in name + value
         value.encode()
-
-
-def test_function_error_is_a_502() -> None:
-    assert http_response(Response(b'{"errorType": "ValueError"}', "Unhandled")) == BROKEN
 
 
 def test_headers_of_the_connection_are_renamed() -> None:

@@ -26,9 +26,7 @@ from tests.local.conftest import (
     LocalRun,
     cgroups_of,
     interrupted,
-    needs_cgroups,
     run,
-    until,
 )
 
 BAD = [
@@ -169,20 +167,6 @@ def test_ctrl_c_leaves_nothing(number: signal.Signals) -> None:
 )
 def test_ctrl_c_ends_what_runs(arguments: list[str], cue: str) -> None:
     assert interrupted([*RUN, HANDLER, "--no-sidecar", "--json", *arguments], cue) == 130
-
-
-@needs_cgroups
-def test_even_a_kill_leaves_nothing() -> None:
-    """Frozen processes would stay for ever: a guard ends them."""
-    serving = Serving()
-    serving.invoke({})
-    children, environment_id, folder = serving.everything()
-    assert cgroups_of(environment_id)
-
-    serving.process.kill()
-    serving.process.wait(BOUND_S)
-    assert not psutil.wait_procs(children, timeout=BOUND_S)[1]
-    until(lambda: not folder.exists() and not cgroups_of(environment_id))
 
 
 @pytest.mark.parametrize("event", [["--event", "{}"], []], ids=["invoking", "serving"])

@@ -1,17 +1,14 @@
 """AWS_LAMBDA_EXEC_WRAPPER, as the bootstrap of managed runtimes honours it; and exact mode, which uses it."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.commands import local_run
-from truemem_workbench.local import Function, Settings
+from truemem_workbench.local import Function
 from truemem_workbench.local.configuration import layer
 from truemem_workbench.local.configuration.function import WRAPPER
-from truemem_workbench.runs.here import Run
 
-from tests.local.conftest import APP, BOOTSTRAP, HANDLER, HERE, TOGETHER, Start
+from tests.local.conftest import APP, BOOTSTRAP, HANDLER, HERE, TOGETHER, SettingsOf, Start
 
 AGAIN = HERE / "wrappers" / "again"
 REFUSES = HERE / "wrappers" / "refuses"
@@ -111,26 +108,12 @@ def test_a_handler_gets_a_variable_a_bootstrap_a_command(tmp_path: Path) -> None
         assert layer.in_exact_mode(handler, {WRAPPER: chosen}, attached) is None
 
 
-@pytest.fixture
-def variables(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
-    """What `truemem local run ARGUMENTS` would start its function with."""
-    started: list[Settings] = []
-
-    def serve(run: Run, _: object) -> int:
-        started.append(run.settings)
-        return 0
-
-    def variables_of(*arguments: str) -> dict[str, str]:
-        local_run.run.main(list(arguments), standalone_mode=False)
-        return dict(started[-1].environment)
-
-    monkeypatch.setattr("truemem_workbench.commands.local_console.serve", serve)
-    return variables_of
-
-
 def test_the_command_runs_handlers_in_exact_mode(
-    variables: Callable[..., dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    settings_of: SettingsOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    def variables(*arguments: str) -> dict[str, str]:
+        return dict(settings_of(*arguments).environment)
+
     made(tmp_path / "extensions" / "truemem")
     exact = made(tmp_path / "truemem" / "exact")  # a layer's folder has its own
     assert variables(HANDLER, "--extensions", str(tmp_path / "extensions")) == {WRAPPER: str(exact)}

@@ -136,9 +136,11 @@ def test_an_extension_that_ate_the_memory_is_named() -> None:
     assert died.ending["holder"]["rss"] > died.CurrentRSS
 
 
-def check_hoarding(kib: int, invocations: int, *, exact: bool) -> None:
-    """An extension keeps so much of each invocation, and they follow each other without a pause, until the kernel kills
-    it, once. The right line says so, and no line blames the function."""
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("kib", "invocations"), [(9000, 28), pytest.param(500, 450, marks=pytest.mark.nightly)])
+def test_an_extension_that_hoards_is_on_the_line_of_its_end(kib: int, invocations: int, exact: bool) -> None:
+    """It keeps so much of each invocation, and they follow each other without a pause, until the kernel kills it, once.
+    No line blames the function."""
     kept = {"KEEPS_KIB": str(kib)}
     with Environment(extensions=[VENDOR], memory_mib=192, exact=exact, environment=kept) as environment:
         for _ in range(invocations):
@@ -153,17 +155,6 @@ def check_hoarding(kib: int, invocations: int, *, exact: bool) -> None:
     assert died[0].ending["holder"]["extension"] == VENDOR.name
     assert died[0].ending["holder"]["rss"] > 140
     assert not any(record.OutOfMemory for record in records)
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_an_extension_that_hoards_is_on_the_line_of_its_end(exact: bool) -> None:
-    check_hoarding(9000, 28, exact=exact)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("exact", [False, True])
-def test_an_extension_that_keeps_500_kib_ends_an_environment(exact: bool) -> None:
-    check_hoarding(500, 450, exact=exact)
 
 
 @pytest.mark.parametrize("do", ["crash", "leave"])
