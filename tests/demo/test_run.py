@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.demo.replay import join, run
+from truemem_workbench.demo.replay import run
 from truemem_workbench.demo.workload import Call
 from truemem_workbench.judge.heap import malloc_heaps
-from truemem_workbench.local import Invocation
-from truemem_workbench.printed.line import Line, parse_event
+from truemem_workbench.printed.line import parse_event
 
 from tests.sample.s3_server import make_bucket, s3_server
 
@@ -87,28 +86,6 @@ def test_an_output_that_is_no_folder_is_one_clear_line(tmp_path: Path) -> None:
     done = demo("--output", file)
     assert done.returncode == 2
     assert done.stderr == f"truemem demo: cannot write to {file}: File exists. Try --output FOLDER\n"
-
-
-def test_records_are_joined_by_request() -> None:
-    def invocation(request: str, error: str | None = None) -> Invocation:
-        payload = {"errorType": error} if error else {}
-        return Invocation(request, payload, b"", "Unhandled" if error else None, 200, "arn")
-
-    calls = [Call(1), Call(2), Call(3)]
-    invocations = [invocation("a"), invocation("b", "Runtime.OutOfMemory"), invocation("c")]
-    known: list[dict[str, Any]] = [
-        {"request_id": "c", "peak_rss": 3},
-        {"request_id": "a", "peak_rss": 1, "max_memory_used": 90},
-    ]
-    records = [Line(environment="", schema=1, **each) for each in known]
-
-    rows = join(calls, invocations, records, {"a": 91, "b": 512, "c": 512})
-
-    assert [(row.peak, row.mark, row.error) for row in rows] == [
-        (1, 90, None),
-        (None, 512, "Runtime.OutOfMemory"),
-        (3, 512, None),
-    ]
 
 
 @pytest.mark.nightly

@@ -2,10 +2,8 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from truemem_workbench.local import BadInput, Settings
 from truemem_workbench.local.processes.cgroups import Cgroup
 from truemem_workbench.local.processes.cpu import PERIOD_US, CgroupCpu, choose_cpu
 from truemem_workbench.local.processes.freezer import CgroupFreezer, choose_freezer
@@ -84,29 +82,6 @@ def test_a_repeated_init_is_throttled_like_its_invocation(start: Start) -> None:
     local.invoke_in_background({})
     until(lambda: len(local.of_type("initStart")) == 2 and "runtime" in local.processes())
     assert quota_us(cpu_group(local)) == 5000
-
-
-@pytest.mark.parametrize(
-    ("settings", "vcpus"),
-    [
-        ({}, None),
-        ({"cpu": "off"}, None),
-        ({"cpu": "size", "memory_mib": 1769}, 1),
-        ({"cpu": "size", "memory_mib": 10_240}, 10_240 / 1769),
-        ({"cpu": "0.5"}, 0.5),
-        ({"cpu": 2}, 2),
-        ({"cpu": "size", "managed_instances": 2}, None),
-        ({"cpu": "1", "managed_instances": 2}, 1),
-    ],
-)
-def test_how_many_vcpus(settings: dict[str, Any], vcpus: float | None) -> None:
-    assert Settings(**settings).vcpus == vcpus
-
-
-@pytest.mark.parametrize("cpu", ["fast", "", "0", "0.04", "6.1", "nan", -1])
-def test_another_share_is_refused(cpu: str | float) -> None:
-    with pytest.raises(BadInput, match=r"^cpu .*: it is size, off, or 0\.05 to 6 vCPUs\. Try --cpu size$"):
-        Settings(cpu=cpu)
 
 
 def test_the_command_limits_cpu_unless_told_otherwise(settings_of: SettingsOf) -> None:

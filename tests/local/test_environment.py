@@ -6,6 +6,7 @@ What the events and calls look like is in `conformance`, deaths are in `test_sce
 import gc
 import os
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,27 @@ def test_the_report_comes_with_the_next_invocation(start: Start) -> None:
     assert invoked[1] < at
     local.stop()
     assert [event["type"] for event in local.telemetry()].count("platform.report") == 2  # the last: with SHUTDOWN
+
+
+@pytest.mark.parametrize(("order", "runtime_first"), [("runtime:200000", True), ("extension:200000", False)])
+def test_the_side_that_is_chosen_gets_its_event_first(start: Start, order: str, runtime_first: bool) -> None:
+    local = start(behaviour={"types": []}, release=order)
+    in_handler = local.finish({"now": True}).payload  # time_ns, as `at`
+    (invoked,) = (entry["at"] for entry in local.read_by_recorder("INVOKE"))
+    assert (in_handler < invoked) == runtime_first
+    # The invocation's own times begin when the runtime gets its event.
+    (record,) = local.of_type("runtimeDone")
+    handed_over = next(span for span in record["spans"] if span["name"] == "responseLatency")["start"]
+    assert (datetime.fromisoformat(handed_over).timestamp() < invoked / 1e9) == runtime_first
+
+
+def test_each_side_gets_every_invocation_once(start: Start) -> None:
+    local = start(behaviour={}, release="together")
+    answers = [local.invoke({"n": number}) for number in range(5)]
+    local.settle()
+    assert [answer.function_error for answer in answers] == [None] * 5
+    received = [entry["event"]["requestId"] for entry in local.read_by_recorder("INVOKE")]
+    assert received == [answer.request_id for answer in answers]
 
 
 # --- reset ------------------------------------------------------------------------------------------------------------

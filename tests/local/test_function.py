@@ -1,10 +1,8 @@
 """What a function is named by, what is said when it cannot be found, and the interpreter that runs it."""
 
 import dataclasses
-import json
 import os
 import shutil
-import subprocess
 import sys
 import venv
 from pathlib import Path
@@ -12,12 +10,11 @@ from pathlib import Path
 import pytest
 from truemem_workbench.local import BadInput, Function, Settings
 from truemem_workbench.local.configuration.function import OUR_VERSION, with_project_python
-from truemem_workbench.local.configuration.settings import Place, extension_variables, function_variables
 from truemem_workbench.local.processes.process import ordinary
 from truemem_workbench.support import runtime_client
 from truemem_workbench.target.target import line_of
 
-from tests.local.conftest import APP, BOOTSTRAP, FUNCTIONS, HANDLER, HERE, RECORDER, RUN, Local, LocalRun, run
+from tests.local.conftest import APP, BOOTSTRAP, FUNCTIONS, HANDLER, Local, LocalRun, run
 
 SOURCE = """
 import os
@@ -93,59 +90,6 @@ def test_an_unusable_spec_is_refused_in_one_line(tmp_path: Path, name: str, text
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"memory_mib": 127}, "memory of 127 MiB: Lambda has 128 to 10240. Try --memory 512"),
-        ({"memory_mib": 10241}, "memory of 10241 MiB: Lambda has 128 to 10240, and on Managed Instances up to 32768"),
-        ({"memory_mib": 32769}, "memory of 32769 MiB: Lambda has 128 to 10240. Try"),
-        ({"memory_mib": 32769, "managed_instances": 2}, "memory of 32769 MiB: Managed Instances have 128 to 32768"),
-        ({"memory_mib": 127, "managed_instances": 2}, "memory of 127 MiB: Managed Instances have 128 to 32768"),
-        ({"timeout_s": 0}, "timeout of 0 s: Lambda has more than 0, up to 1800"),
-        ({"timeout_s": 1801}, "up to 1800, on Managed Instances up to 5400. Try --timeout 30"),
-        ({"timeout_s": 5401, "managed_instances": 2}, "timeout of 5401 s: Lambda has more"),
-        ({"port": 65536}, "port 65536"),
-        ({"release": "extension:-1"}, "release 'extension:-1'"),
-        ({"telemetry": 418}, "telemetry 418"),
-        ({"name": "a b"}, "function name 'a b'"),
-        ({"environment": {"1": ""}}, "environment variable '1'"),
-        ({"environment": {"A": "x" * 4096}}, "environment variables of 4097 bytes"),
-        ({"extensions": [Path("nowhere")]}, "no extension nowhere"),
-        ({"extensions": [HERE / "conftest.py"]}, "is not executable. Try chmod"),
-        ({"extensions": [RECORDER, HERE / "elsewhere" / "recorder.py"]}, "two extensions named recorder.py"),
-        ({"managed_instances": 0}, "Try --managed-instances 4"),
-        ({"managed_instances": 1, "initialization": "snap-start"}, "snap-start on Managed Instances"),
-    ],
-)
-def test_settings_that_lambda_would_refuse(settings: dict[str, object], says: str) -> None:
-    with pytest.raises(BadInput) as error:
-        Settings(**settings)  # type: ignore[arg-type]
-    assert says in str(error.value)
-
-
-WITHHELD = {
-    "AWS_EXECUTION_ENV",
-    "AWS_LAMBDA_LOG_GROUP_NAME",
-    "AWS_LAMBDA_LOG_STREAM_NAME",
-    "LAMBDA_RUNTIME_DIR",
-    "LAMBDA_TASK_ROOT",
-    "_HANDLER",
-}
-
-
-def test_what_extensions_do_not_get() -> None:
-    function = Function.from_handler(HANDLER)
-    settings = Settings(environment={"MINE": "yes"})
-    place = Place(runtime_api="127.0.0.1:9001", log_stream="stream", path="/bin", tmp="/tmp")
-    everything = function_variables(function, settings, place)
-    given = extension_variables(settings, place)
-
-    assert everything.keys() - given.keys() == WITHHELD
-    assert {name: everything[name] for name in given} == given
-    assert given["MINE"] == "yes"
-    assert given["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "512"
-
-
 # --- the interpreter: the project's own, with AWS's runtime client from ours ---------------------------------------
 
 USES_DEPENDENCY = """
@@ -208,17 +152,16 @@ def test_an_environment_of_another_user_is_not_run(app: Path) -> None:
     assert python_of(app) == Path(sys.executable)
 
 
-def test_the_client_works_without_its_c_part(app: Path, local_run: LocalRun) -> None:
+def test_the_client_works_without_its_c_part(app: Path) -> None:
     """As with another minor version of Python, whose C part our environment does not have."""
     environment(app.parent / ".venv", runtime_client=STAND_IN.read_text())
     shutil.copy(APP, app)
-    for event, said in (
-        ('{"a": "ü"}', '{"event": {"a": "\\u00fc"}'),
-        ('{"raise": "boom"}', '{"errorMessage": "boom", "errorType": "ValueError"'),
-        ('{"environment": 1}', f'"PATH": "{app.parent}/.venv/bin:'),
-    ):
-        done = local_run(f"{app}:handler", "--event", event, "--invocations", "2")
-        assert done.stdout.count(said) == 2, done.stderr
+    function, _ = with_project_python(Function.from_spec(f"{app}:handler"))
+    with Local(function, Settings()) as local:
+        answers = [local.invoke(event).payload for event in ({"a": "ü"}, {"raise": "boom"}, {"environment": 1})]
+    assert answers[0]["event"] == {"a": "ü"}
+    assert (answers[1]["errorType"], answers[1]["errorMessage"]) == ("ValueError", "boom")
+    assert answers[2]["PATH"].startswith(f"{app.parent}/.venv/bin:")
 
 
 def other_python() -> str | None:
@@ -241,14 +184,7 @@ def test_a_missing_module_is_named_with_the_interpreter(app: Path, local_run: Lo
     python = environment(app.parent / ".venv", dependency="NAME = 'theirs'")
     fix = f"{python} has no module 'absent'. Try {python} -m pip install absent"
     done = local_run(f"{app}:handler", "--event", '{"later": 1}', "--invocations", "2")
-    checked = subprocess.run(
-        [*RUN[:-2], "check", f"{app}:handler", "--event", '{"later": 1}', "--invocations", "1", "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
     assert done.stderr.count(f"note: {fix}, or --python PATH") == 1
-    assert json.loads(checked.stdout)["finding"]["next"] == f"{python} -m pip install absent"
 
 
 @pytest.mark.parametrize(

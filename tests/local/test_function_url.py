@@ -1,17 +1,266 @@
-"""The Function URL on the port of the Invoke API, called as HTTP clients call it."""
+"""The Function URL: the event of a request, the response for an answer, and both as HTTP clients see them."""
 
+import base64
 import gzip
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import botocore.session
 import pytest
 import requests
+from hypothesis import given
+from hypothesis import strategies as st
 from truemem_workbench.local import Answer, Scaling, Settings
+from truemem_workbench.local.apis.function_url import BROKEN, STREAMED_CONTENT, HttpRequest, HttpResponse, http_response
+from truemem_workbench.local.lifecycle.invocation import Response
 
 from tests.local.conftest import FUNCTIONS, Local, Start, function_at, in_background, until
+
+JSON = {"content-type": "application/json"}
+PLAIN_NAME = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
+PLAIN_VALUE = st.from_regex(r"[!-+\--:<-~]{0,12}", fullmatch=True)  # neither `,` nor `;`
+JSON_VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def event(**request: Any) -> dict[str, Any]:
+    return HttpRequest(**{"method": "GET", "target": "/", **request}).event(
+        "the-id", "Root=1-6a5145aa;Parent=1;Sampled=0"
+    )
+
+
+def answered(answer: object, content_type: str = "application/json") -> HttpResponse:
+    payload = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+    return http_response(Response(payload, None, content_type))
+
+
+def test_event_is_the_one_that_the_service_recorded() -> None:
+    """The request of a recording, and what is not of its machine."""
+    body = '{"message":"hello from the public internet","unicode":"lambda-λ"}'
+    query = "repeat=one&repeat=two&redirect=https%3A%2F%2Fexample.com%2Fa%2Fb&literalPlus=a+b&encodedPlus=a%2Bb&empty="
+    assert event(
+        method="POST",
+        target=f"/capture/space%20value?{query}",
+        headers=[
+            ("Host", "127.0.0.1:9000"),
+            ("User-Agent", "curl/8.7.1"),
+            ("Content-Type", "application/json"),
+            ("Cookie", "session=abc123; theme=dark"),
+            ("X-Probe", "first"),
+            ("X-Probe", "second"),
+            ("Connection", "keep-alive"),
+        ],
+        body=body.encode(),
+        source_ip="68.8.83.18",
+        time_s=1783711146.671,
+    ) == {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": "/capture/space%20value",
+        "rawQueryString": query,
+        "cookies": ["session=abc123", "theme=dark"],
+        "headers": {
+            "content-type": "application/json",
+            "cookie": "session=abc123; theme=dark",
+            "host": "127.0.0.1:9000",
+            "user-agent": "curl/8.7.1",
+            "x-amzn-trace-id": "Root=1-6a5145aa",
+            "x-forwarded-for": "68.8.83.18",
+            "x-forwarded-port": "9000",
+            "x-forwarded-proto": "http",
+            "x-probe": "first,second",
+        },
+        "queryStringParameters": {
+            "empty": "",
+            "encodedPlus": "a+b",
+            "literalPlus": "a b",
+            "redirect": "https://example.com/a/b",
+            "repeat": "one,two",
+        },
+        "requestContext": {
+            "accountId": "anonymous",
+            "apiId": "local",
+            "domainName": "127.0.0.1:9000",
+            "domainPrefix": "local",
+            "http": {
+                "method": "POST",
+                "path": "/capture/space value",
+                "protocol": "HTTP/1.1",
+                "sourceIp": "68.8.83.18",
+                "userAgent": "curl/8.7.1",
+            },
+            "requestId": "the-id",
+            "routeKey": "$default",
+            "stage": "$default",
+            "time": "10/Jul/2026:19:19:06 +0000",
+            "timeEpoch": 1783711146671,
+        },
+        "body": body,
+        "isBase64Encoded": False,
+    }
+
+
+def test_what_a_request_has_not_is_not_in_the_event() -> None:
+    assert not {"cookies", "queryStringParameters", "body"} & event().keys()
+
+
+@pytest.mark.parametrize(
+    ("content_type", "is_text"),
+    [
+        ("text/plain", True),
+        ("Application/JSON; charset=utf-8", True),
+        ("application/vnd.api+json", True),
+        ("application/xml", True),
+        ("", False),
+        ("application/x-www-form-urlencoded", False),
+        ("multipart/form-data; boundary=x", False),
+        ("application/octet-stream", False),
+    ],
+)
+def test_body_is_base64_unless_its_type_is_text(content_type: str, is_text: bool) -> None:
+    found = event(headers=[("content-type", content_type)], body=b"a=1")
+    assert (found["body"], found["isBase64Encoded"]) == (("a=1", False) if is_text else ("YT0x", True))
+
+
+@given(
+    pairs=st.lists(st.tuples(PLAIN_NAME, PLAIN_VALUE), max_size=5),
+    cookies=st.lists(st.tuples(PLAIN_NAME, PLAIN_VALUE).map("=".join), max_size=3),
+    query=st.dictionaries(st.text(min_size=1, max_size=5), st.text(max_size=5), max_size=3),
+    body=st.binary(max_size=20),
+    content_type=st.sampled_from(["", "text/plain", "application/json", "image/png"]),
+)
+def test_nothing_of_a_request_is_lost(
+    pairs: list[tuple[str, str]], cookies: list[str], query: dict[str, str], body: bytes, content_type: str
+) -> None:
+    sent = [(f"X-{name}", value) for name, value in pairs]
+    typed = [("Content-Type", content_type)] if content_type else []
+    found = event(
+        target=f"/?{urlencode(query)}",
+        headers=[*sent, *typed, *(("Cookie", cookie) for cookie in cookies)],
+        body=body,
+    )
+    for name, _ in sent:
+        assert found["headers"][name.lower()].split(",") == [value for each, value in sent if each == name]
+    assert found.get("cookies", []) == cookies
+    assert found.get("queryStringParameters", {}) == query
+    text = found.get("body", "")
+    assert (base64.b64decode(text) if found["isBase64Encoded"] else text.encode()) == body
+    assert json.loads(json.dumps(found)) == found
+
+
+@given(
+    target=st.text(),
+    headers=st.lists(st.tuples(st.text(), st.text()), max_size=4),
+    known=st.lists(st.tuples(st.sampled_from(["cookie", "content-type", "host"]), st.text()), max_size=3),
+    body=st.binary(max_size=20),
+)
+def test_any_request_is_an_event(
+    target: str, headers: list[tuple[str, str]], known: list[tuple[str, str]], body: bytes
+) -> None:
+    found = event(target=target, headers=[*headers, *known], body=body)
+    assert found["rawPath"] + ("?" if "?" in target else "") + found["rawQueryString"] == target
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_answer_with_a_status_is_the_response() -> None:
+    answer = {
+        "statusCode": 201,
+        "headers": {"My-Header": "Value", "x-count": 3, "Content-Type": "text/plain"},
+        "cookies": ["a=1; Max-Age=78000", "b=2"],
+        "body": "made",
+    }
+    headers = {"content-type": "text/plain", "my-header": "Value", "x-count": "3"}
+    assert answered(answer) == HttpResponse(b"made", 201, headers, ("a=1; Max-Age=78000", "b=2"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        # As recorded of the service
+        ({"hello": "world"}, b'{"hello":"world"}'),
+        ({"statusCode": 200, "body": "body123"}, b"body123"),
+        ({"statusCode": 200, "body": '{"hello": "world"}'}, b'{"hello": "world"}'),
+        (["hello", 3, True], b'["hello",3,true]'),
+        ("hello", b"hello"),
+        (3, b"3"),
+        (3.1, b"3.1"),
+        (True, b"true"),
+        (b"{", b"{"),
+        # Only known from other emulators
+        ({"statusCode": 200, "body": {"a": 1}}, b'{"a":1}'),
+        ({"statusCode": "200", "headers": None, "cookies": None, "body": None, "isBase64Encoded": None}, b""),
+        ({"statusCode": 200}, b""),
+    ],
+)
+def test_answer_without_a_status_is_the_body(answer: object, body: bytes) -> None:
+    assert answered(answer) == HttpResponse(body, 200, JSON)
+
+
+@given(JSON_VALUE)
+def test_any_answer_without_a_status_is_a_body(answer: object) -> None:
+    response = answered(answer)
+    assert (response.status, response.headers) == (200, JSON)
+    assert isinstance(answer, str) or json.loads(response.body) == answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"statusCode": None},
+        {"statusCode": True},
+        {"statusCode": 200.5},
+        {"statusCode": "many"},
+        {"statusCode": 99},
+        {"statusCode": 101},
+        {"statusCode": 600},
+        {"statusCode": 200, "headers": ["a"]},
+        {"statusCode": 200, "headers": {"a b": "c"}},
+        {"statusCode": 200, "headers": {"a": "b\r\nc: d"}},
+        {"statusCode": 200, "headers": {"a": ["b"]}},
+        {"statusCode": 200, "cookies": 1},
+        {"statusCode": 200, "cookies": ["a\n"]},
+        {"statusCode": 200, "body": "!", "isBase64Encoded": True},
+    ],
+)
+def test_bad_shape_is_a_502(answer: object) -> None:
+    assert answered(answer) == BROKEN
+
+
+@given(
+    st.fixed_dictionaries(
+        {"statusCode": JSON_VALUE}, optional=dict.fromkeys(("headers", "cookies", "body"), JSON_VALUE)
+    )
+)
+def test_any_answer_is_a_response(answer: dict[str, object]) -> None:
+    response = answered(answer)
+    assert response == BROKEN or 200 <= response.status <= 599
+    for name, value in (*response.headers.items(), *(("", cookie) for cookie in response.cookies)):
+        assert "\n" not in name + value
+        value.encode()
+
+
+def test_headers_of_the_connection_are_renamed() -> None:
+    answer = {"statusCode": 200, "headers": {"Content-Length": "3", "Date": "today"}, "body": "more"}
+    remapped = {"x-amzn-remapped-content-length": "3", "x-amzn-remapped-date": "today"}
+    assert answered(answer) == HttpResponse(b"more", 200, JSON | remapped)
+
+
+def test_streamed_answer_has_its_head_first() -> None:
+    head = json.dumps({"statusCode": 418, "headers": {"a": "b"}, "cookies": ["c=d"]}).encode()
+    assert answered(head + b"\0" * 8 + b"x\0y", STREAMED_CONTENT) == HttpResponse(
+        b"x\0y", 418, JSON | {"a": "b"}, ("c=d",)
+    )
+
+
+# --- over HTTP --------------------------------------------------------------------------------------------------------
+
 
 URL, HANGING = FUNCTIONS / "url.py", FUNCTIONS / "init_hangs.py"
 

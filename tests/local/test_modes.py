@@ -5,10 +5,9 @@ The order of a restore's events and their members are in `conformance`.
 
 import json
 import urllib.request
-from typing import Any
 
 import pytest
-from truemem_workbench.local import BadInput, Settings
+from truemem_workbench.local import BadInput
 
 from tests.local.conftest import BOOTSTRAP, BOUND_S, FUNCTIONS, Start, kinds, needs_cgroup_v1
 
@@ -58,22 +57,6 @@ def test_provisioned_concurrency_has_its_init_ahead(start: Start) -> None:
     assert "tenantId" not in json.dumps(local.events)
     with pytest.raises(BadInput, match="no tenant isolation with provisioned-concurrency"):
         local.invoke({}, tenant_id="blue")
-
-
-@pytest.mark.parametrize(
-    ("settings", "limit_s"),
-    [
-        ({}, 10),
-        ({"initialization": "provisioned-concurrency"}, 130),
-        ({"initialization": "provisioned-concurrency", "timeout_s": 900}, 900),
-        ({"initialization": "snap-start"}, 130),
-        ({"managed_instances": 2}, 130),
-        ({"managed_instances": 2, "timeout_s": 5400}, 5400),
-        ({"initialization": "snap-start", "init_timeout_s": 1}, 1),
-    ],
-)
-def test_the_limit_of_init(settings: dict[str, Any], limit_s: float) -> None:
-    assert Settings(**settings).init_limit_s == limit_s
 
 
 # --- SnapStart --------------------------------------------------------------------------------------------------------
