@@ -17,7 +17,7 @@ from tests.attach.insights import LogEvent
 
 FILE = Path(__file__).with_name("captured.txt")
 LATE = Path(__file__).parent / "functions" / "late.py"
-HOARDER = Path(__file__).parents[1] / "scenarios" / "extensions" / "hoarder.py"
+HOARDER = Path(__file__).parents[1] / "scenarios" / "extensions" / "plain.py"
 VENDOR = "vendor-agent"
 """Another extension: the one that docs/queries.md has in its example, hyphen and all."""
 

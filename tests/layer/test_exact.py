@@ -131,12 +131,8 @@ def test_the_runtime_starts_through_the_sidecar(start: Start) -> None:
     assert outcome.api == THROUGH
     assert outcome.arguments == ["bootstrap.py", "", "two words"]
     assert outcome.variables == {**PLAIN, "AWS_LAMBDA_RUNTIME_API": THROUGH, "TRUEMEM_ENABLED": "true"}
-
-
-def test_the_sidecar_learns_address_and_pid_of_the_runtime(start: Start) -> None:
-    outcome = start(OURS)
     assert outcome.shown is not None
-    assert outcome.received == {OURS: [(outcome.shown["pid"], API)]}
+    assert outcome.received == {OURS: [(outcome.shown["pid"], API)]}  # it learns address and pid
 
 
 def test_where_nothing_listens_the_runtime_starts_as_it_is(start: Start) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from testing.environment import SLACK_MIB, Environment
 
-HOARDER = Path(__file__).parent / "extensions" / "hoarder.py"
+HOARDER = Path(__file__).parent / "extensions" / "plain.py"
 
 
 @pytest.mark.smoke
