@@ -97,40 +97,33 @@ class RuntimeApi(RuntimeRoutes):
 
     async def response(self, request: web.Request) -> web.Response:
         runtime = self._runtime
-        await self._environment.hold.pass_by("response", runtime, request)
-        pending = self._claim(runtime, request, RuntimeAction.RESPONSE)
-        began = time.perf_counter()
+        pending = await self._claim(runtime, request, RuntimeAction.RESPONSE)
         try:
             answer = await read_response(request)
         except ApiRefusal as refusal:
-            self._answer(runtime, pending, refused(pending, refusal), began, produced_bytes=0)
+            self._answer(runtime, pending, refused(pending, refusal), produced_bytes=0)
             raise
-        self._answer(runtime, pending, answer, began, len(answer.payload))
+        self._answer(runtime, pending, answer, len(answer.payload))
         return accepted()
 
     async def error(self, request: web.Request) -> web.Response:
         """Take an exception of the handler. For telemetry the invocation is still a success, as in AWS's code."""
         runtime = self._runtime
-        await self._environment.hold.pass_by("response", runtime, request)
-        pending = self._claim(runtime, request, RuntimeAction.ERROR)
-        began = time.perf_counter()
+        pending = await self._claim(runtime, request, RuntimeAction.ERROR)
         answer = Response(await read(request, MAX_PAYLOAD), "Unhandled")
-        self._answer(runtime, pending, answer, began, len(answer.payload))
+        self._answer(runtime, pending, answer, len(answer.payload))
         return accepted()
 
     @staticmethod
-    def _answer(
-        runtime: RuntimeCalls, pending: PendingInvocation, answer: Response, began: float, produced_bytes: int
-    ) -> None:
+    def _answer(runtime: RuntimeCalls, pending: PendingInvocation, answer: Response, produced_bytes: int) -> None:
         pending.reply(answer)
         pending.moments.produced_bytes = produced_bytes
-        pending.moments.response_began = began
         pending.moments.response_sent = time.perf_counter()
         runtime.act(RuntimeAction.SENT)
 
-    @staticmethod
-    def _claim(runtime: RuntimeCalls, request: web.Request, action: RuntimeAction) -> PendingInvocation:
+    async def _claim(self, runtime: RuntimeCalls, request: web.Request, action: RuntimeAction) -> PendingInvocation:
         """The invocation that the request is for. Raises ApiRefusal for a call out of order, then for a wrong id."""
+        await self._environment.hold.pass_by("response", runtime, request)
         before = runtime.state
         runtime.act(action)
         pending = runtime.current
@@ -141,6 +134,7 @@ class RuntimeApi(RuntimeRoutes):
         if attempt and attempt != pending.attempt_id:
             runtime.state = before
             raise errors.invalid_invocation_id()
+        pending.moments.response_began = time.perf_counter()
         return pending
 
 
