@@ -65,39 +65,27 @@ STOPPED_FAILURE = Failure("Sandbox.Failure", "The environment was stopped", "spi
 
 # --- Extensions API ---------------------------------------------------------------------------------------------------
 
-empty_extension_name = partial(ApiRefusal, 403, "Extension.InvalidExtensionName", "Empty extension name")
-invalid_request_format = partial(ApiRefusal, 403, "InvalidRequestFormat")
-internal_extension_shutdown = partial(
-    ApiRefusal, 403, "Extension.InvalidEventType", "SHUTDOWN: ShutdownEventNotSupportedForInternalExtension"
-)
-no_internal_events = partial(
-    ApiRefusal, 403, "Extension.InvalidEventType", "No events allowed for internal extensions"
-)  # on Managed Instances
-name_taken = partial(ApiRefusal, 403, "Extension.InvalidExtensionState", "Extension with this name already registered")
-registration_closed = partial(ApiRefusal, 403, "Extension.RegistrationClosed", "Extension registration closed already")
+_refused = partial(ApiRefusal, 403)
+empty_extension_name = partial(_refused, "Extension.InvalidExtensionName", "Empty extension name")
+invalid_request_format = partial(_refused, "InvalidRequestFormat")
+invalid_event = partial(_refused, "Extension.InvalidEventType")
+name_taken = partial(_refused, "Extension.InvalidExtensionState", "Extension with this name already registered")
+registration_closed = partial(_refused, "Extension.RegistrationClosed", "Extension registration closed already")
 missing_identifier = partial(
-    ApiRefusal, 403, "Extension.MissingExtensionIdentifier", "Missing Lambda-Extension-Identifier header"
+    _refused, "Extension.MissingExtensionIdentifier", "Missing Lambda-Extension-Identifier header"
 )
-invalid_identifier = partial(
-    ApiRefusal, 403, "Extension.InvalidExtensionIdentifier", "Invalid Lambda-Extension-Identifier"
-)
-unknown_identifier = partial(ApiRefusal, 403, "Extension.UnknownExtensionIdentifier")
-missing_error_type = partial(
-    ApiRefusal, 403, "Extension.MissingHeader", "Lambda-Extension-Function-Error-Type not found"
-)
-
-
-def invalid_event_type(event: str) -> ApiRefusal:
-    return ApiRefusal(403, "Extension.InvalidEventType", f"{event}: ErrorInvalidEventType")
+invalid_identifier = partial(_refused, "Extension.InvalidExtensionIdentifier", "Invalid Lambda-Extension-Identifier")
+unknown_identifier = partial(_refused, "Extension.UnknownExtensionIdentifier")
+missing_error_type = partial(_refused, "Extension.MissingHeader", "Lambda-Extension-Function-Error-Type not found")
 
 
 def extension_state(name: str, current: str, wanted: str) -> ApiRefusal:
     text = f"State transition from {current} to {wanted} failed for extension {name}. Error: {NOT_ALLOWED}"
-    return ApiRefusal(403, "Extension.InvalidExtensionState", text)
+    return _refused("Extension.InvalidExtensionState", text)
 
 
 def too_many_extensions(limit: int) -> ApiRefusal:
-    return ApiRefusal(403, "Extension.TooManyExtensions", f"Extension limit ({limit}) reached")
+    return _refused("Extension.TooManyExtensions", f"Extension limit ({limit}) reached")
 
 
 # --- Runtime API ------------------------------------------------------------------------------------------------------
@@ -111,7 +99,7 @@ truncated_request = partial(ApiRefusal, 400, "TruncatedHTTPRequest", "HTTP reque
 
 def runtime_state(current: str, wanted: str) -> ApiRefusal:
     text = f"State transition from {current} to {wanted} failed for runtime. Error: {NOT_ALLOWED}"
-    return ApiRefusal(403, "InvalidStateTransition", text)
+    return _refused("InvalidStateTransition", text)
 
 
 def too_large(limit: int) -> ApiRefusal:

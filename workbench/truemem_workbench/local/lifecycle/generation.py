@@ -165,7 +165,7 @@ class Registry:
             raise errors.empty_extension_name()
         for event in events:
             if event not in EVENTS:
-                raise errors.invalid_event_type(event)
+                raise errors.invalid_event(f"{event}: ErrorInvalidEventType")
         known = self._by_name.get(name)
         if known is not None and known.external:
             known.act(ExtensionAction.REGISTER)
@@ -181,7 +181,7 @@ class Registry:
         if len(self._by_name) >= MOST_EXTENSIONS:
             raise errors.too_many_extensions(MOST_EXTENSIONS)
         if "SHUTDOWN" in events:
-            raise errors.internal_extension_shutdown()
+            raise errors.invalid_event("SHUTDOWN: ShutdownEventNotSupportedForInternalExtension")
         extension = Extension(name, external=False, events=tuple(dict.fromkeys(events)))
         extension.act(ExtensionAction.REGISTER)
         self._by_name[name] = extension

@@ -35,9 +35,9 @@ class ManagedRegistry(Registry):
 
     def register(self, name: str | None, events: list[str]) -> Extension:
         if events and name not in {extension.name for extension in self.external()}:
-            raise errors.no_internal_events()
+            raise errors.invalid_event("No events allowed for internal extensions")
         if "INVOKE" in events:
-            raise errors.invalid_event_type("INVOKE")
+            raise errors.invalid_event("INVOKE: ErrorInvalidEventType")
         return super().register(name, events)
 
 
@@ -134,10 +134,6 @@ class ManagedGeneration(Generation):
         super().give_up()
 
 
-AS_JSON = ""
-"""Line of an event in the log. It is not used: here the log format is always JSON, so the line is the event itself."""
-
-
 @dataclass(frozen=True)
 class ManagedReport(Report):
     """The report of one request. Only this machine has its memory fields: telemetry and log of Managed Instances have
@@ -161,7 +157,8 @@ def make_report(
 
 
 class ManagedJournal(EnvironmentJournal):
-    """The output of an environment that runs several requests at once: a line belongs to the request that it names."""
+    """The output of an environment that runs several requests at once: a line belongs to the request that it names. The
+    log format is always JSON: an event is its own line."""
 
     running: Iterable[PendingInvocation] = ()
 
@@ -181,20 +178,20 @@ class ManagedJournal(EnvironmentJournal):
         report = events.init_report(self._settings, phase, failure, duration_s)
         if failure is not None:
             report["errorType"] = failure.error_type
-        self.emit("platform.initReport", report, AS_JSON)
+        self.emit("platform.initReport", report)
         if failure is None:
             self.changed("initialised", init_s=duration_s)
 
     def invocation_started(self, pending: PendingInvocation) -> None:
         record = events.start(pending.request_id, pending.tracing()) | {"functionArn": pending.arn}
-        self.emit("platform.start", record, AS_JSON)
+        self.emit("platform.start", record)
 
     def invocation_ended(
         self, pending: PendingInvocation, report: Report, spans: Sequence[dict[str, Any]] = ()
     ) -> None:
         self._archive.report(report)
         record = report.record(spans or pending.moments.spans(self._epoch), pending.tracing())
-        self.emit("platform.report", record, AS_JSON)
+        self.emit("platform.report", record)
         pending.report.set_result(report)
 
 
