@@ -17,6 +17,7 @@ from ..support.bad_input import BadInput
 from .configuration.settings import Settings
 from .lifecycle.events import Report
 from .processes.memory import CgroupMemory
+from .processes.process import User
 from .session import Invocation, LocalLambda
 
 LOOK_EVERY_S = 0.02
@@ -175,12 +176,12 @@ class ScenarioContext:
         runtime = Path("/proc") / str(self.local.processes()["runtime"])
         owner = runtime.stat()
         (runtime / "oom_score_adj").write_text(KILL_ME_FIRST)
-        identity = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+        identity = User(owner.st_uid, owner.st_gid).identity if os.geteuid() == 0 else {}
         with subprocess.Popen(
             [sys.executable, "-c", _HOG, str(runtime / "statm")],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # it may end in a MemoryError, or with the process that it looks at
-            **identity,  # type: ignore[call-overload]
+            **identity,
         ) as hog:
             self.say(f"a process (pid {hog.pid}) takes the remaining memory")
             environment.memory.add(hog.pid)

@@ -19,8 +19,6 @@ from ..lifecycle.environment import ExecutionEnvironment
 from .extensions_api import IDENTIFIER, MAX_BODY
 from .http import read, reply
 
-SCHEMA_VERSIONS = ["2022-07-01", "2022-12-13", "2025-01-29"]
-MANAGED_SCHEMA_VERSIONS = ["2025-01-29"]  # schema versions that Managed Instances accept
 SLOW_MS = 5_000
 """Extra delay of each batch with the telemetry fault `slow`. The end of the environment delivers earlier."""
 HOSTS = ("sandbox.localdomain", "sandbox")  # host names of the environment's own listener. Here they mean 127.0.0.1.
@@ -30,7 +28,7 @@ SUBSCRIPTION_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["schemaVersion", "types", "destination"],
     "properties": {
-        "schemaVersion": {"type": "string", "enum": SCHEMA_VERSIONS},
+        "schemaVersion": {"type": "string", "enum": ["2022-07-01", "2022-12-13", "2025-01-29"]},
         "types": {
             "type": "array",
             "minItems": 1,
@@ -67,8 +65,7 @@ SUBSCRIPTION_SCHEMA: dict[str, Any] = {
     },
 }
 MANAGED_SCHEMA = SUBSCRIPTION_SCHEMA | {
-    "properties": SUBSCRIPTION_SCHEMA["properties"]
-    | {"schemaVersion": {"type": "string", "enum": MANAGED_SCHEMA_VERSIONS}}
+    "properties": SUBSCRIPTION_SCHEMA["properties"] | {"schemaVersion": {"type": "string", "enum": ["2025-01-29"]}}
 }
 
 
@@ -102,7 +99,7 @@ class TelemetryApi:
             types,
             _buffering(wanted.get("buffering", {}), environment.settings.telemetry_fault),
             destination,
-            parse_json=_as_objects(environment.settings.log_format, wanted["schemaVersion"]),
+            parse_json=environment.settings.log_format == "JSON" and wanted["schemaVersion"] != "2022-07-01",
             on_dropped=environment.journal.take,
         )
         generation.relay.subscribe(extension.id, subscriber)
@@ -178,7 +175,3 @@ def _buffering(wanted: dict[str, int], fault: str) -> Buffering:
         wanted.get("timeoutMs", default.timeout_ms) + (SLOW_MS if fault == "slow" else 0),
         newest_first=fault == "out-of-order",
     )
-
-
-def _as_objects(log_format: str, schema_version: str) -> bool:
-    return log_format == "JSON" and schema_version != "2022-07-01"

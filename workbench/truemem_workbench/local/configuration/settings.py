@@ -129,10 +129,11 @@ class Settings:
     """Number of requests at once on Lambda Managed Instances. These never freeze, and log JSON."""
 
     def __post_init__(self) -> None:
+        managed = self.managed_instances is not None
         _check_name(self.name)
-        _check_memory(self.memory_mib, managed=self.managed_instances is not None)
-        vcpus_of(self.cpu, self.memory_mib, managed=self.managed_instances is not None)
-        _check_timeout(self.timeout_s, managed=self.managed_instances is not None)
+        _check_memory(self.memory_mib, managed=managed)
+        vcpus_of(self.cpu, self.memory_mib, managed=managed)
+        _check_timeout(self.timeout_s, managed=managed)
         if not 0 <= self.port <= 65_535:
             raise BadInput(f"port {self.port}: ports go up to 65535. Try --port 0 (a free one)")
         release_lead(self.release, Random())

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import RawIOBase
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 UID, GID = 993, 990  # ids of the function and its extensions in Lambda (`sbx_user1051`)
 
@@ -27,6 +27,11 @@ _CAN_READ = 'for path; do test -r "$path" || { echo "$path"; exit 1; }; done'
 class User:
     uid: int
     gid: int
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Arguments of subprocess.Popen for a process of this user."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
 
 def ordinary() -> User:
@@ -54,25 +59,13 @@ def choose_user(asked: Literal["auto", "current"], needs: Sequence[Path]) -> tup
     hidden = _first_unreadable(needs, user)
     if hidden is None:
         return user, None
-    return (
-        None,
-        f"processes run as root: uid {user.uid} cannot read {hidden}. Move it, or open its folders (chmod o+rx)",
-    )
+    fix = "Move it, or open its folders (chmod o+rx)"
+    return None, f"processes run as root: uid {user.uid} cannot read {hidden}. {fix}"
 
 
 def _first_unreadable(paths: Sequence[Path], user: User) -> str | None:
     shell = ["/bin/sh", "-c", _CAN_READ, "sh", *map(str, paths)]
-    done = subprocess.run(
-        shell,
-        user=user.uid,
-        group=user.gid,
-        extra_groups=[],
-        cwd="/",
-        env={},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run(shell, cwd="/", env={}, capture_output=True, text=True, check=False, **user.identity)
     return done.stdout.strip() if done.returncode else None
 
 
@@ -219,7 +212,6 @@ def started(
     """
     env = shutil.which(LAUNCHER) or f"/usr/bin/{LAUNCHER}"
     variables = [f"{key}={value}" for key, value in environment.items()]
-    identity = {"user": user.uid, "group": user.gid, "extra_groups": []} if user and not entering else {}
     popen: subprocess.Popen[bytes] = subprocess.Popen(
         [*entering, "/bin/sh", "-c", _GATE, str(descriptors), str(cwd), env, "-i", *variables, *command],
         stdin=subprocess.PIPE,
@@ -228,7 +220,7 @@ def started(
         cwd=cwd,
         env={},
         process_group=0,
-        **identity,  # type: ignore[call-overload]
+        **(user.identity if user and not entering else {}),
     )
     try:
         admit(popen.pid)
