@@ -12,7 +12,10 @@ from truemem_workbench.demo.workload import Call
 from truemem_workbench.judge.heap import malloc_heaps
 from truemem_workbench.printed.line import parse_event
 
+from tests.report.conftest import Command, truemem
 from tests.sample.s3_server import make_bucket, s3_server
+
+__all__ = ["truemem"]
 
 
 def demo(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -80,12 +83,11 @@ def test_the_table_and_the_verdict_are_printed_with_the_settings(tmp_path: Path)
     assert str(tmp_path / "memory.png") in done.stdout
 
 
-def test_an_output_that_is_no_folder_is_one_clear_line(tmp_path: Path) -> None:
+def test_an_output_that_is_no_folder_is_one_clear_line(truemem: Command, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    done = demo("--output", file)
-    assert done.returncode == 2
-    assert done.stderr == f"truemem demo: cannot write to {file}: File exists. Try --output FOLDER\n"
+    said = f"truemem demo: cannot write to {file}: File exists. Try --output FOLDER\n"
+    assert truemem("demo", "--output", file).refusal == said
 
 
 @pytest.mark.nightly

@@ -88,11 +88,10 @@ def test_it_brings_the_layer_byte_for_byte(wheel: Path, zips: list[Path]) -> Non
             assert archive.read(f"truemem_workbench/layers/{path.name}") == path.read_bytes()
 
 
-@pytest.mark.parametrize("architecture", ["x86_64", "arm64"])
-def test_its_layer_becomes_the_files_of_an_image(bare: Installed, folder: Path, architecture: str) -> None:
-    done = bare("truemem", "layer-files", "--architecture", architecture, "opt", cwd=folder)
+def test_its_layer_becomes_the_files_of_an_image(bare: Installed, folder: Path) -> None:
+    done = bare("truemem", "layer-files", "--architecture", "arm64", "opt", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert machine(folder / "opt" / "extensions" / "truemem") == MACHINES[architecture]
+    assert machine(folder / "opt" / "extensions" / "truemem") == MACHINES["arm64"]
 
 
 @pytest.mark.nightly
