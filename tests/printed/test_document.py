@@ -1,6 +1,7 @@
-"""Short lines and full ones: to all readers they are the same invocations."""
+"""Short lines, common ones and those without metadata: to all readers they are the invocations that full lines have."""
 
 import json
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,22 @@ from truemem.line_schema import SMALL_BYTES
 from truemem.measure.window import NEVER_NS, Boundary
 from truemem.platform.telemetry import REPORT
 from truemem.records.pending_record import Exchange, PendingRecord
+from truemem_workbench.judge.drift import points
 from truemem_workbench.page.environments import gather
 from truemem_workbench.printed.line import Line, read
 
 from tests.records import event, printed, record, succeeded, window
 from tests.report.conftest import Command
-from tests.report.test_aggregate import log_costs
 from tests.report.written import log
 
-ENVIRON = {b"TRUEMEM_PROPERTIES": b"model=7b"}
-ALWAYS = {b"TRUEMEM_DETAIL": b"always"}
-NOT_COMPARED = {
-    *("members", "rss", "holders", "environment_memory", "schema"),
-}
+Environ = dict[bytes, bytes]
+FULL = {b"TRUEMEM_DETAIL": b"always"}
+SHORT: Environ = {}
+TOGETHER = {b"TRUEMEM_AGGREGATE": b"60"}
+PLAIN = {b"TRUEMEM_OUTPUT": b"json"}
+OTHERS = pytest.mark.parametrize(
+    "environ", [SHORT, TOGETHER, PLAIN, TOGETHER | PLAIN], ids=["short", "together", "plain", "plain and together"]
+)
 INVOCATIONS = 256
 """The last line is full in any case: what it says of holders is in the report."""
 
@@ -45,25 +49,35 @@ def life(*, is_exact: bool) -> list[PendingRecord]:
     return records
 
 
-@pytest.fixture
-def logs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[Path, Path]:
-    """Two environments, one in exact mode: with short lines, and with full ones alone."""
+class Logs:
+    """The same two environments, one in exact mode, as the sidecar prints them with different settings."""
 
-    def made(environ: dict[bytes, bytes], name: str) -> Path:
-        lines = (
+    def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.capfd = folder, capfd
+
+    def __call__(self, environ: Environ) -> Path:
+        lines = [
             json.dumps(json.loads(text) | {"environmentId": stream})
             for stream, is_exact in (("2026/11/21/[7]a", False), ("2026/11/21/[7]b", True))
-            for text in printed(capfd, life(is_exact=is_exact), ENVIRON | environ)
-        )
-        return log(tmp_path, lines, name)
-
-    return made({}, "short.log"), made(ALWAYS, "full.log")
+            for text in printed(self.capfd, life(is_exact=is_exact), {b"TRUEMEM_PROPERTIES": b"model=7b"} | environ)
+        ]
+        return log(self.folder, lines, f"{b','.join(environ.values()).decode()}.log")
 
 
-def test_a_log_has_both_kinds(logs: tuple[Path, Path]) -> None:
-    short, full = ([json.loads(text)["schema"] for text in path.read_text().splitlines()] for path in logs)
+@pytest.fixture
+def logs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Logs:
+    return Logs(tmp_path, capfd)
+
+
+def test_most_lines_are_short_unless_full_ones_are_asked_for(logs: Logs) -> None:
+    short, full = (
+        [json.loads(text)["schema"] for text in logs(each).read_text().splitlines()] for each in (SHORT, FULL)
+    )
     assert set(full) == {1}
     assert 0.85 < short.count(2) / len(short) < 1
+
+
+NOT_COMPARED = ("members", "rss", "holders", "environment_memory", "schema")
 
 
 def comparable(line: Line) -> dict[str, Any]:
@@ -73,27 +87,50 @@ def comparable(line: Line) -> dict[str, Any]:
     return fields | dict.fromkeys(small, 0.0)
 
 
-def test_the_invocations_are_the_same(logs: tuple[Path, Path]) -> None:
-    short, full = ([*read([path])] for path in logs)
+def test_invocations_of_short_lines_are_those_of_full_ones(logs: Logs) -> None:
+    short, full = ([*read([logs(each)])] for each in (SHORT, FULL))
     assert len(short) == 2 * INVOCATIONS
     assert [comparable(line) for line in short] == [comparable(line) for line in full]
 
 
+def on_common_lines(line: Line) -> tuple[Any, ...]:
+    return line.request_id, line.time_ms, line.may_repeat, line.duration_ms, line.peak_upper, line.max_memory_used
+
+
+@OTHERS
+def test_all_lines_have_the_same_invocations(environ: Environ, logs: Logs) -> None:
+    others, full = ([*read([logs(each)])] for each in (environ, FULL))
+    assert points(others) == points(full)
+    assert [*map(on_common_lines, others)] == [*map(on_common_lines, full)]
+
+
+def costs(document: Any) -> list[float]:
+    """What the lines of each function cost. Takes that out of the report, and what is on no common line: what an
+    invocation found, by which parts are in order."""
+    for each in document["environments"]:
+        del each["line_bytes"]
+    for each in document["parts"]:
+        del each["added_p50"], each["left_mean"], each["left_sum"]
+    document["parts"].sort(key=itemgetter("value"))
+    document["sentences"] = [each for each in document["sentences"] if "log lines" not in each]
+    return [each.pop("cost")["log_lines"] for each in document["functions"]]
+
+
 NOT_SPELLED_OUT = ("status", "level", "closedBy", "functionVersion", "processes", "threads")
-OPTIONS = [(), ("--by", "model"), ("--since", "2023-11-14T22:13:35Z"), *(("--by", name) for name in NOT_SPELLED_OUT)]
+OPTIONS = [(), ("--since", "2023-11-14T22:13:35Z"), *(("--by", name) for name in ("model", *NOT_SPELLED_OUT))]
 
 
 @pytest.mark.parametrize("more", OPTIONS, ids=" ".join)
-def test_a_report_says_the_same(more: tuple[str, ...], logs: tuple[Path, Path], truemem: Command) -> None:
-    short, full = (truemem("report", path, "--json", *more).document for path in logs)
-    assert short["lines"] == full["lines"] > 0
-    assert log_costs(short) < log_costs(full)
-    assert short == full
+@OTHERS
+def test_a_report_says_the_same(environ: Environ, more: tuple[str, ...], logs: Logs, truemem: Command) -> None:
+    others, full = (truemem("report", logs(each), "--json", *more).document for each in (environ, FULL))
+    assert others["lines"] == full["lines"] > 0
+    assert costs(others) < costs(full)
+    assert others == full
 
 
-def test_the_page_says_the_same(logs: tuple[Path, Path]) -> None:
-    short, full = (gather(read([path])) for path in logs)
-    for one, other in zip(short, full, strict=True):
+def test_the_page_says_the_same(logs: Logs) -> None:
+    for one, other in zip(*(gather(read([logs(each)])) for each in (SHORT, FULL)), strict=True):
         assert (one.words, one.version, one.limit, one.holders) == (
             other.words,
             other.version,
@@ -102,3 +139,30 @@ def test_the_page_says_the_same(logs: tuple[Path, Path]) -> None:
         )
         assert str(one.columns) == str(other.columns)  # NaN is equal to nothing
         assert one.finding == other.finding
+
+
+def test_one_that_may_repeat_counts_once(logs: Logs, tmp_path: Path, truemem: Command) -> None:
+    """The process was killed while it printed them together: the next one cannot know, and tells of each again."""
+    again = [json.loads(text) | {"recovered": True, "mayRepeat": True} for text in logs(PLAIN).read_text().splitlines()]
+    lines = [*logs(TOGETHER).read_text().splitlines(), *map(json.dumps, again[:100])]
+    both = log(tmp_path, lines, "both.log")
+    assert len([*read([both])]) == 2 * INVOCATIONS
+    report = truemem("report", both, "--json").document
+    assert (report["functions"][0]["peaks"]["invocations"], report["repeated"]) == (2 * INVOCATIONS, 100)
+
+
+@pytest.mark.parametrize(
+    "aggregate",
+    [
+        {},
+        {"requestId": 7},
+        {"requestId": "a b", "invocation": "x", "startMs": [None], "durationMs": {}, "raced": [9]},
+        {"requestId": "", "invocation": []},
+        {"requestId": "a", "invocation": [1, 2, 3]},
+    ],
+)
+def test_columns_of_another_kind_harm_nothing(aggregate: object, logs: Logs, tmp_path: Path, truemem: Command) -> None:
+    usual = logs(FULL).read_text().splitlines()
+    path = log(tmp_path, [*usual, json.dumps(json.loads(usual[-1]) | {"aggregate": aggregate})], "odd.log")
+    assert 0 <= len([*read([path])]) - len(usual) <= 2
+    assert truemem("report", path, "--json").document["environments"][0]["finding"]["cause"] == "leak"
