@@ -11,6 +11,7 @@ from truemem_workbench.judge.drift import Point
 from testing import fleets
 from tests.attach.captured import stored
 from tests.report.forms import FORMS
+from tests.report.profiled import growth_line, with_profile
 from tests.report.written import life, line, request
 
 QUIET = ("cache", "one step", "exponential", "arenas", "model swap")
@@ -44,9 +45,9 @@ def quiet() -> Iterator[str]:
 
 
 def leaking() -> Iterator[str]:
-    """A leak that no environment shows alone, and one that each does."""
+    """A leak that no environment shows alone, and one that each does, whose line of code is named."""
     yield from points(fleets.leaking(2, 1, environments=30), "small", "leaks-together")
-    yield from life("alone", 300, grows=0.5, FunctionName="leaks-alone")
+    yield from with_profile(life("alone", 300, grows=0.5, FunctionName="leaks-alone"), growth_line(500.0))
 
 
 def uncollected() -> Iterator[str]:

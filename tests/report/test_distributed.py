@@ -13,7 +13,6 @@ from truemem_workbench.report.summary import Report
 from truemem_workbench.support.bad_input import BadInput
 
 from tests.report.fleet_files import write
-from tests.report.profiled import growth_line, with_profile
 from tests.report.written import life, line, log
 
 ROOT = Path(__file__).parents[2]
@@ -69,24 +68,6 @@ def test_the_report_in_parts_is_that_of_one_machine(
     assert report is not None
     assert report.functions
     assert report == here(fleet, job)
-
-
-def test_a_line_of_code_is_named_wherever_it_stands() -> None:
-    lines = [*with_profile(life("a", grows=1.0), growth_line()), *life("b", grows=1.0)]
-    shares: list[list[File]] = [[(f"{at}.log", [f"{each}\n".encode() for each in lines[at::5]])] for at in range(5)]
-    _, report = in_parts(shares, Job(), 16)
-    assert report is not None
-    findings = [*(each.finding for each in report.functions), *(each.finding for each in report.environments)]
-    assert [each.line.get("line") for each in findings] == [12, 12, 12]
-
-
-def test_an_environment_is_judged_whole_wherever_its_lines_stand() -> None:
-    lines = life("a", 1500, grows=0.1)
-    shares: list[list[File]] = [[(f"{at}.log", [f"{each}\n".encode() for each in lines[at::5]])] for at in range(5)]
-    _, report = in_parts(shares, Job(), 16)
-    assert report is not None
-    (environment,) = report.environments
-    assert (environment.peaks.invocations, environment.finding.cause) == (1500, "leak")
 
 
 def test_a_file_that_is_no_log_is_named_as_it_was_given() -> None:

@@ -112,18 +112,19 @@ def test_a_signal_ends_it_while_it_reads_standard_input(number: signal.Signals, 
     ends_by(process, number, temporary)
 
 
-def large(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of so many environments that it is judged on all cores, and takes seconds to read."""
     content = "".join(f"{each}\n" for each in life("12345678", 1000))
-    path = folder / "log"
+    path = tmp_path_factory.mktemp("large") / "log"
     with path.open("w") as file:
         for number in range(2 * WORTH_A_POOL // len(content)):
             file.write(content.replace("12345678", f"{number:08}"))
     return path
 
 
-def test_a_signal_ends_it_while_it_reads(temporary: Path, tmp_path: Path) -> None:
-    process = started(large(tmp_path), temporary)
+def test_a_signal_ends_it_while_it_reads(large: Path, temporary: Path) -> None:
+    process = started(large, temporary)
     while not list(temporary.rglob("*.part")):
         assert process.poll() is None
         time.sleep(0.01)
@@ -155,25 +156,25 @@ def judges_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return found
 
 
-def test_ctrl_c_reaches_the_judges_too_and_they_say_nothing(tmp_path: Path, temporary: Path) -> None:
-    process = started(large(tmp_path), temporary)
+def test_ctrl_c_reaches_the_judges_too_and_they_say_nothing(large: Path, temporary: Path) -> None:
+    process = started(large, temporary)
     judges_of(process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     ends_by(process, signal.SIGINT, temporary)
 
 
-def test_a_long_name_of_tmpdir_is_no_error(tmp_path: Path) -> None:
+def test_a_long_name_of_tmpdir_is_no_error(large: Path, tmp_path: Path) -> None:
     long = tmp_path / ("x" * 100)
     long.mkdir()
-    process = started(large(tmp_path), long)
+    process = started(large, long)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert out.startswith("1 function, ")
     assert list(long.iterdir()) == []
 
 
-def test_a_judge_that_is_killed_is_told(tmp_path: Path, temporary: Path) -> None:
-    process = started(large(tmp_path), temporary)
+def test_a_judge_that_is_killed_is_told(large: Path, temporary: Path) -> None:
+    process = started(large, temporary)
     judges_of(process)[0].kill()
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.count("\n")) == (2, "", 1)
@@ -181,8 +182,8 @@ def test_a_judge_that_is_killed_is_told(tmp_path: Path, temporary: Path) -> None
     assert list(temporary.iterdir()) == []
 
 
-def test_no_judge_outlives_a_command_that_was_killed(tmp_path: Path, temporary: Path) -> None:
-    process = started(large(tmp_path), temporary)
+def test_no_judge_outlives_a_command_that_was_killed(large: Path, temporary: Path) -> None:
+    process = started(large, temporary)
     judges = judges_of(process)
     process.kill()
     process.communicate(timeout=60)  # until the last of them has closed its end

@@ -12,10 +12,6 @@ from tests.report.conftest import Command, Report, Told
 from tests.report.written import extended, life, line
 
 
-def heap(in_use: float, held: float) -> dict[str, Any]:
-    return {"inUse": in_use, "held": held, "mapped": 1.0, "gc": [1, 2, 3], "threads": 1}
-
-
 def filling(pace: float, invocations: int, **members: Any) -> list[str]:
     """Less and less, as a cache fills."""
     held = [90 + 200 * (1 - pace**number) + number / 500 for number in range(1, invocations + 1)]
@@ -29,25 +25,6 @@ def answer(report: Report, lines: Iterable[str]) -> Any:
     """The finding on the one function of these lines."""
     (function,) = report(lines)["functions"]
     return function["finding"]
-
-
-def test_hoarding_is_told_from_a_leak(report: Report, told: Told) -> None:
-    lines = grown(in_use=0.0, rss=1.0, held=40.0)
-    found = answer(report, lines)
-    assert (found["cause"], found["holder"], found["hidden"]) == ("hoarding", "malloc", False)
-    assert found["setting"] == {"MALLOC_MMAP_THRESHOLD_": "32768"}
-    out = told(lines)
-    assert out.count(found["sentence"]) == 1
-    assert "Leak" not in out
-
-
-def grown(invocations: int = 200, *, in_use: float, rss: float = 0.0, held: float) -> list[str]:
-    """Memory in use that grows; what it does not bring to RSS was held before."""
-    return [
-        line("a", n, CurrentRSS=350 + n * rss, PeakRSS=360 + n * rss, processes=1,
-             heap=heap(100 + n * in_use, held + n * (rss - in_use)))
-        for n in range(1, invocations + 1)
-    ]  # fmt: skip
 
 
 def lazy(environment: str, invocations: int = 300, **heap: Any) -> list[str]:
