@@ -214,22 +214,16 @@ def test_one_that_listens_already_is_not_signalled(jvm: Listener) -> None:
     assert jvm.signals == []
 
 
-def test_one_that_does_not_listen_is_given_up(jvm: Listener) -> None:
-    jvm.steps(WAIT)
+@pytest.mark.parametrize(
+    ("step_ms", "steps"),
+    [(WAIT_MS // WAIT, WAIT), (WAIT_MS // WAIT // 2, 2 * WAIT), (10 * WAIT_MS, WAIT)],
+    ids=["as usual", "time where invocations are short", "invocations where they are long"],
+)
+def test_one_that_does_not_listen_has_time_and_invocations(jvm: Listener, step_ms: int, steps: int) -> None:
+    jvm.step_ms = step_ms
+    jvm.steps(steps)
     assert jvm.why() == "the JVM does not listen"
     assert jvm.trigger.exists()  # for the signal that it may not have looked at yet
-
-
-def test_it_has_time_also_where_invocations_are_short(jvm: Listener) -> None:
-    jvm.step_ms = WAIT_MS // WAIT // 2
-    jvm.steps(2 * WAIT)
-    assert jvm.why() == "the JVM does not listen"
-
-
-def test_it_has_many_invocations_also_where_they_are_long(jvm: Listener) -> None:
-    jvm.step_ms = 10 * WAIT_MS
-    jvm.steps(WAIT)
-    assert jvm.why() == "the JVM does not listen"
 
 
 def test_one_that_does_not_answer_is_given_up(jvm: Listener) -> None:

@@ -211,17 +211,10 @@ def test_without_a_heap_page_it_never_asks(driven: Driven) -> None:
     assert driven.files() == []
 
 
-def test_it_never_asks_near_the_limit(driven: Driven) -> None:
-    driven.grow(peak_mib=MEMORY_MIB * 0.8)
+@pytest.mark.parametrize("how", [{"peak_mib": MEMORY_MIB * 0.8}, {"timeout_ms": LEFT_MS - 1}])
+def test_it_never_asks_near_the_limit_or_the_timeout(driven: Driven, how: dict[str, Any]) -> None:
+    driven.grow(**how)
     assert driven.files() == []
-
-
-def test_it_never_asks_where_a_look_may_end_in_the_timeout(driven: Driven) -> None:
-    driven.grow(timeout_ms=LEFT_MS - 1)
-    assert driven.files() == []
-    driven.grow(timeout_ms=LEFT_MS + 1000)
-    assert driven.request.exists()
-    assert driven.invoke(timeout_ms=LEFT_MS - 1) == {"growthProfile": {"gaveUp": "the timeout is near"}}
 
 
 def test_it_never_asks_one_of_several_processes(driven: Driven) -> None:
@@ -270,8 +263,12 @@ def why(members: Mapping[str, object]) -> str:
     return str(text)
 
 
-def test_near_the_limit_it_is_withdrawn(asked: Driven) -> None:
-    assert why(asked.invoke(peak_mib=MEMORY_MIB * 0.8)) == "memory"
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [({"peak_mib": MEMORY_MIB * 0.8}, "memory"), ({"timeout_ms": LEFT_MS - 1}, "the timeout is near")],
+)
+def test_where_it_would_not_ask_it_is_withdrawn(asked: Driven, how: dict[str, Any], said: str) -> None:
+    assert why(asked.invoke(**how)) == said
     assert asked.files() == []
 
 
