@@ -28,18 +28,24 @@ def build(folder: Path, site: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
 
 
-def test_the_site_is_built_and_no_link_is_broken(tmp_path: Path) -> None:
-    done = build(ROOT, tmp_path)
-
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of this repository."""
+    folder = tmp_path_factory.mktemp("site")
+    done = build(ROOT, folder)
     assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_site_has_all_pages_and_no_link_is_broken(site: Path) -> None:
     for page in (ROOT / "docs").glob("*.md"):
-        assert (tmp_path / "docs" / page.with_suffix(".html").name).is_file()
-    home = (tmp_path / "index.html").read_text()
+        assert (site / "docs" / page.with_suffix(".html").name).is_file()
+    home = (site / "index.html").read_text()
     loaded = re.findall(r'<(?:script|link|img)[^>]* (?:src|href)="(?!https?:)([^"?]+)', home)
     assert {Path(path).suffix for path in loaded} >= {".css", ".js", ".png"}
-    assert [path for path in loaded if not (tmp_path / path).is_file()] == []
+    assert [path for path in loaded if not (site / path).is_file()] == []
     linked_from_docs = ["index.html", "template.yaml", "benchmarks/results/accuracy.html", "sample_function/index.html"]
-    assert [path for path in linked_from_docs if not (tmp_path / path).is_file()] == []
+    assert [path for path in linked_from_docs if not (site / path).is_file()] == []
 
 
 ADDRESS = "https://docs.example/a/"
@@ -144,10 +150,9 @@ def test_readers_choose_a_version_and_find_words(repository: Path, tmp_path: Pat
         started.until("location.pathname.startsWith('/0.1.0/')")
 
 
-def test_pages_fit_a_phone_and_show_their_pictures(tmp_path: Path, started: Browser) -> None:
-    assert build(ROOT, tmp_path).returncode == 0
+def test_pages_fit_a_phone_and_show_their_pictures(site: Path, started: Browser) -> None:
     pictures = "[...document.querySelectorAll('.document img')].map(image => image.naturalWidth > 0)"
-    with served(tmp_path) as address:
+    with served(site) as address:
         for page, shown in (("index.html", [True]), ("docs/report.html", [True]), ("docs/patterns.html", [])):
             for width in (390, 1280):
                 show(started, f"{address}{page}", width)

@@ -105,6 +105,8 @@ def test_the_class_that_grows_is_named_first(version: str, options: tuple[str, .
         running.until_answered()
         assert running.left() == []
         record = running.profile()
+        said = [entry.text for entry in running.local.logs if entry.source == "function"]
+    assert said == []  # no thread dump, and no words
     order, payload, *others = record.growthLines
     assert (order["class"], payload["class"]) == ("Keeps$Order", "byte[]")
     assert order["perInvocationObjects"] == pytest.approx(ORDERS, rel=0.1)
@@ -198,10 +200,3 @@ def test_a_killed_sidecar_leaves_the_jvm_alone(asked: Keeps) -> None:
 
 def test_an_environment_that_ends_meanwhile_says_so(asked: Keeps) -> None:
     assert asked.profile().growthProfile == {"gaveUp": "the environment has ended"}
-
-
-def test_no_thread_dump_and_no_words_come_of_it(asked: Keeps) -> None:
-    asked.until_answered()
-    asked.records()
-    sources: dict[str, Any] = {entry.source: entry.text for entry in asked.local.logs}
-    assert not any(source == "function" for source in sources), sources

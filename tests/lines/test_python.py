@@ -5,17 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from testing.environment import Environment
 from testing.plants import CACHES, LEAKS, Planted, planted
 
 ROOT = Path(__file__).parents[2]
@@ -840,31 +837,3 @@ def test_a_thread_that_waits_hides_no_line(tmp_path: Path) -> None:
     assert found.lines == [("app.py", 6)]
     assert found.answer is not None
     assert found.answer["lines"][0]["stack"] == ["app.py:6 handler"]
-
-
-FUNCTION = """
-KEPT = []
-def handler(event, context):
-    KEPT.append(bytearray(40_000))
-    return {"kept": len(KEPT)}
-"""
-
-
-def test_it_works_under_awss_own_client() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="truemem-test-lines-", dir="/tmp"))
-    folder.chmod(0o755)
-    (folder / "app.py").write_text(FUNCTION)
-    variables = {"PYTHONPATH": str(ROOT / "layer" / "truemem" / "python"), "TRUEMEM_LINES": "on"}
-    try:
-        with Environment(folder / "app.py", environment=variables) as running:
-            running.invoke()
-            process = psutil.Process(running.local.processes()["runtime"])
-            asked = running.local.environment_dir / "tmp" / f".truemem-lines-{process.pid}"
-            asked.write_text("truemem-lines-1 60 100 16384\n")
-            os.chown(asked, process.uids().real, process.gids().real)
-            for number in range(62 + EACH):
-                assert running.invoke()["kept"] == number + 2
-            answer = json.loads(asked.with_suffix(".json").read_text())
-    finally:
-        shutil.rmtree(folder)
-    assert [(line["file"], line["line"]) for line in answer["lines"]] == [("app.py", 4)]

@@ -18,7 +18,7 @@ from truemem_workbench.report.collect import collect
 from truemem_workbench.report.summary import EnvironmentSummary
 
 from tests.report.fleet_files import captured, leaking, overlapping, quiet, uncollected
-from tests.report.written import line, log
+from tests.report.written import BEGIN_MS, line, log
 
 MIB = st.integers(100, 90_000).map(lambda hundredths: hundredths / 100)
 MS = st.integers(1, 9_000_000).map(lambda thousandths: thousandths / 1000)
@@ -81,6 +81,7 @@ def plain(lines: Sequence[Line]) -> dict[str, Any]:
         "current": (certain[0], certain[-1]) if certain else (None, None),
         "mark": (marks[0], max(marks)) if marks else (None, None),
         "size": max(sizes, default=None),
+        "times": (BEGIN_MS + 1000, BEGIN_MS + len(lines) * 1000),
         "need": max(needs, default=None),
         "unbounded": sum(map(is_unbounded, lines)),
         "billed": (len(timed), sum(each.billed_duration_ms or math.ceil(each.duration_ms or 0) for each in timed)),
@@ -114,6 +115,7 @@ def reported(environment: EnvironmentSummary) -> dict[str, Any]:
         "current": (environment.current_first, environment.current_last),
         "mark": (environment.mark_first, environment.mark),
         "size": environment.size,
+        "times": (environment.first_ms, environment.last_ms),
         "need": environment.need,
         "unbounded": environment.unbounded,
         "billed": (environment.billed, environment.billed_ms),

@@ -98,18 +98,11 @@ def test_before_is_compared_with_after(
     assert change["beforeLines"] != change["afterLines"]
 
 
-def test_comparison_is_a_table(truemem: Command, tmp_path: Path) -> None:
-    out = truemem("lines", log(tmp_path, releases("41", "42"))).out
+def test_the_last_two_versions_are_a_table_and_older_ones_are_named(truemem: Command, tmp_path: Path) -> None:
+    gave_up = of("d", gaveUp="cpu", cpuPercent=None)  # at the same time as a profile of 41
+    out = truemem("lines", log(tmp_path, [*releases("41", "42", "43"), *gave_up])).out
     assert "orders: KiB per invocation, before and after" in out
-    assert "app.mjs:14  save      1,000.0  500.0  -500.0" in out
-
-
-def test_older_versions_are_said(truemem: Command, tmp_path: Path) -> None:
-    texts = [
-        *releases("41", "42", "43"),
-        *of("d", gaveUp="cpu", cpuPercent=None),
-    ]  # at the same time as a profile of 41
-    out = truemem("lines", log(tmp_path, texts)).out
+    assert "app.mjs:16  save      500.0  333.3  -166.7" in out
     assert "Older versions were profiled too: orders:41." in out
     assert "orders:41: what grew" not in out
 
@@ -171,16 +164,12 @@ def test_the_browser_draws_each_version(started: Browser, truemem: Command, tmp_
     assert (started.complaints, started.requests) == ([], [])
 
 
-def test_json_can_be_written_too(truemem: Command, tmp_path: Path) -> None:
+def test_json_of_standard_input_can_be_written_too(truemem: Command, tmp_path: Path) -> None:
     path = tmp_path / "growth.json"
-    ran = truemem("lines", log(tmp_path, of("a", growth_line())), "--json", "--output", path)
+    ran = truemem("lines", "-", "--json", "--output", path, stdin="\n".join(of("a", growth_line())))
     assert json.loads(path.read_text(encoding="utf-8")) == ran.document
     assert ran.document["versions"][0]["cpuPercent"] == 12.5
-    assert "not .html or .json" in truemem("lines", tmp_path / "log.txt", "--output", "growth.png").refusal
-
-
-def test_standard_input_is_read(truemem: Command) -> None:
-    assert truemem("lines", "-", stdin="\n".join(of("a", growth_line()))).code == 0
+    assert "not .html or .json" in truemem("lines", path, "--output", "growth.png").refusal
 
 
 # --- CloudWatch -------------------------------------------------------------------------------------------------------

@@ -43,19 +43,6 @@ def test_the_environment_that_leaks_is_named_first(truemem: Command, two: Path) 
     assert "NaN" not in json.dumps(report)
 
 
-def test_figures_are_those_of_the_lines(report: Report) -> None:
-    lines = [line("a", number, PeakRSS=float(number)) for number in range(1, 201)]
-    document = report(lines)
-
-    (function,) = document["functions"]
-    (environment,) = document["environments"]
-    for peaks in (function["peaks"], environment["peaks"]):
-        assert peaks == {"invocations": 200, "p50": 100, "p99": 198, "highest": 200, "out_of_memory": 0}
-    assert environment["peak_request"] == request("a", 200)
-    assert (environment["mark"], environment["size"]) == (200, 1024)
-    assert (environment["first_ms"], environment["last_ms"]) == (BEGIN_MS + 1000, BEGIN_MS + 200_000)
-
-
 def test_it_is_told_who_holds_the_memory(report: Report) -> None:
     held = {"function": 80.0, "truemem": 5.0, "extensions": {"vendor-agent": 51.0}}
     lines = [
