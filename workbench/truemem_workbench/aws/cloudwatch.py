@@ -22,7 +22,7 @@ from click.core import ParameterSource
 from ..support.bad_input import BadInput
 from ..support.options import F, is_function, option_group, since_ms
 from ..support.terminal import progress
-from .clients import client, refused
+from .clients import client, log_group_of, refused
 
 if TYPE_CHECKING:
     from mypy_boto3_logs import CloudWatchLogsClient
@@ -37,12 +37,7 @@ def source_options_with(default: str) -> Callable[[F], F]:
     since = f"`90m`, `3h`, `2d`, or ISO 8601 [CloudWatch's default: {default}]."
     return option_group(
         click.argument("files", nargs=-1, metavar="NAME|[FILE]...", type=click.Path(path_type=Path, allow_dash=True)),
-        click.option(
-            "--function",
-            "function_name",
-            metavar="NAME",
-            help="As NAME; with FILEs, only its lines.",
-        ),
+        click.option("--function", "function_name", metavar="NAME", help="As NAME; with FILEs, only its lines."),
         click.option("--log-group", metavar="NAME", help="Read this log group in CloudWatch."),
         click.option("--since", metavar="AGO|TIME", help=since),
     )
@@ -126,8 +121,6 @@ def source(files: tuple[Path, ...], function_name: str | None, log_group: str | 
     if function_name is not None and log_group is not None:
         raise BadInput("--function and --log-group: several places to read from. Leave one out")
     if function_name is not None:
-        from .clients import log_group_of
-
         return Source((), log_group_of(function_name), None, begin)
     if log_group is not None:
         return Source((), log_group, None, begin)

@@ -11,8 +11,10 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ..support.bad_input import BadInput
+from ..support.options import since_ms
 from ..support.terminal import counted
 from ..support.untrusted_text import loads, visible
+from .clients import client, log_group_of, refused
 
 RECORD = ("level", "timestamp", "time", "requestId", "function_request_id")
 """A JSON object with `message` and one of these is a record of a logger: the event is its message."""
@@ -148,9 +150,6 @@ def events_of(
 ) -> tuple[list[tuple[float, Any]], str, int]:
     """The events in a function's log, each after its time in epoch ms; the log group; and how many JSON objects were
     no event. Raises BadInput if there are none."""
-    from ..support.options import since_ms
-    from .clients import log_group_of
-
     begin = since_ms(since, time.time() * 1000)
     group = log_group or log_group_of(function)
     left_out = LeftOut()
@@ -173,8 +172,6 @@ def events_of(
 
 def _log_lines(group: str, begin_ms: float) -> Iterator[Logged]:
     """The lines since then, in the order of time. Raises BadInput."""
-    from .clients import client, refused
-
     with refused(f"log group {group}", "logs:FilterLogEvents"):
         pages = client("logs").get_paginator("filter_log_events")
         for page in pages.paginate(logGroupName=group, startTime=int(begin_ms)):

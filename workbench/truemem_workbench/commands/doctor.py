@@ -24,7 +24,8 @@ from ..attach.platform_diagnosis import (
     diagnose_settings,
     qualifier_of,
 )
-from ..aws.cloudwatch import Source, named, source, source_options
+from ..aws.clients import client, configuration_of, log_group_in, log_group_named, name_of, refused
+from ..aws.cloudwatch import Source, named, recent, source, source_options
 from ..judge.finding import Finding, most_urgent
 from ..judge.log_diagnosis import Log, diagnose_configuration, diagnose_first_line, diagnose_log, read_log
 from ..support import docs_link
@@ -158,7 +159,6 @@ def _of_log(where: Source) -> Iterator[Diagnosis]:
 
 def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
     """Look at the log first: what it proves, the configuration is not blamed for."""
-    from ..aws.clients import client, configuration_of, log_group_in, log_group_named, refused
     from ..page.environments import Gathered
 
     with refused(f"function {name}", "lambda:GetFunctionConfiguration"):
@@ -188,8 +188,6 @@ def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
 
 def _log_of(group: str, log_class: str, begin_ms: int, gathered: Gathered) -> Log | None:
     """What the log has since then; None if the group's class does not permit to read it so."""
-    from ..aws.cloudwatch import recent
-
     try:
         return read_log(recent(group, begin_ms, int(time.time() * 1000)), also=gathered.add)
     except BadInput:
@@ -200,8 +198,6 @@ def _log_of(group: str, log_class: str, begin_ms: int, gathered: Gathered) -> Lo
 
 def _of_scaling(configuration: Mapping[str, Any]) -> Iterator[Diagnosis]:
     """The finding on Managed Instances. Silent where the caller may not ask."""
-    from ..aws.clients import client, refused
-
     name = configuration["FunctionName"]
     if "CapacityProviderConfig" not in configuration:
         return
@@ -259,8 +255,6 @@ def follow(function: str, event: object | None, wait_s: float) -> Iterator[Diagn
 
     With an event the function is invoked with it, twice. Raises BadInput.
     """
-    from ..aws.clients import client, configuration_of, log_group_in, name_of, refused
-
     with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
         configuration = configuration_of(function)
         begin_ms = since_ms(configuration["LastModified"], time.time() * 1000)
@@ -309,8 +303,6 @@ def _invoke_twice(lambdas: Any, function: str, event: object) -> None:
 
 
 def _records(group: str, begin_ms: int, end_ms: int) -> Iterator[Line]:
-    from ..aws.clients import client, log_group_named, refused
-    from ..aws.cloudwatch import recent
     from ..printed.line import parse_event
 
     with refused(f"log group {group}", "logs:DescribeLogGroups"):

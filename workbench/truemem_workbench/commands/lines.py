@@ -127,7 +127,8 @@ def lines(
             _print(each)
         for before, after, changes in compared:
             _print_changes(before, after, changes)
-        if not versions and (others := [f"{key[0]}:{key[1]}" for key in profiles if not _has(found, key)]):
+        shown = {each.name for each in found}
+        if not versions and (others := [name for key in profiles if (name := ":".join(key)) not in shown]):
             click.echo(visible(f"Older versions were profiled too: {some(others)}. --version N chooses them."))
         click.echo(f"Next: {visible(following)}")
     return 0 if any(each.growth.lines for each in found) else 1
@@ -169,10 +170,6 @@ def _by_version(found: Found, versions: Sequence[str]) -> list[Profiled]:
             for version in wanted[-2:]
         ]
     return made
-
-
-def _has(found: Sequence[Profiled], key: Key) -> bool:
-    return any((each.function, each.version) == key for each in found)
 
 
 def _compared(found: Sequence[Profiled]) -> list[tuple[Profiled, Profiled, Sequence[Change]]]:
@@ -293,12 +290,7 @@ def _print(each: Profiled) -> None:
         say(console, f"{each.name}: no line is named (profiled: {over}).")
     else:
         say(console, f"{each.name}: what grew, by line of code (profiled: {over})")
-        made = table(
-            "",
-            ("line", "function"),
-            ("KiB per invocation", "share", "environments"),
-            (),
-        )
+        made = table("", ("line", "function"), ("KiB per invocation", "share", "environments"), ())
         for line in growth.lines[:SHOWN]:
             figures = f"{line.line.kib:,.1f}", f"{line.line.share:.0%}", f"{line.environments:,} of {growth.counted:,}"
             made.add_row(line.line.place, line.line.function, *figures)
@@ -318,12 +310,7 @@ def _print_changes(before: Profiled, after: Profiled, changes: Sequence[Change])
         return
     console = output()
     click.echo(visible(f"{after.function}: KiB per invocation, before and after"))
-    made = table(
-        "",
-        ("line", "function"),
-        (before.version, after.version, "change"),
-        (),
-    )
+    made = table("", ("line", "function"), (before.version, after.version, "change"), ())
     for change in changes[:SHOWN]:
         line = (*change.after, *change.before)[0].line
         was, now = change.kib

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..aws.clients import client, name_of, refused
 from ..support.bad_input import BadInput
-from ..support.options import chosen, format_options
+from ..support.options import chosen, format_options, since_ms
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -71,9 +72,6 @@ def metrics(name: str, since: str, namespace: str, form: str | None, as_json: bo
     """PeakRSS, CurrentRSS, MaxMemoryUsed and OutOfMemory of a function over time, in MiB. JSON has an object for each
     period. Needs cloudwatch:GetMetricData.
     """
-    from ..aws.clients import name_of
-    from ..support.options import since_ms
-
     function = name_of(name)
     form = chosen(form, as_json)
     now = time.time()
@@ -94,8 +92,6 @@ def metrics(name: str, since: str, namespace: str, form: str | None, as_json: bo
 
 def fetch(function: str, namespace: str, begin_s: float, end_s: float) -> list[MetricPeriod]:
     """The periods with any value, oldest first. Times are epoch seconds. Raises BadInput."""
-    from ..aws.clients import client, refused
-
     period = period_s(begin_s, end_s)
     queries = [_query(column, function, namespace, period) for column in SERIES]
     values: dict[datetime, dict[str, float]] = {}

@@ -28,7 +28,7 @@ def write(environments: Sequence[EnvironmentPage], path: Path, left_out: int = 0
     Raises OSError."""
     from . import html
 
-    html.write(environments, path, left_out, note)
+    path.write_text(html.page(environments, left_out, note), encoding="utf-8")
 
 
 def draw(environments: Sequence[EnvironmentPage], path: Path) -> None:

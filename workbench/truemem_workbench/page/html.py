@@ -34,14 +34,9 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 NO_UUID = bytes(16)
 
 
-def write(environments: Sequence[EnvironmentPage], path: Path, left_out: int = 0, note: str = "") -> None:
-    """Write the page. `left_out` is the number of environments that are not among these, `note` is below the title.
-    Raises OSError."""
-    path.write_text(page(environments, left_out, note), encoding="utf-8")
-
-
 def page(environments: Sequence[EnvironmentPage], left_out: int = 0, note: str = "") -> str:
-    """The content of the file."""
+    """The content of the file. `left_out` is the number of environments that are not among these, `note` is below the
+    title."""
     shown = most(environments, ROOM)
     style = "".join((ASSETS / name).read_text(encoding="utf-8") for name in ("uplot.css", "style.css"))
     licence = (ASSETS / "uplot-LICENSE.txt").read_text(encoding="utf-8")

@@ -168,12 +168,12 @@ def _requests(texts: Sequence[str | None]) -> Column:
     return np.array([request_of(each) for each in texts], f"S{_LONG}")
 
 
-_UUID = re.compile("[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+UUID = re.compile("[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
 def request_of(text: str | None) -> str:
     """A request id in its usual form; NO_REQUEST for what is none."""
-    if text and _UUID.fullmatch(text):
+    if text and UUID.fullmatch(text):
         return text
     try:
         return str(uuid.UUID(text))

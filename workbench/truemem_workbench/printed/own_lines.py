@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,14 +11,13 @@ from numpy.typing import NDArray
 from truemem.line_schema import SHORT
 
 from ..support.untrusted_text import parsed
-from .columns import hash_of, keys_of, request_of
+from .columns import UUID, hash_of, keys_of, request_of
 from .document import LEFT_OUT, completed
 from .parts import NO_REQUEST, SAID
 from .wrapped import NAMES, Event, around, compact, inside, reason
 
 _REQUEST_KEYS = ("function_request_id", "requestId", "request_id", "aws_request_id", "awsRequestId")
 """Names of the request id: of Powertools for Python and TypeScript, of Lambda's JSON log format, and of plain JSON."""
-_UUID = re.compile("[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
 class OwnLines:
@@ -110,6 +108,6 @@ def _requests_of(document: Mapping[str, Any], text: str) -> Iterator[str]:
         return
     said = next((document[name] for name in _REQUEST_KEYS if document.get(name) is not None), None)
     request = request_of(said) if isinstance(said, str) else NO_REQUEST.decode()
-    if request == NO_REQUEST.decode() and (found := _UUID.search(text)):
+    if request == NO_REQUEST.decode() and (found := UUID.search(text)):
         request = found[0]
     yield request

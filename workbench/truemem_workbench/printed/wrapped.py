@@ -93,7 +93,7 @@ Found = dict[str, Any] | Cut | str
 """What is inside an event: a line of the sidecar, a part of one, or other text."""
 
 TEXT_KEYS = {
-    *("@message", "message", "msg", "text", "log", "record", "event", "line", "values", "_raw", "content", "body"),
+    *("@message", "message", "msg", "text", "log", "record", "event", "line", "values", "_raw", "content", "body")
 }
 """Names under which forwarders and exports keep the text of an event. The sidecar's lines are found under any name."""
 OBJECT = re.compile(r'\{\s*"')

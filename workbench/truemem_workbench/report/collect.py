@@ -23,7 +23,6 @@ from ..judge.growth_lines import Growth, named
 from ..judge.log_diagnosis import before_attached, read_log
 from ..judge.prices import GB_SECOND, MONTH_MS, Cost, cost
 from ..judge.resources import Resource
-from ..judge.size_prediction import Invocations
 from ..judge.sizing import HEADROOM, SizingFigures, advise_size
 from ..page import html as page_html
 from ..printed.line import read as read_lines
@@ -37,21 +36,11 @@ from ..support.exit_codes import no_ctrl_c_in_children
 from ..support.platform_facts import MOST_MIB
 from ..support.terminal import Count, notify, progress
 from . import fleet
-from .counts import Counts
+from .counts import Counts, Key
 from .fleet import RATE, Together
 from .judging import Judged
 from .steps import begin_in_pool, judge_files, match_requests, read_files
-from .summary import (
-    Durations,
-    EnvironmentSummary,
-    Function,
-    Holder,
-    LeftOut,
-    Payload,
-    Peaks,
-    Report,
-    added,
-)
+from .summary import EnvironmentSummary, Function, Holder, LeftOut, Peaks, Report, added
 
 WORTH_A_POOL = 1 << 26
 """Least bytes of lines for a pool of processes. Fewer are judged before a process has started."""
@@ -170,7 +159,7 @@ def report_of(
 ) -> Report:
     """Make the report of all environments, and of the counts of their invocations."""
     found.sort(key=lambda each: (each.environment.function, each.environment.version, each.environment.environment_id))
-    evidences: dict[tuple[str, str], list[fleet.Evidence]] = {}
+    evidences: dict[Key, list[fleet.Evidence]] = {}
     for each, evidence in found:
         # else a witness says that it is no leak, or that garbage may be what rises
         if each.finding.cause not in ("hoarding", "collector") and each.finding.holder != "heap":
@@ -179,7 +168,7 @@ def report_of(
     environments = [_with_line(each.environment, profiled, each.environment.environment_id) for each in found]
     environments.sort(key=lambda each: urgency(each.finding, each.peaks.out_of_memory, each.peaks.highest, each.size))
     total = sum(environment.peaks.invocations for environment in environments)
-    groups: dict[tuple[str, str], list[EnvironmentSummary]] = {}
+    groups: dict[Key, list[EnvironmentSummary]] = {}
     for environment in environments:
         groups.setdefault((environment.function, environment.version), []).append(environment)
     peaks = counts.peaks()
@@ -187,10 +176,9 @@ def report_of(
 
     per_month = prices.per_month if prices.per_month is not None else _traffic(environments, total)
 
-    def function(key: tuple[str, str]) -> Function:
+    def function(key: Key) -> Function:
         share = None if per_month is None else per_month * peaks[key].invocations / total
-        more = counts.payload(key), counts.durations(key), together.get(key), counts.computed(key)
-        made = function_of(key, groups[key], peaks[key], more, prices._replace(per_month=share))
+        made = _function_of(key, groups[key], peaks[key], counts, together.get(key), prices._replace(per_month=share))
         return _with_line(made, profiled, groups[key][0].environment_id)
 
     return Report(
@@ -209,7 +197,7 @@ def report_of(
 Judgement = TypeVar("Judgement", EnvironmentSummary, Function)
 
 
-def _with_line(judged: Judgement, profiled: Mapping[tuple[str, str], Growth], environment: str) -> Judgement:
+def _with_line(judged: Judgement, profiled: Mapping[Key, Growth], environment: str) -> Judgement:
     """With the line of code that keeps what grows, which any environment of the version may have named."""
     growth = profiled.get((judged.function, judged.version))
     return replace(judged, finding=named(judged.finding, growth, commands_of(judged.function, environment)))
@@ -276,9 +264,9 @@ def _draw(made: Report, paths: Sequence[Path], where: Source, html: Path, read: 
         notify("truemem report", f"{text}. --environment chooses others")
 
 
-def _foremost(environments: Sequence[EnvironmentSummary], room: int) -> set[tuple[str, str]]:
+def _foremost(environments: Sequence[EnvironmentSummary], room: int) -> set[Key]:
     """Take whole environments from the first on while their invocations fit, at least one. By function and id."""
-    shown: set[tuple[str, str]] = set()
+    shown: set[Key] = set()
     for each in environments:
         if each.peaks.invocations <= room or not shown:
             shown.add((each.function, each.environment_id))
@@ -305,11 +293,12 @@ def check_loaded(loaded: Loaded, where: Source, files: Sequence[Path] = ()) -> N
     raise BadInput(f"no line of the sidecar in {place}{unread}. {hint}")
 
 
-def function_of(
-    key: tuple[str, str],
+def _function_of(
+    key: Key,
     environments: Sequence[EnvironmentSummary],
     peaks: Peaks,
-    more: tuple[Payload | None, Durations, Together | None, Mapping[float, Invocations]],
+    counts: Counts,
+    together: Together | None,
     prices: Prices,
 ) -> Function:
     """`prices`: with the traffic of this function."""
@@ -319,7 +308,6 @@ def function_of(
         for name, value in environment.holders.items():
             held.setdefault(name, []).append(value)
     growing = [each.finding for each in environments if each.finding.grows]
-    payload, lasted, together, at_sizes = more
     finding = _function_finding(environments, together)
     latest = max(environments, key=lambda each: each.last_ms or 0)
     seen = SizingFigures(
@@ -336,7 +324,7 @@ def function_of(
         open=_open_question(finding),
         settled=sum(each.settled for each in environments),
         rising=sum(each.rises for each in environments),
-        computed=at_sizes.get(latest.size or 0.0),
+        computed=counts.computed(key).get(latest.size or 0.0),
     )
     return Function(
         function=key[0],
@@ -361,8 +349,8 @@ def function_of(
         ],
         lost=sum(each.lost for each in environments),
         methods=added([each.methods for each in environments]),
-        payload=payload,
-        durations=lasted,
+        payload=counts.payload(key),
+        durations=counts.durations(key),
         sizing=advise_size(seen, headroom=prices.headroom, gb_second=prices.gb_second),
         cost=_cost(environments, prices),
         resources=_most_urgent_resources(environments),

@@ -169,10 +169,8 @@ class _Figures:
         own = slice(self._found.starts[place], self._found.starts[place + 1])
         held: dict[str, float | None] = {}
         if (latest := row["holders"]) is not None:
-            held = {
-                "function": _value(rows["function_holds"][latest]),
-                "truemem": _value(rows["sidecar_holds"][latest]),
-            }
+            columns = {"function": "function_holds", "truemem": "sidecar_holds"}
+            held = {holder: _value(rows[column][latest]) for holder, column in columns.items()}
             if rows["text"][latest] >= 0:
                 held |= _extensions(_read(self._found.part.texts[rows["text"][latest]]))
         methods, counts = np.unique(rows["method"][own], return_counts=True)
@@ -181,18 +179,29 @@ class _Figures:
         if row["out_of_memory"]:
             requests = rows["request"][own][rows["out_of_memory"][own]]
             killed = requests[requests != NO_REQUEST][:MOST_KILLED].tolist()
-        mib = {each: rounded_mib(row[each]) for each in ("current_first", "current_last", "mark_first", "mark", "size")}
+        sizes = (
+            "current_first",
+            "current_last",
+            "mark_first",
+            "mark",
+            "size",
+            "need",
+            "others",
+            "p50",
+            "p99",
+            "highest",
+        )
+        mib = {each: _rounded(row[each]) for each in sizes}
+        peaks = {each: mib.pop(each) for each in ("p50", "p99", "highest")}
         return EnvironmentSummary(
             function=name.function,
             version=name.version,
             environment_id=name.environment_id,
-            peaks=peaks_of(row),
+            peaks=Peaks(invocations=row["invocations"], out_of_memory=row["out_of_memory"], **peaks),
             **mib,
             first_ms=_whole(row["first_ms"]),
             last_ms=_whole(row["last_ms"]),
-            need=rounded_mib(row["need"]),
             unbounded=row["unbounded"],
-            others=rounded_mib(row["others"]),
             holders={each: round(value, 2) for each, value in held.items() if value is not None},
             billed=row["billed"],
             billed_ms=row["billed_ms"],
@@ -418,16 +427,6 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
-def peaks_of(row: Mapping[str, Any]) -> Peaks:
-    return Peaks(
-        invocations=int(row["invocations"]),
-        p50=rounded_mib(row["p50"]),
-        p99=rounded_mib(row["p99"]),
-        highest=rounded_mib(row["highest"]),
-        out_of_memory=int(row["out_of_memory"]),
-    )
-
-
-def rounded_mib(value: float | None) -> float | None:
+def _rounded(value: float | None) -> float | None:
     """Round MiB as in the lines: rows have 4-byte floats."""
     return None if value is None else round(value, 2)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import to_builtins
 
 from ..support.bad_input import BadInput
 from ..support.untrusted_text import loads
@@ -156,7 +158,7 @@ def changes(report: Report, path: Path, share: float, only: str | None = None) -
     """Compare with the report that `truemem report --output FILE.json` wrote. A rise is more than `share` of the figure
     before. Of a function with several versions, the one with the most invocations counts. `only` is the one function
     that was read. Raises BadInput."""
-    before, now = _saved(path), _by_name([_figures(each) for each in report.functions])
+    before, now = _saved(path), _by_name(_figures(to_builtins(each, enc_hook=str)) for each in report.functions)
     both = [name for name in now if name in before]
     made = [_change(name, before[name], now[name], share) for name in both]
     return Changes(
@@ -192,38 +194,27 @@ def _rose(before: float | None, now: float | None, share: float, least: float) -
 _FIGURES = ("peak_p50", "peak_p99", "duration_p50", "duration_p99")
 
 
-def _figures(function: Function) -> dict[str, Any]:
+def _figures(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of a function in the report's JSON. Raises KeyError, TypeError or ValueError if it is none."""
+    peaks, durations = document["peaks"], document["durations"]
     return {
-        "function": function.function,
-        "version": function.version,
-        "invocations": function.peaks.invocations,
-        "peak_p50": function.peaks.p50,
-        "peak_p99": function.peaks.p99,
-        "duration_p50": function.durations.p50,
-        "duration_p99": function.durations.p99,
+        "function": str(document["function"]),
+        "version": str(document["version"]),
+        "invocations": int(peaks["invocations"]),
+        **{f"peak_{rank}": _number(peaks[rank]) for rank in ("p50", "p99")},
+        **{f"duration_{rank}": _number(durations[rank]) for rank in ("p50", "p99")},
     }
 
 
 def _saved(path: Path) -> dict[str, dict[str, Any]]:
     try:
-        document = loads(path.read_text(encoding="utf-8"))
-        found = [
-            {
-                "function": str(each["function"]),
-                "version": str(each["version"]),
-                "invocations": int(each["peaks"]["invocations"]),
-                **{f"peak_{rank}": _number(each["peaks"][rank]) for rank in ("p50", "p99")},
-                **{f"duration_{rank}": _number(each["durations"][rank]) for rank in ("p50", "p99")},
-            }
-            for each in document["functions"]
-        ]
+        return _by_name(map(_figures, loads(path.read_text(encoding="utf-8"))["functions"]))
     except OSError as error:
         raise BadInput(f"--baseline {path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(
             f"--baseline {path} is no saved report. Make one with truemem report ... --output {path.stem}.json"
         ) from error
-    return _by_name(found)
 
 
 def _number(value: object) -> float | None:
@@ -232,7 +223,7 @@ def _number(value: object) -> float | None:
     return value
 
 
-def _by_name(figures: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _by_name(figures: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The version with the most invocations of each function."""
     made: dict[str, dict[str, Any]] = {}
     for each in sorted(figures, key=lambda each: each["invocations"]):
