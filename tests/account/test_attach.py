@@ -208,12 +208,7 @@ def test_lines_load_the_heap_probe_and_detach_takes_both(
 @pytest.mark.parametrize(
     ("runtime", "option", "told", "variables"),
     [
-        (
-            "provided.al2023",
-            "--lines",
-            "without the heap probe; its own tools name what grows: truemem docs",
-            {},
-        ),
+        ("provided.al2023", "--lines", "without the heap probe; its own tools name what grows: truemem docs", {}),
         ("provided.al2023", "--heap", "attached without the heap probe", {}),
         ("dotnet8", "--heap", "dotnet8 is not Python, nor Node.js 18 or newer", {}),
         ("nodejs16.x", "--lines", "nodejs16.x is not Python, nor Node.js 18 or newer", {}),

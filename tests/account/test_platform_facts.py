@@ -4,14 +4,7 @@ from datetime import date
 
 import pytest
 from truemem_workbench.support import platform_facts
-from truemem_workbench.support.platform_facts import (
-    RUNTIMES,
-    deprecated,
-    language,
-    newer_values,
-    runtimes,
-    version,
-)
+from truemem_workbench.support.platform_facts import RUNTIMES, deprecated, language, newer_values, runtimes, version
 
 from testing.platform_models import differences
 

@@ -129,10 +129,7 @@ def test_a_word_of_the_title_counts_more_than_one_of_the_text() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (
-            "paterns",
-            "truemem docs: no page says anything about paterns (near: patterns). Try truemem docs\n",
-        ),
+        ("paterns", "truemem docs: no page says anything about paterns (near: patterns). Try truemem docs\n"),
         (
             "patterns#fragmentatoin",
             "truemem docs: patterns has no section fragmentatoin (near: fragmentation). Try truemem docs patterns\n",

@@ -264,8 +264,7 @@ def why(members: Mapping[str, object]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
-    [({"peak_mib": MEMORY_MIB * 0.8}, "memory"), ({"timeout_ms": LEFT_MS - 1}, "the timeout is near")],
+    ("how", "said"), [({"peak_mib": MEMORY_MIB * 0.8}, "memory"), ({"timeout_ms": LEFT_MS - 1}, "the timeout is near")]
 )
 def test_where_it_would_not_ask_it_is_withdrawn(asked: Driven, how: dict[str, Any], said: str) -> None:
     assert why(asked.invoke(**how)) == said

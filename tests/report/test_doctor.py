@@ -38,11 +38,7 @@ HEALTHY = [STATE, START, *reports(11), *(line("a", number) for number in range(1
 
 LOGS = {
     "healthy": (HEALTHY, 0, "10 of 10 peaks: vmhwm"),
-    "no layer": (
-        reports(5),
-        1,
-        "Max Memory Used, the highest that an environment ever held (30 of 128 MB)",
-    ),
+    "no layer": (reports(5), 1, "Max Memory Used, the highest that an environment ever held (30 of 128 MB)"),
     "nothing at all": (
         ["START"],
         1,
@@ -93,11 +89,7 @@ LOGS = {
         "! Failing: 60 of 60 invocations answered with an error. RSS 90.0 to 90.0 MiB. Fix that first. Next: aws logs"
         " tail /aws/lambda/orders --since 1h\n",
     ),
-    "a leak in a handler that raises": (
-        life(grows=1.0, handlerError=True),
-        1,
-        "1.0 MiB more in each invocation",
-    ),
+    "a leak in a handler that raises": (life(grows=1.0, handlerError=True), 1, "1.0 MiB more in each invocation"),
     "nothing measured": ([line("a", n, method=None, PeakRSS=None) for n in (1, 2)], 1, "2 invocations have no peak"),
     "one not measured": ([*HEALTHY, line("b", 1, method=None, PeakRSS=None)], 0, "1 invocation has no peak"),
     "a heap above the memory size": (
