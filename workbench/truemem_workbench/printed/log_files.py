@@ -233,9 +233,8 @@ def kind_of(path: Path) -> Kind:
     first = first.strip()
     if _is_header(first):
         return "csv"
-    if _LIST.match(head) or (
-        first.startswith("{") and (first.endswith(("{", "[", ",", ":")) or _endless(head, newline))
-    ):
+    is_too_long = not newline and len(head) >= HEAD  # for one event: then it has many JSON objects
+    if _LIST.match(head) or (first.startswith("{") and (first.endswith(("{", "[", ",", ":")) or is_too_long)):
         return "json"
     if _OPENS.search(head):
         return "spread"
@@ -251,11 +250,6 @@ def _is_wrapped(head: str) -> bool:
     except ValueError:
         return False  # one that is cut off
     return begin is not None and not (like_line(document) and not line[end:].strip())
-
-
-def _endless(head: str, newline: str) -> bool:
-    """True if the first line is too long for one event: then it has many JSON objects."""
-    return not newline and len(head) >= HEAD
 
 
 def _is_header(first: str) -> bool:

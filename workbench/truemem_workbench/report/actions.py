@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -98,17 +99,15 @@ def _out_of_memory(function: Function) -> _Found | None:
     return Need.OUT_OF_MEMORY, -died / of, f"{brief(died)} of {brief(of)} invocations{size}{more}"
 
 
-def _running_out(function: Function) -> _Found | None:
-    return _of_finding(function, Need.RUNNING_OUT) if function.finding.cause in COUNTED else None
-
-
-def _growing(function: Function) -> _Found | None:
-    return _of_finding(function, Need.GROWING) if function.finding.grows else None
-
-
-def _failing(function: Function) -> _Found | None:
-    failing = function.finding.cause == "failing"
-    return (Need.FAILING, 0.0, "most invocations; repair that first") if failing else None
+def _of_finding(function: Function) -> _Found | None:
+    """What runs out, grows or fails."""
+    finding = function.finding
+    if finding.cause == "failing":
+        return Need.FAILING, 0.0, "most invocations; repair that first"
+    if finding.cause not in COUNTED and not finding.grows:
+        return None
+    left = math.inf if finding.invocations_left is None else float(finding.invocations_left)
+    return Need.RUNNING_OUT if finding.cause in COUNTED else Need.GROWING, left, _short(finding)
 
 
 def _undecided(function: Function) -> _Found | None:
@@ -116,11 +115,6 @@ def _undecided(function: Function) -> _Found | None:
     if finding.cause != "undecided" or finding.pattern == TOO_FEW:
         return None
     return Need.UNDECIDED, -(finding.per_invocation_kib or 0.0), "more invocations decide whether it is a leak"
-
-
-def _of_finding(function: Function, need: Need) -> _Found:
-    left = function.finding.invocations_left
-    return need, float("inf") if left is None else float(left), _short(function.finding)
 
 
 def _short(finding: Finding) -> str:
@@ -185,4 +179,4 @@ def _nothing(function: Function) -> _Found:
     return Need.NOTHING, 0.0, f"{size} MB fits"
 
 
-_CHECKS = (_out_of_memory, _running_out, _growing, _failing, _near, _undecided, _oversized, _to_measure, _nothing)
+_CHECKS = (_out_of_memory, _of_finding, _near, _undecided, _oversized, _to_measure, _nothing)

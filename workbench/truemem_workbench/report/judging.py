@@ -135,40 +135,46 @@ class _Figures:
         held = rows["sidecar_holds"] + np.nan_to_num(rows["held_by_extensions"])
         has_request = rows["request"] != NO_REQUEST
         highest = self._most(np.where(has_request, peak, np.nan))
-        self.columns: dict[str, list[Any]] = {
+        current, mark, time_ms = (rows[name] for name in ("current_rss", "max_memory_used", "time_ms"))
+        p50, p99 = self._quantiles(peak, 0.5, 0.99)
+        self._peaks: dict[str, list[Any]] = {
             "invocations": np.diff(found.starts).tolist(),
-            "out_of_memory": self._count(is_killed),
+            "p50": p50,
+            "p99": p99,
             "highest": _values(self._most(peak)),
-            "current_first": self._end(is_certain & is_numbered, rows["current_rss"]),
-            "current_last": self._end(is_certain & is_numbered, rows["current_rss"], last=True),
-            "mark_first": self._end(is_numbered, rows["max_memory_used"]),
-            "mark": _values(self._most(rows["max_memory_used"])),
+            "out_of_memory": self._count(is_killed),
+        }
+        """Fields of `Peaks`."""
+        self._figures: dict[str, list[Any]] = {
+            "current_first": self._end(is_certain & is_numbered, current),
+            "current_last": self._end(is_certain & is_numbered, current, last=True),
+            "mark_first": self._end(is_numbered, mark),
+            "mark": _values(self._most(mark)),
             "size": _values(self._most(size)),
-            "first_ms": _values(-self._most(-rows["time_ms"])),
-            "last_ms": _values(self._most(rows["time_ms"])),
+            "first_ms": [each if each is None else int(each) for each in _values(-self._most(-time_ms))],
+            "last_ms": [each if each is None else int(each) for each in _values(self._most(time_ms))],
             "need": _values(
                 self._most(np.fmax(np.fmax(np.where(np.isnan(upper), peak, upper), peak), rows["init_peak_rss"]))
             ),
             "unbounded": self._count(~np.isnan(peak) & beyond & (~rows["is_last"] | is_killed)),
             "others": _values(self._most(held)),
-            "holders": self._place(is_numbered & ~np.isnan(rows["sidecar_holds"]) & ~rows["is_last"], last=True),
-            "latest": _values(self._most(rows["invocation"])),
             "billed": self._count(~np.isnan(duration)),
             "billed_ms": self._sum(np.where(np.isnan(duration), 0.0, billed)),
             "init_ms": self._sum(np.nan_to_num(np.fmax(rows["billed_duration_ms"] - rounded, 0.0))),
-            "line_bytes": self._sum(rows["line_bytes"]),
-            "managed": self._count(~np.isnan(rows["shared_by"])),
+            "line_bytes": self._sum(rows["line_bytes"].astype(int)),
+            "managed": [each > 0 for each in self._count(~np.isnan(rows["shared_by"]))],
             "lost": self._count(rows["lost"]),
-            "peak_place": self._place(has_request & (peak == highest[self._of])),
         }
-        self.columns |= dict(zip(("p50", "p99"), self._quantiles(peak, 0.5, 0.99), strict=True))
+        """Fields of `EnvironmentSummary`."""
+        self._latest = self._place(is_numbered & ~np.isnan(rows["sidecar_holds"]) & ~rows["is_last"], last=True)
+        """The row that says who holds the memory at the end."""
+        self._highest = self._place(has_request & (peak == highest[self._of]))
 
     def summary(self, place: int, curves: Curves, finding: Finding) -> EnvironmentSummary:
-        row = {name: column[place] for name, column in self.columns.items()}
         name, rows = self._found.names[place], self._found.rows
         own = slice(self._found.starts[place], self._found.starts[place + 1])
         held: dict[str, float | None] = {}
-        if (latest := row["holders"]) is not None:
+        if (latest := self._latest[place]) is not None:
             columns = {"function": "function_holds", "truemem": "sidecar_holds"}
             held = {holder: _value(rows[column][latest]) for holder, column in columns.items()}
             if rows["text"][latest] >= 0:
@@ -176,41 +182,19 @@ class _Figures:
         methods, counts = np.unique(rows["method"][own], return_counts=True)
         words = [self._found.part.words[each] for each in methods.tolist()]
         killed: list[bytes] = []
-        if row["out_of_memory"]:
+        if self._peaks["out_of_memory"][place]:
             requests = rows["request"][own][rows["out_of_memory"][own]]
             killed = requests[requests != NO_REQUEST][:MOST_KILLED].tolist()
-        sizes = (
-            "current_first",
-            "current_last",
-            "mark_first",
-            "mark",
-            "size",
-            "need",
-            "others",
-            "p50",
-            "p99",
-            "highest",
-        )
-        mib = {each: _rounded(row[each]) for each in sizes}
-        peaks = {each: mib.pop(each) for each in ("p50", "p99", "highest")}
+        highest = self._highest[place]
         return EnvironmentSummary(
             function=name.function,
             version=name.version,
             environment_id=name.environment_id,
-            peaks=Peaks(invocations=row["invocations"], out_of_memory=row["out_of_memory"], **peaks),
-            **mib,
-            first_ms=_whole(row["first_ms"]),
-            last_ms=_whole(row["last_ms"]),
-            unbounded=row["unbounded"],
+            peaks=Peaks(**{field: column[place] for field, column in self._peaks.items()}),
+            **{field: column[place] for field, column in self._figures.items()},
             holders={each: round(value, 2) for each, value in held.items() if value is not None},
-            billed=row["billed"],
-            billed_ms=row["billed_ms"],
-            init_ms=row["init_ms"],
-            line_bytes=int(row["line_bytes"]),
-            managed=row["managed"] > 0,
             methods=dict(sorted(zip(words, counts.tolist(), strict=True))),
-            lost=row["lost"],
-            peak_request=None if row["peak_place"] is None else rows["request"][row["peak_place"]].decode(),
+            peak_request=None if highest is None else rows["request"][highest].decode(),
             out_of_memory_requests=[each.decode() for each in killed],
             finding=finding,
             ended=len(curves.killed),
@@ -237,7 +221,7 @@ class _Figures:
     def _end(self, flags: Flags, values: NDArray[Any], *, last: bool = False) -> list[float | None]:
         """The first known value of those with the flag, or the last."""
         places = self._place(flags & ~np.isnan(values), last=last)
-        return [None if place is None else float(values[place]) for place in places]
+        return [None if place is None else round(float(values[place]), 2) for place in places]
 
     def _quantiles(self, values: NDArray[Any], *shares: float) -> Iterator[list[float | None]]:
         """Nearest ranks."""
@@ -245,7 +229,7 @@ class _Figures:
         counts = self._count(~np.isnan(values))
         for share in shares:
             yield [
-                float(ranked[start + rank(share, count)]) if count else None
+                round(float(ranked[start + rank(share, count)]), 2) if count else None
                 for start, count in zip(self._found.starts, counts, strict=False)
             ]
 
@@ -310,7 +294,7 @@ class _Columns:
         for name, (column, unit) in _OTHERS.items():
             values_of = self._points[column][at]
             known = np.flatnonzero(~np.isnan(values_of))
-            if not _varies(values_of):
+            if len(known) and values_of[known].min() == values_of[known].max():
                 known = known[-1:]  # it says all of a curve that is level, and is judged in no time
             of_those = (values_of[known] * unit, np.full(len(known), np.nan), np.ones(len(known), bool))
             nothing = np.zeros(len(known))
@@ -409,24 +393,10 @@ def _extensions(members: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def _varies(values: Floats) -> bool:
-    """Is there more than one known value?"""
-    return bool(np.fmin.reduce(values) < np.fmax.reduce(values)) if len(values) else False
-
-
 def _value(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
 def _values(values: NDArray[Any]) -> list[Any]:
-    """The same as a list, None for NaN."""
-    return [None if math.isnan(one) else one for one in values.tolist()]
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
-
-
-def _rounded(value: float | None) -> float | None:
-    """Round MiB as in the lines: rows have 4-byte floats."""
-    return None if value is None else round(value, 2)
+    """The same as a list, to hundredths as in the lines (rows have 4-byte floats), None for NaN."""
+    return [None if math.isnan(one) else round(one, 2) for one in values.tolist()]
