@@ -387,8 +387,8 @@ def _started(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("unpublished", [True, False])
-def test_undo_puts_back_after_a_sigkill(truemem: Command, deployed: Deployed, unpublished: bool) -> None:
+@pytest.mark.parametrize("more", [["--unpublished"], []], ids=["unpublished", "versions"])
+def test_undo_puts_back_after_a_sigkill(truemem: Command, deployed: Deployed, more: list[str]) -> None:
     running: list[subprocess.Popen[str]] = []
 
     def end(function: Any) -> None:
@@ -397,12 +397,11 @@ def test_undo_puts_back_after_a_sigkill(truemem: Command, deployed: Deployed, un
             running[0].wait()
 
     deployed.account.before_update = end
-    more = ["--unpublished"] if unpublished else []
     running.append(_started("--memory", "768,1024,1769", "--event", "{}", "--yes", "--invocations", "1", *more))
     running[0].communicate(timeout=60)
     deployed.account.before_update = lambda _: None
     assert deployed.memory == 1769
-    assert len(deployed.versions) == (2 if unpublished else 4)
+    assert len(deployed.versions) == (2 if more else 4)
     assert "another sweep of hasher runs, or was killed" in refusal(swept(truemem))
     assert size(truemem, "--undo", "--yes").code == 0
     assert deployed.is_as_it_was
@@ -421,18 +420,17 @@ def test_undo_without_the_record_says_the_size_is_unknown(truemem: Command, depl
     assert "as it was" not in ran.err
 
 
-@pytest.mark.parametrize("unpublished", [True, False])
-def test_an_error_on_the_third_size_puts_it_back(truemem: Command, deployed: Deployed, unpublished: bool) -> None:
+@pytest.mark.parametrize("more", [["--unpublished"], []], ids=["unpublished", "versions"])
+def test_an_error_on_the_third_size_puts_it_back(truemem: Command, deployed: Deployed, more: list[str]) -> None:
     def fail(function: Any) -> None:
         if len(deployed.sizes) == 2:
             deployed.account.before_update = lambda _: None
             raise denied("lambda:UpdateFunctionConfiguration")
 
     deployed.account.before_update = fail
-    more = ["--unpublished"] if unpublished else []
     ran = swept(truemem, "--json", *more, sizes="768,1024,1769")
     assert ran.code == 2
-    if unpublished:  # two sizes are known
+    if more:  # two sizes are known
         assert [each["memory"] for each in ran.document["sizes"]] == [768, 1024]
         assert "it ended early: function hasher: access denied" in str(ran.document["notices"])
     else:
@@ -479,16 +477,15 @@ def test_a_deployment_in_the_middle_is_not_undone(truemem: Command, deployed: De
     assert (deployed.memory, deployed.versions, sweeps().read()) == (2048, ["$LATEST", "1"], {})
 
 
-@pytest.mark.parametrize("unpublished", [True, False])
-def test_a_size_that_another_sets_meanwhile_stays(truemem: Command, deployed: Deployed, unpublished: bool) -> None:
+@pytest.mark.parametrize("more", [["--unpublished"], []], ids=["unpublished", "versions"])
+def test_a_size_that_another_sets_meanwhile_stays(truemem: Command, deployed: Deployed, more: list[str]) -> None:
     def deploy(*_: object) -> None:
         if len(deployed.invoked) == 2:
             deployed.account.lambdas.update_function_configuration(FunctionName=NAME, MemorySize=2048)
 
     deployed.before_invoke = deploy
-    more = ["--unpublished"] if unpublished else []
     ran = swept(truemem, *more, sizes="1024,2048")
-    assert (ran.code, "was changed by another" in ran.out) == (2 if unpublished else 0, unpublished)
+    assert (ran.code, "was changed by another" in ran.out) == (2 if more else 0, bool(more))
     assert (deployed.memory, deployed.versions, sweeps().read()) == (2048, ["$LATEST", "1"], {})
 
 

@@ -51,9 +51,14 @@ class Run:
     """Is the collector on at the end?"""
 
     @property
-    def lines(self) -> list[tuple[str, int]]:
+    def told(self) -> dict[str, Any]:
+        """The answer, which there is."""
         assert self.answer is not None
-        return [(line["file"], line["line"]) for line in self.answer["lines"]]
+        return self.answer
+
+    @property
+    def lines(self) -> list[tuple[str, int]]:
+        return [(line["file"], line["line"]) for line in self.told["lines"]]
 
 
 def run(
@@ -114,15 +119,14 @@ def of_kinds(kinds: dict[str, tuple[Any, ...]]) -> Iterator[Any]:
 @pytest.mark.parametrize("each", [*of_kinds(LEAKS)])
 def test_the_line_that_keeps_is_the_first(each: Planted, tmp_path: Path) -> None:
     found = run(tmp_path, each.source)
-    assert found.answer is not None
-    assert found.answer["gaveUp"] == ""
+    assert found.told["gaveUp"] == ""
     if each.kind.name == "ctypes malloc":
         assert found.lines == []
-        assert found.answer["restKiB"] == pytest.approx(40_000 / 1024, rel=0.15)
+        assert found.told["restKiB"] == pytest.approx(40_000 / 1024, rel=0.15)
         return
     assert found.lines[0] == ("app.py", each.line), found.answer
     if each.kind.kib is not None:
-        assert found.answer["lines"][0]["perInvocationKiB"] == pytest.approx(each.kind.kib, rel=0.1)
+        assert found.told["lines"][0]["perInvocationKiB"] == pytest.approx(each.kind.kib, rel=0.1)
 
 
 @pytest.mark.parametrize("asks", [0, 40])
@@ -156,11 +160,10 @@ def test_each_line_that_keeps_has_its_own_figure(tmp_path: Path) -> None:
             return 1
     """
     found = run(tmp_path, source)
-    assert found.answer is not None
     assert found.lines == [("app.py", 7), ("app.py", 14), ("app.py", 15)]
-    sizes = [line["perInvocationKiB"] * 1024 for line in found.answer["lines"]]
+    sizes = [line["perInvocationKiB"] * 1024 for line in found.told["lines"]]
     assert sizes == pytest.approx([9_000, 6_000, 3_000], rel=0.15)
-    assert found.answer["lines"][0]["stack"] == ["app.py:13 handler", "app.py:7 add"]
+    assert found.told["lines"][0]["stack"] == ["app.py:13 handler", "app.py:7 add"]
 
 
 BALANCED = {
@@ -268,10 +271,9 @@ def test_a_value_that_grows_under_its_name_is_found(kind: str, tmp_path: Path) -
     found = run(tmp_path, f"{begin}\ndef handler(event, context):\n    {line}\n    return 1\n")
     source = (tmp_path / "task" / "app.py").read_text().splitlines()
     adds = ("def add(self, data): self.held.extend(data)", "text += 'x'", line)
-    assert found.answer is not None
     assert [source[number - 1].strip().startswith(adds) for _, number in found.lines] == [True], found.answer
-    assert found.answer["lines"][0]["perInvocationKiB"] * 1024 == pytest.approx(size, rel=0.15)  # bytearrays take more
-    assert found.answer["restKiB"] == pytest.approx(0, abs=3)
+    assert found.told["lines"][0]["perInvocationKiB"] * 1024 == pytest.approx(size, rel=0.15)  # bytearrays take more
+    assert found.told["restKiB"] == pytest.approx(0, abs=3)
 
 
 CHANGING = {
@@ -314,9 +316,8 @@ def test_growth_in_no_container_is_the_rest(kind: str, objects: int, tmp_path: P
             return 1
     """
     found = run(tmp_path, source)
-    assert found.answer is not None
     assert found.lines == []
-    assert 4 < found.answer["restKiB"] < 14  # 7, by an average size of blocks
+    assert 4 < found.told["restKiB"] < 14  # 7, by an average size of blocks
 
 
 KEEPS = """
@@ -330,16 +331,15 @@ KEPT_AT = [("app.py", 4)]
 
 def test_the_answer_has_its_members_and_no_more(tmp_path: Path) -> None:
     found = run(tmp_path, KEEPS)
-    assert found.answer is not None
     figures = ("invocations", "looks", "cpuPercent", "memoryKiB", "lookMs", "restKiB")
-    assert {name: type(value) for name, value in found.answer.items() if name not in figures} == {
+    assert {name: type(value) for name, value in found.told.items() if name not in figures} == {
         "runtime": str,
         "gaveUp": str,
         "lines": list,
     }
-    assert all(isinstance(found.answer[name], int | float) and found.answer[name] >= 0 for name in figures)
-    assert found.answer["invocations"] == 60
-    (line,) = found.answer["lines"]
+    assert all(isinstance(found.told[name], int | float) and found.told[name] >= 0 for name in figures)
+    assert found.told["invocations"] == 60
+    (line,) = found.told["lines"]
     assert (line["function"], line["stack"]) == ("handler", ["app.py:4 handler"])
     assert 0.9 < line["share"] <= 1
     assert (found.mode, found.files) == (0o600, [".truemem-heap-PID", ".truemem-lines-PID", ".truemem-lines-PID.json"])
@@ -374,16 +374,14 @@ def test_an_ask_that_it_does_not_know_is_ignored(ask: str, tmp_path: Path) -> No
 
 def test_too_little_memory_for_a_look_is_said(tmp_path: Path) -> None:
     found = run(tmp_path, KEEPS, ask="truemem-lines-1 60 100 1\n")
-    assert found.answer is not None
-    assert (found.answer["gaveUp"], found.answer["lines"]) == ("memory", [])
+    assert (found.told["gaveUp"], found.told["lines"]) == ("memory", [])
 
 
 @pytest.mark.parametrize(("memory", "said"), [("128", "looks"), ("1769", "")])
 def test_a_look_that_would_take_long_is_not_begun(memory: str, said: str, tmp_path: Path) -> None:
     """The function's timeout goes on, and a small memory size buys little CPU."""
     found = run(tmp_path, KEEPS + "\n    MANY = [[] for _ in range(200_000)]\n", AWS_LAMBDA_FUNCTION_MEMORY_SIZE=memory)
-    assert found.answer is not None
-    assert (found.answer["gaveUp"], bool(found.answer["lines"])) == (said, not said)
+    assert (found.told["gaveUp"], bool(found.told["lines"])) == (said, not said)
 
 
 @pytest.mark.parametrize(
@@ -411,8 +409,7 @@ def test_what_the_function_traces_with_is_left_alone(used: str, starts: str, sta
             return {stays}
     """
     found = run(tmp_path, source)
-    assert found.answer is not None
-    assert found.answer["gaveUp"] == f"{used} is in use"
+    assert found.told["gaveUp"] == f"{used} is in use"
     assert found.lines == [("app.py", 8)]  # the only line that adds to KEPT
     assert set(found.sent) == {"true"}
 
@@ -494,8 +491,7 @@ def test_without_memory_for_a_look_the_function_goes_on(tmp_path: Path) -> None:
     """
     found = run(tmp_path, source)
     assert found.sent == [str(number) for number in range(INVOCATIONS)]
-    assert found.answer is not None
-    assert (found.answer["gaveUp"], found.answer["lines"]) == ("error", [])
+    assert (found.told["gaveUp"], found.told["lines"]) == ("error", [])
     assert not found.traces
     assert found.collects
 
@@ -575,8 +571,7 @@ def test_a_container_that_is_replaced_is_not_held(tmp_path: Path) -> None:
     """
     found = run(tmp_path, source)
     assert found.sent[BEGINS + 47] == "3"
-    assert found.answer is not None
-    assert (found.lines, found.answer["restKiB"]) == ([], pytest.approx(0, abs=3))
+    assert (found.lines, found.told["restKiB"]) == ([], pytest.approx(0, abs=3))
 
 
 def test_what_has_a_value_that_grows_is_not_held(tmp_path: Path) -> None:
@@ -609,8 +604,7 @@ def test_a_cache_that_fills_is_not_told_as_native(tmp_path: Path) -> None:
             return len(made(event["number"]))
     """
     found = run(tmp_path, source)
-    assert found.answer is not None
-    assert (found.lines, found.answer["restKiB"]) == ([], pytest.approx(0, abs=3))
+    assert (found.lines, found.told["restKiB"]) == ([], pytest.approx(0, abs=3))
 
 
 def test_an_arrays_memory_is_the_line_that_keeps_a_view(tmp_path: Path) -> None:
@@ -626,8 +620,7 @@ def test_an_arrays_memory_is_the_line_that_keeps_a_view(tmp_path: Path) -> None:
     """
     found = run(tmp_path, source)
     assert found.lines == [("app.py", 6)]
-    assert found.answer is not None
-    assert found.answer["lines"][0]["perInvocationKiB"] == pytest.approx(31.4, rel=0.1)
+    assert found.told["lines"][0]["perInvocationKiB"] == pytest.approx(31.4, rel=0.1)
 
 
 def test_some_requests_that_keep_much_are_in_the_rate(tmp_path: Path) -> None:
@@ -639,8 +632,7 @@ def test_some_requests_that_keep_much_are_in_the_rate(tmp_path: Path) -> None:
     """
     found = run(tmp_path, source)
     assert found.lines == [("app.py", 4)]
-    assert found.answer is not None
-    assert found.answer["lines"][0]["perInvocationKiB"] == pytest.approx(42.6, rel=0.1)
+    assert found.told["lines"][0]["perInvocationKiB"] == pytest.approx(42.6, rel=0.1)
 
 
 def test_tracemalloc_of_the_function_goes_on(tmp_path: Path) -> None:
@@ -783,8 +775,7 @@ def test_threads_that_change_containers_break_nothing(tmp_path: Path) -> None:
             return 1
     """
     found = run(tmp_path, source)
-    assert found.answer is not None
-    assert found.answer["gaveUp"] == ""
+    assert found.told["gaveUp"] == ""
     assert ("app.py", 13) in found.lines
     assert set(found.sent) == {"1"}
 
@@ -835,5 +826,4 @@ def test_a_thread_that_waits_hides_no_line(tmp_path: Path) -> None:
     """
     found = run(tmp_path, source)
     assert found.lines == [("app.py", 6)]
-    assert found.answer is not None
-    assert found.answer["lines"][0]["stack"] == ["app.py:6 handler"]
+    assert found.told["lines"][0]["stack"] == ["app.py:6 handler"]

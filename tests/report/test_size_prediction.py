@@ -61,11 +61,6 @@ def test_percentiles_are_of_each_invocation_not_of_sums() -> None:
     assert found.p99.high == pytest.approx(45 + 1.1 * 90 * 1769 / 442)  # if it was two threads, for half of the time
 
 
-@pytest.mark.parametrize("known", [0, 99])
-def test_no_prediction_without_cpu_time(known: int) -> None:
-    assert predict(Invocations.of(1024, [(100.0, 5.0)] * known), 512, X86) is None
-
-
 @pytest.mark.parametrize(("duration", "unknown", "predicts"), [(100.0, 2, True), (100.0, 3, False), (300.0, 1, False)])
 def test_those_without_cpu_time_are_few(duration: float, unknown: int, predicts: bool) -> None:
     """Of the count and of the billed time."""
