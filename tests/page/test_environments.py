@@ -42,6 +42,6 @@ def test_the_same_id_in_two_functions_is_two_environments() -> None:
 
 def test_what_does_not_fit_is_left_out_whole() -> None:
     big, small = gather(parsed(recorded(noisy(50))))[0], gather(parsed([line(0, "b")]))[0]
-    assert most([big, small], 50) == [big]
-    assert most([big, small], 51) == [big, small]
-    assert most([big, small], 10) == [big]  # something is shown
+    assert most([big, small], 50, len) == [big]
+    assert most([big, small], 51, len) == [big, small]
+    assert most([big, small], 10, len) == [big]  # something is shown

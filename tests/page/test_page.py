@@ -89,18 +89,15 @@ def test_a_finding_links_to_the_site_of_the_build(show: Show, monkeypatch: pytes
     assert browser.text(".verdict a").startswith("truemem docs patterns#")
 
 
-def test_hovering_tells_request_id_time_and_figures(show: Show) -> None:
-    told = hover(show(curve(spiked(60, at=20))), 20, of=60)
+def test_figures_are_told_at_the_pointer_and_the_mark_s_story_above(show: Show) -> None:
+    browser = show(curve(spiked(60, at=20)))
+    told = hover(browser, 20, of=60)
     assert "invocation 21" in told
     assert request_id(20) in told
     assert "peak\t400 MiB" in told
     assert "current\t90.0 MiB" in told
     assert "Max Memory Used\t412 MiB" in told
     assert "2026-11-21 19:18:07.352 UTC" in told
-
-
-def test_the_mark_s_story_is_told(show: Show) -> None:
-    browser = show(curve(spiked(60, at=20)))
     assert "has said 412 MiB since invocation 21. In the 39 invocations after it, none needed more than 103 MiB" in (
         browser.text(".story")
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TypeVar
 
 from ..judge.causes import find
 from ..judge.curves import CurveBuilder
@@ -16,6 +17,7 @@ from ..printed.document import figure
 from ..printed.growth import GrowthProfile
 from ..printed.line import Line
 
+T = TypeVar("T")
 NAN = math.nan
 
 CURVE_NAMES = ("peak", "lower", "upper", "current", "mark", "inUse", "held")
@@ -168,14 +170,13 @@ def _urgency(environment: EnvironmentPage) -> tuple[tuple[float, ...], str]:
     return urgency(environment.finding, died, peak, environment.limit), environment.id
 
 
-def most(environments: Sequence[EnvironmentPage], invocations: int) -> list[EnvironmentPage]:
-    """Take whole environments from the first on while their invocations fit, at least one."""
-    kept: list[EnvironmentPage] = []
-    room = invocations
+def most(environments: Sequence[T], invocations: int, count: Callable[[T], int]) -> list[T]:
+    """Take whole environments from the first on while their invocations fit, at least one. `count`: of each."""
+    kept: list[T] = []
     for environment in environments:
-        if len(environment) <= room or not kept:
+        if count(environment) <= invocations or not kept:
             kept.append(environment)
-            room -= len(environment)
+            invocations -= count(environment)
     return kept
 
 

@@ -37,7 +37,7 @@ NO_UUID = bytes(16)
 def page(environments: Sequence[EnvironmentPage], left_out: int = 0, note: str = "") -> str:
     """The content of the file. `left_out` is the number of environments that are not among these, `note` is below the
     title."""
-    shown = most(environments, ROOM)
+    shown = most(environments, ROOM, len)
     style = "".join((ASSETS / name).read_text(encoding="utf-8") for name in ("uplot.css", "style.css"))
     licence = (ASSETS / "uplot-LICENSE.txt").read_text(encoding="utf-8")
     scripts = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)

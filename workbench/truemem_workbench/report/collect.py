@@ -25,6 +25,7 @@ from ..judge.prices import GB_SECOND, MONTH_MS, Cost, cost
 from ..judge.resources import Resource
 from ..judge.sizing import HEADROOM, SizingFigures, advise_size
 from ..page import html as page_html
+from ..page.environments import most
 from ..printed.line import read as read_lines
 from ..printed.log_files import events, gzipped, on_disk, size_of
 from ..printed.parts import Files, in_order, merged, read_pieces
@@ -246,7 +247,8 @@ def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Re
 def _draw(made: Report, paths: Sequence[Path], where: Source, html: Path, read: Count) -> None:
     """Draw the most urgent environments, as many as a page holds. Nothing of the others is kept."""
     environments = made.environments
-    shown = _foremost(environments, page_html.ROOM)
+    fitting = most(environments, page_html.ROOM, lambda each: each.peaks.invocations)
+    shown = {(each.function, each.environment_id) for each in fitting}
     names = {name for _, name in shown}
     drawn = page.gather(
         line
@@ -262,16 +264,6 @@ def _draw(made: Report, paths: Sequence[Path], where: Source, html: Path, read: 
             f"{html} has the {len(shown):,} most urgent of {len(environments):,} environments, as many as a page holds"
         )
         notify("truemem report", f"{text}. --environment chooses others")
-
-
-def _foremost(environments: Sequence[EnvironmentSummary], room: int) -> set[Key]:
-    """Take whole environments from the first on while their invocations fit, at least one. By function and id."""
-    shown: set[Key] = set()
-    for each in environments:
-        if each.peaks.invocations <= room or not shown:
-            shown.add((each.function, each.environment_id))
-            room -= each.peaks.invocations
-    return shown
 
 
 def check_loaded(loaded: Loaded, where: Source, files: Sequence[Path] = ()) -> None:
