@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from moto.awslambda.exceptions import InvalidParameterValueException, LambdaClientError
 from moto.awslambda.models import LambdaFunction
 from truemem_workbench.attach.change import (
@@ -499,42 +497,18 @@ def test_a_choice_that_finds_nothing_is_one_line(
 
 # --- Detach -----------------------------------------------------------------------------------------------------------
 
-names = st.sampled_from(
-    ["A", "LD_PRELOAD", WRAPPER, CHAINED_WRAPPER, "TRUEMEM_AGGREGATE", "TRUEMEM_NAMESPACE", "PYTHONPATH", NODE_OPTIONS]
-)
-values = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
-functions = st.fixed_dictionaries(
-    {
-        "layers": st.lists(st.sampled_from(range(4)), unique=True, max_size=4),
-        "ours": st.sampled_from([None, "truemem-x86_64", "truemem-arm64"]),
-        "architecture": st.sampled_from(["x86_64", "arm64"]),
-        "runtime": st.sampled_from(["python3.13", "nodejs22.x"]),
-        "variables": st.dictionaries(names, values, max_size=6),
-    }
-)
 
-
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(made=st.lists(functions, min_size=2, max_size=3), options=st.sets(st.sampled_from(["--exact", "--heap"])))
-def test_attach_then_detach_is_the_identity(
-    truemem: Command, account: Account, made: list[dict[str, Any]], options: set[str]
-) -> None:
-    for left in account.lambdas.list_functions()["Functions"]:  # by an example that failed
-        account.lambdas.delete_function(FunctionName=left["FunctionName"])
-    vendors = [account.layer(f"vendor-{number}") for number in range(4)]
-    for number, each in enumerate(made):
-        layers = [vendors[at] for at in each["layers"]]
-        if each["ours"]:
-            layers.insert(len(layers) // 2, account.layer(each["ours"]))
-        about = {"Architectures": [each["architecture"]], "Runtime": each["runtime"]}
-        account.function(f"f{number}", Layers=layers, variables=each["variables"], **about)
-    before = {f"f{number}": account.held(f"f{number}") for number in range(len(made))}
-    account.updates.clear()
-    assert truemem("attach", *before, "--set", "aggregate=60", *options, "--yes").code == 0
-    assert {*account.updates} == {*before}
-    assert truemem("attach", *before, "--set", "aggregate=90", "--exact", "--yes").code == 0
-    assert truemem("detach", *before, "--yes").code == 0
-    assert {name: account.held(name) for name in before} == before
+@pytest.mark.parametrize("runtime", ["python3.13", "nodejs22.x"])
+def test_attached_twice_is_undone_at_once(truemem: Command, account: Account, runtime: str) -> None:
+    """What any number of changes comes to is in test_change."""
+    layers = [account.layer("vendor"), account.layer("truemem-arm64"), account.layer("other")]
+    variables = {WRAPPER: "/opt/vendor", "TRUEMEM_AGGREGATE": "30", PYTHON_PATH: "/a", NODE_OPTIONS: "-i", "A": "ü"}
+    account.function("one", Runtime=runtime, Layers=layers, variables=variables)
+    assert truemem("attach", "one", "--set", "aggregate=60", "--heap", "--yes").code == 0
+    assert truemem("attach", "one", "--set", "aggregate=90", "--exact", "--yes").code == 0
+    assert account.updates == ["one", "one"]
+    assert truemem("detach", "one", "--yes").code == 0
+    assert account.held("one") == (layers, variables)
 
 
 def test_variables_that_were_changed_since_are_left_and_named(truemem: Command, account: Account) -> None:
