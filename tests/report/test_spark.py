@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from truemem_workbench.report.collect import part_count
+from truemem_workbench.report.spark import MOST_PARTS
 
 from tests.report.conftest import Command
 from tests.report.fleet_files import write
@@ -208,8 +210,5 @@ def test_the_report_can_be_an_object_in_s3(aws: Callable[[str], Any], tmp_path: 
 
 
 def test_a_part_is_a_batch_but_there_are_no_more_than_a_thousand() -> None:
-    from truemem_workbench.report.spark import _part_count
-
-    assert _part_count(1, cores=2) == 2
-    assert _part_count(9 * 10**9, cores=2) == 100
-    assert _part_count(10**12, cores=100) == 1000
+    sizes = ((1, 2), (9 * 10**9, 2), (10**12, 100))
+    assert [part_count(size, cores, MOST_PARTS) for size, cores in sizes] == [2, 100, 1000]

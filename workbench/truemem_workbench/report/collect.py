@@ -150,9 +150,9 @@ def judge_parts(parts: Parts, job: Job, prices: Prices, pool: Pool = None, done:
     return report_of(found, counts, parts.loaded, job.by, parts.left_out, prices)
 
 
-def part_count(size: int, cores: int) -> int:
-    """So many parts that none is large; some for each core."""
-    return max(1, min(MOST_PARTS, max(4 * cores if size >= WORTH_A_POOL else 1, size // LINE_BYTES // PART_LINES)))
+def part_count(size: int, least: int, most: int) -> int:
+    """In how many parts so many bytes of lines are judged: each has about PART_LINES of them."""
+    return min(most, max(least, size // LINE_BYTES // PART_LINES))
 
 
 def report_of(
@@ -231,9 +231,10 @@ def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Re
         paths = [on_disk(file, Path(folder)) for file in where.paths(Path(folder), options["way"])]
         size = sum(map(size_of, paths))
         unpacked = sum(size_of(path) * (PACKED if gzipped(path) else 1) for path in paths)
+        least = 4 * (os.cpu_count() or 1) if unpacked >= WORTH_A_POOL else 1
         with _pool(unpacked) as pool:
             with progress("reading", size) as read:
-                parts = read_parts(paths, job, Path(folder), part_count(unpacked, os.cpu_count() or 1), pool, read)
+                parts = read_parts(paths, job, Path(folder), part_count(unpacked, least, MOST_PARTS), pool, read)
             check_loaded(parts.loaded, where, paths)
             with progress("judging", parts.loaded.lines) as done:
                 made = judge_parts(parts, job, prices, pool, done)

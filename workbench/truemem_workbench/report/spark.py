@@ -32,7 +32,7 @@ from ..printed.parts import Part, divided, merged
 from ..printed.reader import Job, Loaded, Reader
 from ..support.bad_input import BadInput, need
 from ..support.exit_codes import ENDING
-from .collect import LINE_BYTES, PACKED, PART_LINES, Prices, check_loaded, report_of
+from .collect import PACKED, Prices, check_loaded, part_count, report_of
 from .counts import Counts
 from .steps import Found, judge_part, match_requests
 from .summary import LeftOut, Report
@@ -250,7 +250,7 @@ def report_on_spark(where: Source, options: Mapping[str, Any], prices: Prices) -
         shares, size = _shares(session, places)
         if not shares:
             check_loaded(Loaded(0, 0), where)
-        parts = _part_count(size, session.sparkContext.defaultParallelism)
+        parts = part_count(size, session.sparkContext.defaultParallelism, MOST_PARTS)
         job = Job(
             by=options["by"], since_ms=where.since_ms, environment=options["environment"], function=where.function
         )
@@ -371,11 +371,6 @@ def _encoded(row: Any) -> bytes:
 
 def _as_one(path: str, lines: Iterable[Any]) -> Iterator[File]:
     yield path, (line + b"\n" for line in lines)
-
-
-def _part_count(size: int, cores: int) -> int:
-    """So many parts that each is about a batch; at least one for each core."""
-    return max(1, min(MOST_PARTS, max(cores, size // LINE_BYTES // PART_LINES)))
 
 
 def _each(step: Any, items: RDD[Any], job: Job, parts: int) -> RDD[Piece]:
