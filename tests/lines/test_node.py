@@ -36,6 +36,11 @@ export const handler = async ({ n }) => {
 """
 
 
+def leak_and(code: str) -> str:
+    """The leak, with this before it returns."""
+    return LEAK.replace("  return", f"  {code}\n  return")
+
+
 @dataclass
 class Lambda:
     """A folder of a function, and the folder of the heap page."""
@@ -198,7 +203,7 @@ const ask = (method) => { let done = false; other.post(method, (error) => (done 
 def test_one_large_request_makes_it_coarser(function: Lambda, objects: int, looks: set[int]) -> None:
     """It would cost the next one as much: an invocation's CPU is known when it is over."""
     work = f"for (let i = 0; i < {objects}; i += 1) globalThis.last = {{ i, pair: [i, i] }};"
-    source = LEAK.replace("  return", "  if (n % 15 === 14) work();\n  return") + f"function work() {{ {work} }}\n"
+    source = leak_and("if (n % 15 === 14) work();") + f"function work() {{ {work} }}\n"
     found = function.run(source)
     assert found["looks"] in looks
     assert lines(found) == [marked(LEAK)]
@@ -269,9 +274,7 @@ export const handler = ({ n }) => {
 
 
 def test_it_happens_once(function: Lambda) -> None:
-    again = LEAK.replace(
-        "return", "if (n === 80) rmSync(`${process.env.TMPDIR}/.truemem-lines-${process.pid}.json`); return"
-    )
+    again = leak_and("if (n === 80) rmSync(`${process.env.TMPDIR}/.truemem-lines-${process.pid}.json`);")
     assert function.run("import { rmSync } from 'fs';" + again, invocations=200) is None
 
 
@@ -324,9 +327,7 @@ BREAKS = {
 
 @pytest.mark.parametrize("breaks", BREAKS)
 def test_a_function_that_breaks_built_ins_is_answered(function: Lambda, breaks: str) -> None:
-    source = LEAK.replace("  return", f"  if (n === 5) {{ {BREAKS[breaks]} }}\n  return").replace(
-        "kept.push(rows)", "kept[n] = rows"
-    )
+    source = leak_and(f"if (n === 5) {{ {BREAKS[breaks]} }}").replace("kept.push(rows)", "kept[n] = rows")
     with function.start(source) as process:
         out, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (0, "")
@@ -351,7 +352,7 @@ def test_it_is_off_in_a_worker_thread(function: Lambda) -> None:
 
 
 def test_a_freeze_in_the_middle_changes_nothing(function: Lambda) -> None:
-    stops = LEAK.replace("  return", "  if (n === 40) process.kill(process.pid, 'SIGSTOP');\n  return")
+    stops = leak_and("if (n === 40) process.kill(process.pid, 'SIGSTOP');")
     with function.start(stops) as process:
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         time.sleep(0.3)
@@ -361,16 +362,14 @@ def test_a_freeze_in_the_middle_changes_nothing(function: Lambda) -> None:
 
 
 def test_one_that_is_killed_leaves_its_request_only(function: Lambda) -> None:
-    with function.start(
-        LEAK.replace("  return", "  if (n === 40) process.kill(process.pid, 'SIGKILL');\n  return")
-    ) as process:
+    with function.start(leak_and("if (n === 40) process.kill(process.pid, 'SIGKILL');")) as process:
         assert process.wait(60) == -signal.SIGKILL
         pid = process.pid
     assert {path.name for path in function.tmp.iterdir()} == {f".truemem-heap-{pid}", f".truemem-lines-{pid}"}
 
 
 def test_v8s_own_limit_ends_the_process_as_ever(function: Lambda) -> None:
-    full = LEAK.replace("  return", "  while (n === 40) kept.push(new Array(10000).fill(kept.length));\n  return")
+    full = leak_and("while (n === 40) kept.push(new Array(10000).fill(kept.length));")
     ends = []
     for asked in ("on", "off"):
         options = f"--require {PRELOAD} --max-old-space-size=50"
@@ -403,7 +402,7 @@ async function check() {
   for (const each of Object.values(cluster.workers)) each.disconnect();
 }
 """
-    found = function.run(forks + LEAK.replace("  return", "  if (n === 40) await check();\n  return"))
+    found = function.run(forks + leak_and("if (n === 40) await check();"))
     assert lines(found) == [marked(forks + LEAK)]
     assert len(list(function.tmp.iterdir())) == 3  # the page, the request and the answer
 
@@ -448,7 +447,7 @@ export const handler = ({{ n }}) => {{
 
 def test_a_source_that_is_not_understood_has_its_functions_line(function: Lambda) -> None:
     """It is gone when it is to be read."""
-    source = LEAK.replace("  return", "  if (n === 20) unlinkSync(new URL(import.meta.url));\n  return")
+    source = leak_and("if (n === 20) unlinkSync(new URL(import.meta.url));")
     found = function.run('import { unlinkSync } from "fs";' + source)
     assert lines(found) == [3]
 

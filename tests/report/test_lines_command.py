@@ -210,8 +210,3 @@ def test_only_lines_with_a_profile_are_fetched(
     assert queries
     assert all('like "growthProfile"' in each for each in queries)
     assert [each["filterPattern"] for each in asked if "filterPattern" in each] == ['"growthProfile"']
-
-
-def test_a_name_that_is_no_function_is_refused(truemem: Command, aws: Callable[[str], Any]) -> None:
-    assert "there is no log group" in truemem("lines", "gone").refusal
-    assert "several places" in truemem("lines", "--function", "a", "--log-group", "b").refusal
