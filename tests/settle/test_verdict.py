@@ -8,6 +8,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from truemem_workbench.judge.causes import find
+from truemem_workbench.judge.curves import Curves
+from truemem_workbench.judge.finding import Commands
 from truemem_workbench.judge.settled import Cache, Reading, filling, garbage_kib, last_life, verdict
 
 PASS = 25
@@ -141,3 +144,15 @@ def test_a_cache_that_was_emptied_once_is_followed_on() -> None:
     made = readings([1000.0 * at for at in range(1, 9)], [(75, 75)] * 8)
     emptied = [*made[:3], replace(made[3], caches={}), *made[4:]]
     assert verdict(emptied, "inUse").name == "growing"
+
+
+def test_a_live_heap_grows_whatever_a_runtime_gives_back() -> None:
+    """.NET ends the compiler's background work once, and gives 6 MiB of malloc back."""
+    made = [
+        Reading(PASS * at, {"heap": 400.0 * at, "malloc": 10_700.0 if at < 9 else 4_300.0, "ownHeap": 1.0})
+        for at in range(1, 16)
+    ]
+    kept = [replace(each, kept={**each.kept, "inUse": each.kept["heap"] + each.kept["malloc"]}) for each in made]
+    found = find(Curves(settled=kept, invocations=375), Commands(again="truemem check"))
+    assert (found.cause, found.holder) == ("leak", "live objects")
+    assert found.per_invocation_kib == pytest.approx(16)
