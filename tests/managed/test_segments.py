@@ -269,12 +269,7 @@ def test_a_long_request_has_nothing_of_what_ran_beside_its_time(exact: bool) -> 
     assert found.method == VMHWM_SEGMENTS
 
 
-@given(
-    st.lists(st.integers(40, 4000), min_size=1, max_size=60),
-    st.integers(1, 1500),
-    st.integers(0, 100),
-    st.data(),
-)
+@given(st.lists(st.integers(40, 4000), min_size=1, max_size=60), st.integers(1, 1500), st.integers(0, 100), st.data())
 def test_however_long_it_runs_the_truth_is_within_the_bounds(
     peaks: list[int], count: int, late: int, data: st.DataObject
 ) -> None:

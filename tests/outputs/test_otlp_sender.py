@@ -218,9 +218,7 @@ def test_at_most_one_request_a_period(collector: Collector) -> None:
     assert first["timeUnixNano"] == second["startTimeUnixNano"]
 
 
-def test_after_a_snapshot_a_period_begins_with_an_invocation(
-    collector: Collector,
-) -> None:
+def test_after_a_snapshot_a_period_begins_with_an_invocation(collector: Collector) -> None:
     now = SimpleNamespace(monotonic_ns=50_000 * S, epoch_ns=1_700_000_000 * S)
     clock: Any = SimpleNamespace(monotonic_ns=lambda: now.monotonic_ns, epoch_ns=lambda: now.epoch_ns)
     variables = {b"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}".encode()}
@@ -272,9 +270,7 @@ def test_an_absent_collector_gets_it_all_later() -> None:
         assert (late.invocations, len(late.bodies), made.waiting, made.output.lost) == (7, 1, 0, 0)
 
 
-def test_a_full_queue_drops_the_oldest_and_counts_it(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_a_full_queue_drops_the_oldest_and_counts_it(capfd: pytest.CaptureFixture[str]) -> None:
     with Collector() as absent:
         made = Scene(absent.port)
         for _ in range(QUEUE + 3):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -425,24 +424,6 @@ def test_a_storm_of_connections_is_served_to_the_last(api: socket.socket) -> Non
             server.sendall(b"%d\r\n" % number)
         assert [int(runtime.recv(100)) for runtime in runtimes] == list(range(200))
         opened.close()
-        proxy.wait_until_idle()
-
-
-def test_runtimes_that_come_and_go_in_several_threads(api: socket.socket) -> None:
-    def come_and_go(port: int) -> None:
-        for _ in range(30):
-            with connect(port) as runtime:
-                runtime.sendall(NEXT)
-                assert read(runtime, len(event("a"))) == event("a")
-
-    with Proxy(address_of(api)) as proxy, ThreadPoolExecutor(8) as threads:
-        coming = [threads.submit(come_and_go, proxy.port) for _ in range(8)]
-        for _ in range(30 * len(coming)):
-            with accept(api) as server:
-                assert read(server, len(NEXT)) == NEXT
-                server.sendall(event("a"))
-        for each in coming:
-            each.result(PATIENCE_S)
         proxy.wait_until_idle()
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, groupby, pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import pytest
@@ -283,6 +283,15 @@ def test_the_rest_of_an_answer_is_not_the_next_event(of_answer: int, of_event: i
     assert (line.begun["b"], line.begun["c"]) == (first, second)
 
 
+def test_a_response_and_the_next_request_in_one_piece() -> None:
+    """And an API that answers both in one."""
+    line = Line()
+    line.plays("0? 0=a")
+    both = line.passes(0, RUNTIME, answer("a") + next_())
+    delivered = line.passes(0, API, ACCEPTED + event("b"))
+    assert (line.ended, line.begun["b"], line.running) == ({"a": both}, delivered, ["b"])
+
+
 # Connections that are lost
 
 
@@ -453,27 +462,6 @@ def test_invocations_of_each_client_have_their_windows(
     check(line, play(line, cut_up(data.draw, steps, bytewise)), ids, asking=1)
 
 
-@given(IDS, st.data())
-def test_a_client_that_sends_response_and_next_in_one_piece(ids: list[str], data: st.DataObject) -> None:
-    """And an API that may answer them in one piece. The piece ends the invocation before its response is handed on."""
-    order = [step for step in client("python", ids, data.draw) if step.data != ACCEPTED]
-    joined: list[Step] = []
-    for side, group in groupby(order, key=lambda step: step.side):
-        whole = list(group)
-        data_ = b"".join(step.data for step in whole)
-        told = " & ".join(step.told for step in whole if step.told)
-        if side == API and joined[:-1]:
-            if data.draw(st.booleans()):
-                joined += cut_up(data.draw, [Step(0, API, ACCEPTED)], bytewise=False)
-            else:
-                data_ = ACCEPTED + data_
-        joined.append(Step(0, side, data_, told))
-    if ids:
-        joined.append(Step(0, API, ACCEPTED))
-    line = Line()
-    check(line, play(line, joined), ids, asking=1)
-
-
 @given(st.integers(2, 4), st.booleans(), st.data())
 def test_several_threads_each_with_a_request_of_its_own(count: int, cut: bool, data: st.DataObject) -> None:
     """Managed Instances: events overlap, each thread keeps its connection."""
@@ -506,38 +494,6 @@ def test_threads_with_a_connection_a_call_end_once_each(data: st.DataObject) -> 
         assert set(line.ended) <= set(answered)
     assert sorted(line.begun) == sorted(line.ended) == sorted(ids)
     assert line.is_idle(asking=len(threads))
-
-
-@given(st.data())
-def test_connections_that_are_lost_at_any_moment(data: st.DataObject) -> None:
-    """The runtime makes new ones, and goes on where it was."""
-    line = Line()
-    connection = 0
-    ids = [f"id-{number}" for number in range(data.draw(st.integers(1, 5)))]
-
-    def is_lost(*unfinished: bytes) -> None:
-        nonlocal connection
-        for message in unfinished:
-            line.passes(connection, RUNTIME, message[: data.draw(st.integers(1, 100))])
-        line.closes(connection)
-        connection += 1
-
-    for request_id in ids:
-        while data.draw(st.booleans()):
-            is_lost(next_())
-        line.asks(connection)
-        line.gets(request_id, connection)
-        for _ in range(data.draw(st.integers(0, 2))):
-            is_lost(answer(request_id))
-        if connection not in line.connections or data.draw(st.booleans()):
-            is_lost()
-        line.answers(request_id, connection)
-        if data.draw(st.booleans()):
-            is_lost()
-    line.asks(connection)
-    assert sorted(line.begun) == sorted(line.ended) == ids
-    assert all(line.begun[one] < line.ended[one] for one in ids)
-    assert line.is_idle(asking=1)
 
 
 # Wrong answers before the right one
@@ -661,6 +617,9 @@ def test_a_window_never_opens_before_the_right_event(data: st.DataObject) -> Non
         told[request_id] = passes(API, right)
         if until_close:
             breaks(in_order=True)
+        for _ in range(draw(st.integers(0, 2))):
+            passes(RUNTIME, answer(request_id)[: draw(st.integers(1, 100))])
+            breaks(in_order=False)
         passes(RUNTIME, answer(request_id, draw(BODY), draw(KIND), draw(CHUNK)))
         passes(API, ACCEPTED)
         if draw(st.booleans()):

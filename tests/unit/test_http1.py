@@ -189,14 +189,6 @@ def test_bodies_that_are_not_looked_at_are_as_well_counted(requests: bool, data:
     assert between(framing)
 
 
-def test_an_event_of_six_megabytes() -> None:
-    body = bytes(6 << 20)
-    stream = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body + b"HTTP/1.1 202 \r\n\r\n"
-    heads = feed(Framing(RESPONSES), stream, list(range(0, len(stream), 131_072)))
-    assert [head.status for head in heads] == [200, 202]
-    assert heads[0].body_bytes == len(body)
-
-
 def test_the_longest_head_and_line_and_a_repeated_header() -> None:
     framing = Framing(REQUESTS)
     line = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nX: a\r\nX: "

@@ -454,26 +454,6 @@ def test_a_real_connected_runtime_without_variables(world: World) -> None:
 FORKS = "import os, time; [os.fork() for _ in range(3)]; time.sleep(600)"
 
 
-def test_forked_workers_are_the_functions_with_their_parent(world: World) -> None:
-    processes = world.table()
-    runtime = world.start(sys.executable, "-c", FORKS)
-    workers = children(runtime, 3)
-    processes.scan()
-    assert {*workers, runtime} <= set(function(processes))
-
-
-def test_another_environment_of_the_same_emulator_is_not_ours(world: World) -> None:
-    processes = world.table()
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        theirs = f"127.0.0.1:{other.getsockname()[1]}"
-        runtime = world.start("sleep", "600", AWS_LAMBDA_RUNTIME_API=theirs, _HANDLER="a.b")
-        child = world.start("sleep", "600", AWS_LAMBDA_RUNTIME_API=theirs)
-        processes.scan()
-        processes.adopt_elsewhere()
-        # Another program on this machine may look like a runtime: a test that runs beside this one.
-        assert not {runtime, child} & set(function(processes))
-
-
 def test_more_processes_than_lambda_allows_are_not_looked_at(world: World) -> None:
     processes = world.table(most=4)
     children(world.start(sys.executable, "-c", FORKS), 3)

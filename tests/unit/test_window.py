@@ -58,11 +58,13 @@ def end(proven: int, *levels: tuple[int, int]) -> Boundary:
 
 
 KEPT_MARK: dict[str, Any] = {"before": 400 * MIB, "resets": False}
+ENDED_CHILDREN: dict[str, Any] = {"multi_process": True, "lived": 40 * MIB, "unseen": 5 * MIB}
 BOUNDS = {
     "one process": ([(250, 60)], {}, 0, (250, 250, 250, "vmhwm")),
     "several processes": ([(100, 60), (80, 20)], {}, 150, (150, 180, 180, "vmhwm-sum")),
     "no resets": ([(400, 60)], KEPT_MARK, 120, (120, 120, 400, "sampled")),
     "no resets, and a risen watermark": ([(450, 60)], KEPT_MARK, 120, (450, 450, 450, "sampled")),
+    "children that have ended": ([(60, 55)], ENDED_CHILDREN, 0, (60, 100, 105, "vmhwm-sum")),
     "the function is gone": ([], {}, 120, (120, 120, 0, "sampled")),
 }
 
@@ -120,11 +122,6 @@ def test_at_an_unproven_end_the_lower_bound_is_what_was_proven() -> None:
         made = window((300, 280), baseline=50, end=end(7, *levels))
         assert (mib(made)[0], mib(made)[2], known(made).raced) == (lower, 300, True)
     assert not known(window((90, 60), baseline=50, end=end(7, (5, 90 * MIB - KERNEL_SLACK_KIB)))).raced
-
-
-def test_children_that_ended_widen_the_upper_bound_only() -> None:
-    made = window((60, 55), baseline=50, multi_process=True, lived=40 * MIB, unseen=5 * MIB)
-    assert mib(made) == (60, 100, 105)
 
 
 def test_a_function_never_seen_has_no_peak() -> None:
