@@ -120,6 +120,7 @@ def test_an_event_is_answered_in_the_middle_of_a_flood() -> None:
             while not over.is_set():
                 with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as peer:
                     peer.sendall(data)
+                    peer.shutdown(socket.SHUT_WR)
                     peer.recv(100)
                 sent[number] += 1
 

@@ -207,6 +207,8 @@ def test_a_side_breaks_off_after_it_closed_its_half(between: Between, talk: Talk
 
 # Single cases
 
+MORE: list[Step] = [Wait(), Send(b"more")]
+
 BODY = pattern(6 << 20)
 
 
@@ -244,7 +246,7 @@ def test_a_refusal_is_read_by_a_runtime_that_is_still_sending(between: Between) 
 def test_a_half_that_was_closed_stays_open_for_the_other_one(between: Between) -> None:
     """For as long as it takes."""
     runtime: list[Step] = [Send(NEXT), HalfClose(), ReadRest()]
-    server: list[Step] = [ReadRest(), *[Wait(), Send(b"more")] * 20, Close()]
+    server: list[Step] = [ReadRest(), *MORE * 20, Close()]
     for by_runtime, by_server in between.both_ways(runtime, server):
         assert by_runtime.all == (b"more" * 20, "EOF")
         assert by_server.all == (NEXT, "EOF")
@@ -254,7 +256,7 @@ def test_a_half_that_was_closed_stays_open_for_the_other_one(between: Between) -
 def test_a_reset_after_a_closed_half_is_seen(between: Between, first: str) -> None:
     """The end that it sent comes first: the reset shows when the other side sends."""
     one: list[Step] = [HalfClose(), Meet(), Reset(), Meet()]
-    other: list[Step] = [ReadRest(), Meet(), Meet(), *[Wait(), Send(b"more")] * 20]
+    other: list[Step] = [ReadRest(), Meet(), Meet(), *MORE * 20]
     for _, by_other in between.both_ways(one, other, first):
         assert by_other.ending == "EOF"
 

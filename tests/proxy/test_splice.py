@@ -24,6 +24,7 @@ from testing.proxy import (
     NEXT,
     Close,
     Expect,
+    Meet,
     Proxy,
     Read,
     ReadRest,
@@ -164,7 +165,7 @@ def test_large_messages_arrive_as_without_the_proxy(between: Between, data: st.D
 def test_a_body_that_is_cut_off(between: Between, first: str, then: Close | Reset, share: float) -> None:
     whole = answer("a", BODY) if first == "runtime" else event("a", BODY)
     part = whole[: round(len(whole) * share)]
-    for _, by_other in between.both_ways([Send(part), then], [ReadRest()], first):
+    for _, by_other in between.both_ways([Meet(), Send(part), then], [Meet(), ReadRest()], first):
         assert by_other.ending == ("EOF" if isinstance(then, Close) else "reset")
         assert part.startswith(bytes(by_other.data))
         assert isinstance(then, Reset) or by_other.data == part
