@@ -149,14 +149,16 @@ class Function:
         self._reach(before + self._peak_of(child), shared)
         self._reach_now()
 
-    def brief(self, parent: Member, touch: str, mib: str, look: Callable[[str], object]) -> None:
-        """A child that touches memory, by `alloc` or `huge`, and ends. `look` is called when it has begun ("early") and
-        when it holds all ("late")."""
+    def brief(self, parent: Member, steps: list[str]) -> None:
+        """A child that does these `steps`, and ends; at `tick` and `watch` the sidecar samples all, or the children."""
+        looks: dict[str, Callable[[], object]] = {
+            "tick": lambda: self.recorder.levels.sample(late=True),
+            "watch": self.recorder.levels.watch,
+        }
         self.step(parent, "fork")
         child = self.members[-1]
-        look("early")
-        self.step(child, touch, mib)
-        look("late")
+        for step in steps:
+            looks.get(step, lambda step=step: self.step(child, *step.split()))()
         self.step(child, "end")
         if child.ended:
             self.wait_for(child)

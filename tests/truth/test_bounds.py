@@ -4,6 +4,10 @@ Real processes fork, allocate, exec, lose their main thread, become daemons, end
 what they held is known for certain; the sidecar's looks come between the steps, or do not. What has found wrong bounds
 before is among the steps: a runtime that waits for events in a second thread, children between vfork() and exec(),
 children that the kernel adds to nothing, huge pages.
+
+It searches for lives that nobody has thought of. It does not show that each term of `window.peak` is needed: where
+children have ended, an upper bound is often far above the truth, and a term that is missing makes it no false one.
+`test_lost` shows that, case by case. At rest nothing races, and all windows end exactly: the rest is `test_window`'s.
 """
 
 import os
@@ -15,7 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from truemem.linux.procfs import watermark_slack_kib
-from truemem.measure.window import VMHWM
+from truemem.measure.window import VMHWM, current
 
 from testing.load import busy
 from tests.truth.function import Function, Member
@@ -25,14 +29,18 @@ MOST = 6
 SIZES = st.sampled_from([1, 5, 20, 60])
 """MiB."""
 
+IN_BRIEF = ["tick", "watch", "alloc 60", "huge 20", "free"]
+"""What happens in the life of a child that ends soon."""
+
 IGNORING = "ignored"
 """SIGCHLD: the kernel accounts for no child then. A look at the window's end shows it, so it is not taken back. (Taken
 back, and with SA_NOCLDWAIT, only children that were seen are known to be missing: test_lost.)"""
 
 
 def check(function: Function, at_rest: bool = False, waits: bool = False) -> None:
-    """The promise, at the end of an invocation. A lower bound is never above the sum of RSS; an upper bound never below
-    what was there, whether it counts what fork() hands on once or in each process."""
+    """The promise, at the end of an invocation. A lower bound is never above the sum of RSS, nor below what was read at
+    the close; an upper bound never below what was there, whether it counts what fork() hands on once or in each
+    process. There is one where no watermark was lost, and none where one was."""
     sampled, function.sampled = function.sampled, False
     perhaps = function.perhaps
     window, found, truth, once = function.close(at_rest, waits)
@@ -40,6 +48,8 @@ def check(function: Function, at_rest: bool = False, waits: bool = False) -> Non
     slack = watermark_slack_kib() * max(1, len(window.closing))
     told = found, truth, once, "; ".join(function.script)
     assert sampled or found.lower <= truth + perhaps + slack, told
+    assert current(window) - slack <= found.lower <= found.estimate <= (found.upper or found.estimate), told
+    assert bool(found.upper) is not window.lost, told
     assert not found.upper or once <= found.upper + slack, told
     if found.method == VMHWM and not found.raced:
         assert once - found.estimate <= slack, told
@@ -64,13 +74,12 @@ class Life(RuleBasedStateMachine):
             self.function.stop()
             self.folder.cleanup()
 
-    @rule(which=st.integers(0, MOST), mib=SIZES)
-    def alloc(self, which: int, mib: int) -> None:
-        self.step(which, "alloc", str(mib))
-
-    @rule(which=st.integers(0, MOST), mib=SIZES)
-    def huge(self, which: int, mib: int) -> None:
-        self.step(which, "huge", str(mib))
+    @rule(which=st.integers(0, MOST), touch=st.sampled_from(["alloc", "huge"]), mib=SIZES, kept=st.booleans())
+    def touch(self, which: int, touch: str, mib: int, kept: bool) -> None:
+        """What is not kept no look sees."""
+        self.step(which, touch, str(mib))
+        if not kept:
+            self.step(which, "free")
 
     @rule(which=st.integers(0, MOST), word=st.sampled_from(["free", "leave_main"]))
     def alone(self, which: int, word: str) -> None:
@@ -102,25 +111,15 @@ class Life(RuleBasedStateMachine):
         """Those that have no child between vfork() and exec(): if they ended, it would keep their memory."""
         return [member for member in self.function.living() if not member.held]
 
-    @rule(
-        which=st.integers(0, MOST),
-        mib=SIZES,
-        how=st.sampled_from(["waited", "left", "daemon", "huge"]),
-    )
+    @rule(which=st.integers(0, MOST), mib=SIZES, how=st.sampled_from(["waited", "left", "daemon", "huge"]))
     def quick(self, which: int, mib: int, how: str) -> None:
         self.step(which, "quick", f"{mib} {how}")
 
     @precondition(lambda self: len(self.function.members) < MOST)
-    @rule(
-        which=st.integers(0, MOST),
-        touch=st.sampled_from(["alloc", "huge"]),
-        mib=SIZES,
-        looks=st.sets(st.sampled_from(["early", "late"])),
-    )
-    def brief(self, which: int, touch: str, mib: int, looks: set[str]) -> None:
+    @rule(which=st.integers(0, MOST), steps=st.lists(st.sampled_from(IN_BRIEF), max_size=5))
+    def brief(self, which: int, steps: list[str]) -> None:
         living = self.function.living()
-        parent = living[which % len(living)]
-        self.function.brief(parent, touch, str(mib), lambda at: at in looks and self.watch())
+        self.function.brief(living[which % len(living)], steps)
 
     @rule(which=st.integers(0, MOST))
     def ignore(self, which: int) -> None:
