@@ -59,12 +59,14 @@ def end(proven: int, *levels: tuple[int, int]) -> Boundary:
 
 KEPT_MARK: dict[str, Any] = {"before": 400 * MIB, "resets": False}
 ENDED_CHILDREN: dict[str, Any] = {"multi_process": True, "lived": 40 * MIB, "unseen": 5 * MIB}
+TWO: dict[str, Any] = {"multi_process": True, "unread": 500 * MIB, "births": 1, "deaths": 1, "child_most": 40 * MIB}
 BOUNDS = {
     "one process": ([(250, 60)], {}, 0, (250, 250, 250, "vmhwm")),
     "several processes": ([(100, 60), (80, 20)], {}, 150, (150, 180, 180, "vmhwm-sum")),
     "no resets": ([(400, 60)], KEPT_MARK, 120, (120, 120, 400, "sampled")),
     "no resets, and a risen watermark": ([(450, 60)], KEPT_MARK, 120, (450, 450, 450, "sampled")),
     "children that have ended": ([(60, 55)], ENDED_CHILDREN, 0, (60, 100, 105, "vmhwm-sum")),
+    "two children, each as large as any at most": ([(60, 55)], TWO, 0, (60, 60, 140, "vmhwm-sum")),
     "the function is gone": ([], {}, 120, (120, 120, 0, "sampled")),
 }
 
