@@ -46,6 +46,7 @@ def test_after_too_few_looks_the_exit_code_says_so(monkeypatch: pytest.MonkeyPat
     done = explain(STEADY, "--invocations", 130)
     assert done.exit_code == 2, done.output
     assert done.stdout.startswith("Which line keeps it is not known: 0 looks of 4 (")
+    assert "It was ended after 0 s: 0 of " in done.stdout
 
 
 @pytest.mark.parametrize(

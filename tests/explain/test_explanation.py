@@ -15,9 +15,8 @@ from truemem_workbench.printed.line import Line
 from tests.check.conftest import LEAK, Check, Refused, run_of
 from tests.check.conftest import STEADY as STEADY_HANDLER
 
-HERE = str(Path(__file__).parent / "functions" / "order_book.py")
-
-
+FUNCTIONS = Path(__file__).with_name("functions")
+HERE = str(FUNCTIONS / "order_book.py")
 LOOKS = (20, 40, 60, 80)
 
 
@@ -60,8 +59,8 @@ def test_what_no_line_explains_is_said() -> None:
 
 
 def test_the_command_explains_what_grows(invoke_check: Check, tmp_path: Path) -> None:
-    leak, path = f"{Path(__file__).with_name('functions') / 'planted.py'}:module_list", tmp_path / "growth.html"
-    done = invoke_check(leak, "--invocations", 130, "--output", path)
+    path = tmp_path / "growth.html"
+    done = invoke_check(f"{FUNCTIONS / 'planted.py'}:module_list", "--invocations", 130, "--output", path)
     assert done.exit_code == 1, done.output
     assert "under a tracer, for " in done.stderr
     assert "ORDERS.append(order)" in done.stdout
@@ -160,7 +159,7 @@ def test_the_sentence_and_the_document_name_the_pattern() -> None:
 
 def test_without_memray_kept_mapped_files_are_a_pattern(invoke_check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("truemem_workbench.explain.native.variables", lambda _: None)
-    handler = f"{Path(__file__).with_name('functions') / 'libraries.py'}:files"
+    handler = f"{FUNCTIONS / 'libraries.py'}:files"
     done = invoke_check(handler, "--explain", "--invocations", 130, "--max-drift", 4)
     assert done.exit_code == 1, done.output
     assert "truemem docs patterns#mapped-files" in done.stdout

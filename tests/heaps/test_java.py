@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,32 +11,24 @@ import pytest
 from truemem.heaps import java as module
 from truemem.heaps.java import EDEN, EXITS, MAJOR, NUMBERS, OLD_USED, POLICY, HsperfFiles, JavaHeap, Layout
 from truemem.heaps.page import RuntimeHeap
-from truemem.linux.procfs import Gone, Procfs
+from truemem.linux.procfs import Gone
 
 from tests.heaps.hsperf_golden import MOMENTS, Entry, captured, encoded
-from tests.heaps.jvms import VERSIONS, classes, java
 
 GOLDEN = captured()
 SERIAL = GOLDEN["java-17 SerialGC"]
 COLLECTED = MOMENTS.index("collected")
 LIMIT = 128 * 1024
 UID = os.geteuid()
-SOURCE = Path(__file__).parent / "java" / "Moments.java"
-
-
-def parse(data: bytes) -> tuple[Layout, dict[bytes, int]] | None:
-    layout = module.locate(data)
-    if layout is None:
-        return None
-    read = module.values(layout, data[layout.start : layout.end])
-    assert read is not None
-    return layout, read
 
 
 def parsed(entries: list[Entry], moment: int = 0, order: Any = "little") -> tuple[Layout, dict[bytes, int]]:
-    found = parse(encoded(entries, moment, order))
-    assert found is not None
-    return found
+    data = encoded(entries, moment, order)
+    layout = module.locate(data)
+    assert layout is not None
+    read = module.values(layout, data[layout.start : layout.end])
+    assert read is not None
+    return layout, read
 
 
 # What is read
@@ -125,7 +116,7 @@ WHOLE = encoded(SERIAL, COLLECTED)
 )
 def test_a_file_with_a_wrong_place_is_not_read(at: int, value: int) -> None:
     size = 1 if 4 <= at < 8 else 4
-    assert parse(WHOLE[:at] + value.to_bytes(size, "little", signed=True) + WHOLE[at + size :]) is None
+    assert module.locate(WHOLE[:at] + value.to_bytes(size, "little", signed=True) + WHOLE[at + size :]) is None
 
 
 def test_an_entry_that_is_another_now_is_not_read() -> None:
@@ -332,16 +323,3 @@ def test_without_a_user_or_process_no_file_is_read(scene: Scene) -> None:
 )
 def test_the_name_of_a_user_is_the_first_that_passwd_has(passwd: bytes, name: str) -> None:
     assert module.parse_user(passwd, 993) == name
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_real_jvms_file_is_found(version: str) -> None:
-    command = [java(version), "-Xmx32m", "-cp", str(classes(SOURCE)), "Moments"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as jvm:
-        assert jvm.stdout is not None
-        jvm.stdout.readline()
-        process: Any = SimpleNamespace(pid=jvm.pid, start_time=1, files=Procfs().process(jvm.pid))
-        heap = HsperfFiles().heap([process])
-        jvm.kill()
-    assert heap is not None
-    assert 30 * 1024 < (heap.limit or 0) <= 32 * 1024

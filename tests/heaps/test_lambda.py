@@ -116,14 +116,6 @@ def test_it_survives_a_change_of_folder() -> None:
     assert all(record.heap for record in records)
 
 
-def test_without_the_import_there_is_nothing() -> None:
-    with environment(variables={"WITHOUT": "1"}) as running:
-        running.invoke("nothing")
-        assert running.invoke("empty") == {"answer": 0}
-        records = finished(running)
-    assert [record.heap for record in records] == [None, None]
-
-
 def test_each_worker_of_a_managed_instance_has_its_own() -> None:
     with environment(managed_instances=2) as running:
         for _ in range(4):

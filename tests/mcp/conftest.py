@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
-import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult, TextContent
@@ -58,9 +57,6 @@ def converse(about: Conversation, *options: str, mode: str = "auto") -> Any:
     return anyio.run(session)
 
 
-Ask = Callable[..., Told]
-
-
 def asked(tool: str, arguments: Mapping[str, Any], *options: str) -> Told:
     """One question to a server of its own."""
 
@@ -69,8 +65,3 @@ def asked(tool: str, arguments: Mapping[str, Any], *options: str) -> Told:
 
     answer: Told = converse(about, *options)
     return answer
-
-
-@pytest.fixture
-def ask() -> Ask:
-    return asked

@@ -106,14 +106,3 @@ def identifying(text: str) -> list[str]:
 )
 def test_what_identifies_becomes_a_word_and_the_rest_stays(text: str, shown: str) -> None:
     assert anonymous({"evidence": [text, 123456789012, True, None]}) == {"evidence": [shown, 123456789012, True, None]}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--architecture", "sparc"], "'sparc' is not one of 'x86_64', 'arm64'"),
-        (["--memory", "128"], "128 is not in the range 256<=x<=10240"),
-    ],
-)
-def test_a_wrong_option_is_named(arguments: list[str], said: str, probe: Command) -> None:
-    assert said in probe(*arguments).refusal

@@ -14,7 +14,7 @@ if "UNKNOWN_CLIENT" in os.environ:
     import truemem_heap  # type: ignore[import-not-found]
 
     sys.modules["awslambdaric.lambda_runtime_client"] = known
-elif "WITHOUT" not in os.environ:
+else:
     import truemem_heap
 
 BLOCK = 1000
