@@ -2,40 +2,82 @@
 
 It does what the CloudWatch Logs user guide says, and refuses (Undocumented) where an answer would rest on what the
 guide does not say: how a field that is absent compares, or what a JSON boolean is equal to. A query that passes here
-leaves nothing of that kind to the service.
+leaves nothing of that kind to the service. What the grammar does not have is refused as well (lark.UnexpectedInput).
 """
 
-import ast
 import itertools
 import json
 import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from lark import Lark, Token, Transformer, v_args
 
 Value = float | str | bool | None
 """bool: a JSON boolean, or what a condition came to. None: absent, or not known."""
+Expression = Any
+"""A constant, or a Node."""
 
-AGGREGATES = ("count", "earliest", "latest", "max", "pct", "sum")
-"""Functions of `stats` over a group of rows."""
-ARGUMENTS: Mapping[str, int | None] = {
-    **dict.fromkeys((*AGGREGATES, "ispresent"), 1),
-    **dict.fromkeys(("coalesce", "greatest")),
-    "pct": 2,
-}
-"""How many arguments each takes; None: any number."""
-OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+# A name with any character but those of NAME has to stand between backticks: so says the guide.
+GRAMMAR = r"""
+start: command ("|" command)*
+?command: "fields" items                  -> fields
+    | "filter" either                     -> filter
+    | "parse" field pattern               -> parse
+    | "stats" items ("by" items)?         -> stats
+    | "sort" key ("," key)*               -> sort
+    | "limit" NUMBER                      -> limit
+items: item ("," item)*
+item: either ("as" field)?
+key: either (ASC | DESC)?
+
+?either: both | either "or" both          -> or
+?both: denied | both "and" denied         -> and
+?denied: comparison | "not" denied        -> not
+?comparison: sum | sum COMPARED sum       -> operate
+    | sum "like" pattern                  -> like
+    | sum "in" "[" STRING ("," STRING)* "]" -> in
+?sum: product | sum ADDED product         -> operate
+?product: atom | product MULTIPLIED atom  -> operate
+?atom: NUMBER | STRING | field | "(" either ")"
+    | "bin" "(" PERIOD ")"                -> bin
+    | "ispresent" "(" field ")"           -> ispresent
+    | "coalesce" "(" field ("," field)* ")" -> coalesce
+    | "greatest" "(" either ("," either)* ")" -> greatest
+    | _COUNT_ALL                          -> count
+    | AGGREGATE "(" either ("," NUMBER)? ")" -> aggregate
+field: NAME | QUOTED
+pattern: REGEX | STRING
+
+_COUNT_ALL.3: /count\(\*\)/
+AGGREGATE.2: /(count|earliest|latest|max|pct|sum)(?=\()/
+ASC: "asc"
+DESC: "desc"
+COMPARED: "!=" | "<=" | ">=" | "=" | "<" | ">"
+ADDED: "+" | "-"
+MULTIPLIED: "*" | "/"
+NUMBER: /\d+(\.\d+)?/
+PERIOD: /\d+[smhd]/
+STRING: /"[^"]*"|'[^']*'/
+REGEX: /\/(?:[^\/\\\n]|\\.)+\//
+NAME: /@?[A-Za-z][A-Za-z0-9.]*/
+QUOTED: /`[^`]+`/
+%ignore /\s+|#[^\n]*/
+"""
+PARSER = Lark(GRAMMAR, parser="lalr", propagate_positions=True)
+OPERATORS: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 
@@ -43,246 +85,58 @@ class Undocumented(Exception):
     """The answer would depend on something that the guide does not say."""
 
 
-def aggregate(name: str, values: Sequence[Value], share: Value = None) -> Value:
-    """Over the values of a group; those that are absent do not count. `share` is that of pct(), in percent."""
-    present = [value for value in values if value is not None]
-    if name == "count":
-        return len(present)
-    if not present:
-        return None
-    numbers = sorted(number(value) for value in present)
-    if name == "pct":  # the service's own interpolation is not told: by the nearest rank
-        return numbers[max(0, math.ceil(number(share) / 100 * len(numbers)) - 1)]
-    return numbers[-1] if name == "max" else sum(numbers)
+class Node(NamedTuple):
+    """A part of a query."""
 
-
-def call(name: str, values: Sequence[Value]) -> Value:
-    if name == "ispresent":
-        return values[0] is not None
-    if name == "coalesce":
-        return next((value for value in values if value is not None), None)
-    return None if None in values else max(map(number, values))  # greatest
-
-
-def operate(sign: type[ast.AST], left: Value, right: Value) -> Value:
-    if left is None or right is None:
-        if sign is ast.NotEq:
-            raise Undocumented("!= with an absent field: ask ispresent() first")
-        return None
-    if sign in (ast.Eq, ast.NotEq) and isinstance(left, str) and isinstance(right, str):
-        return (left == right) == (sign is ast.Eq)
-    if sign is ast.Div and right == 0:
-        raise Undocumented("a division by zero")
-    return OPERATORS[sign](number(left), number(right))
-
-
-def negate(value: Value) -> Value:
-    if value is None:
-        raise Undocumented("not, of a comparison with an absent field")
-    return value is False
-
-
-def number(value: Value) -> float:
-    """Raises Undocumented where it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Undocumented(f"{value!r} as a number; of a JSON boolean, ask ispresent()")
-    return value
+    kind: str
+    """As the grammar calls it."""
+    children: list[Any]
 
 
 class Named(NamedTuple):
     """EXPRESSION as NAME; without `as`, what the user wrote is the name."""
 
-    expression: ast.expr
+    expression: Expression
     name: str
 
 
-class Fields(NamedTuple):
-    items: tuple[Named, ...]
+class _Values(Transformer[Token, Any]):
+    """Makes values of constants, patterns of regular expressions, and names of what is asked for."""
+
+    NUMBER = float
+
+    def __init__(self, query: str) -> None:
+        super().__init__()
+        self._query = query
+
+    def STRING(self, token: Token) -> str:
+        return str(token[1:-1])
+
+    def REGEX(self, token: Token) -> re.Pattern[str]:
+        return re.compile(token[1:-1].replace("(?<", "(?P<"))
+
+    def pattern(self, children: list[Any]) -> re.Pattern[str]:
+        return re.compile(re.escape(children[0])) if isinstance(children[0], str) else children[0]
+
+    def field(self, children: list[Token]) -> Node:
+        return Node("field", [children[0].strip("`")])
+
+    def items(self, children: list[Named]) -> list[Named]:
+        return children
+
+    def __default__(self, data: str, children: list[Any], _: object) -> Node:
+        return Node(str(data), children)
+
+    @v_args(meta=True)
+    def item(self, meta: Any, children: list[Any]) -> Named:
+        written = " ".join(self._query[meta.start_pos : meta.end_pos].split()).strip("`")
+        return Named(children[0], children[1].children[0] if len(children) > 1 else written)
 
 
-class Filter(NamedTuple):
-    condition: ast.expr
-
-
-class Parse(NamedTuple):
-    source: ast.expr
-    pattern: re.Pattern[str]
-
-
-class Stats(NamedTuple):
-    items: tuple[Named, ...]
-    by: tuple[Named, ...]
-
-
-class Sort(NamedTuple):
-    keys: tuple[tuple[ast.expr, bool], ...]
-    """With True where the order is descending."""
-
-
-class Limit(NamedTuple):
-    rows: int
-
-
-Command = Fields | Filter | Parse | Stats | Sort | Limit
-
-KEYWORDS = {"and": "and", "or": "or", "not": "not", "in": "in", "like": "in", "=": "=="}
-"""In Python, where that differs or is no field."""
-RESERVED = (*KEYWORDS, "as", "by", "asc", "desc")
-
-SPACE = r"(?P<space>\s+|\#[^\n]*)"
-# A name with any other character has to stand between backticks: so says the guide.
-TOKEN = re.compile(
-    rf"""{SPACE} | bin\(\s*(?P<bin>\d+[smhd])\s*\) | (?P<number>\d+(?:\.\d+)?) | (?P<string>"[^"]*"|'[^']*')
-    | `(?P<quoted>[^`]+)` | (?P<name>@?[A-Za-z][A-Za-z0-9.]*) | (?P<operator>!=|<=|>=|[=<>+\-*/()\[\],|])""",
-    re.VERBOSE,
-)
-PATTERN = re.compile(rf"""{SPACE} | /(?P<regex>(?:[^/\\\n]|\\.)+)/ | (?P<contained>"[^"]*"|'[^']*')""", re.VERBOSE)
-
-NODES = (
-    *(ast.Constant, ast.Subscript, ast.Name, ast.Load, ast.Call, ast.BinOp, ast.Compare, ast.In, ast.List),
-    *(ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, *OPERATORS),
-)
-
-
-class Token(NamedTuple):
-    kind: str
-    text: str
-    written: str
-    """With the space before it."""
-
-    @property
-    def is_field(self) -> bool:
-        return self.kind == "quoted" or (self.kind == "name" and self.text not in RESERVED)
-
-
-def parse(query: str) -> list[Command]:
-    """The commands of a query. Raises SyntaxError for anything that this module does not know."""
-    return [_command(tokens) for tokens in _split(_tokens(query), "|")]
-
-
-def _tokens(query: str) -> list[Token]:
-    tokens: list[Token] = []
-    at, space = 0, ""
-    while at < len(query):
-        before = [token.text for token in tokens[-2:]]
-        is_pattern = before[-1:] == ["like"] or (len(before) == 2 and before[0] == "parse")
-        found = (PATTERN if is_pattern else TOKEN).match(query, at)
-        if found is None:
-            raise SyntaxError(f"{query[at : at + 20]!r} is not known here, in {query!r}")
-        at, kind = found.end(), found.lastgroup or ""
-        if kind == "space":
-            space = " "
-        else:
-            tokens.append(Token(kind, found[kind], space + found[0]))
-            space = ""
-    return tokens
-
-
-def _command(tokens: Sequence[Token]) -> Command:
-    match tokens:
-        case [Token(_, "fields"), *items]:
-            return Fields(_list(items))
-        case [Token(_, "filter"), *condition]:
-            return Filter(_expression(condition))
-        case [Token(_, "parse"), source, Token("regex" | "contained") as pattern]:
-            return Parse(_field(source), re.compile(_regex(pattern)))
-        case [Token(_, "stats"), *rest]:
-            items, *by = _split(rest, "by")
-            return Stats(_list(items), tuple(item for part in by for item in _list(part)))
-        case [Token(_, "sort"), *keys]:
-            return Sort(tuple(map(_parsed_sort_key, _split(keys, ","))))
-        case [Token(_, "limit"), Token("number", count, _)]:
-            return Limit(int(count))
-    raise SyntaxError(f"{_written(tokens)!r} is not a command that is known here")
-
-
-def _list(tokens: Sequence[Token]) -> tuple[Named, ...]:
-    return tuple(map(_item, _split(tokens, ",")))
-
-
-def _item(tokens: Sequence[Token]) -> Named:
-    match tokens:
-        case [*expression, Token("name", "as", _), alias] if alias.is_field:
-            return Named(_expression(expression), alias.text)
-        case [Token() as field] if field.is_field:
-            return Named(_field(field), field.text)
-    return Named(_expression(tokens), _written(tokens))
-
-
-def _parsed_sort_key(tokens: Sequence[Token]) -> tuple[ast.expr, bool]:
-    order = tokens[-1].text if tokens else ""
-    return _expression(tokens[:-1] if order in ("asc", "desc") else tokens), order == "desc"
-
-
-def _split(tokens: Sequence[Token], separator: str) -> list[list[Token]]:
-    """Between the separators that stand in no parentheses or brackets."""
-    parts: list[list[Token]] = [[]]
-    depth = 0
-    for token in tokens:
-        depth += (token.kind == "operator") * ((token.text in "([") - (token.text in ")]"))
-        if depth == 0 and token.kind in ("operator", "name") and token.text == separator:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts
-
-
-def _written(tokens: Sequence[Token]) -> str:
-    return "".join(token.written for token in tokens).strip()
-
-
-# --- expressions ------------------------------------------------------------------------------------------------------
-
-
-def _field(*tokens: Token) -> ast.expr:
-    if len(tokens) != 1 or not tokens[0].is_field:
-        raise SyntaxError(f"{_written(tokens)!r} where a field is expected")
-    return _expression(tokens)
-
-
-def _expression(tokens: Sequence[Token]) -> ast.expr:
-    python = " ".join(_python(*pair) for pair in zip(tokens, [*tokens[1:], None], strict=True))
-    # count(*) has a value in every row
-    tree = ast.parse(python.replace("count ( * )", "count(1)"), mode="eval").body
-    for node in ast.walk(tree):
-        if not isinstance(node, NODES) or not _is_known(node):
-            raise SyntaxError(f"{ast.unparse(node)!r} is not known here, in {_written(tokens)!r}")
-    return tree
-
-
-def _python(token: Token, after: Token | None) -> str:
-    if token.kind == "string":
-        return repr(token.text[1:-1])
-    if token.kind in ("regex", "contained"):
-        return repr(_regex(token))
-    if token.kind == "bin":
-        return f"bin[{token.text!r}]"
-    is_function = token.kind == "name" and after is not None and after.text == "("
-    return f"row[{token.text!r}]" if token.is_field and not is_function else KEYWORDS.get(token.text, token.text)
-
-
-def _regex(token: Token) -> str:
-    return token.text.replace("(?<", "(?P<") if token.kind == "regex" else re.escape(token.text[1:-1])
-
-
-def _is_known(node: ast.AST) -> bool:
-    match node:
-        case ast.Name(name):
-            return name in ("row", "bin") or name in ARGUMENTS
-        case ast.Call(ast.Name("coalesce" | "ispresent" as name), arguments):
-            return _takes(name, arguments) and all(isinstance(argument, ast.Subscript) for argument in arguments)
-        case ast.Call(function, arguments):
-            return isinstance(function, ast.Name) and _takes(function.id, arguments)
-        case ast.Compare(_, [ast.In()], [other]):
-            texts = other.elts if isinstance(other, ast.List) else [other]
-            return all(isinstance(text, ast.Constant) and isinstance(text.value, str) for text in texts)
-        case ast.Compare(_, operators, _):
-            return len(operators) == 1
-    return True
-
-
-def _takes(function: str, arguments: Sequence[ast.expr]) -> bool:
-    return function in ARGUMENTS and ARGUMENTS[function] in (None, len(arguments))
+def parse(query: str) -> list[Node]:
+    """The commands of a query, as the grammar names them."""
+    start: Node = _Values(query).transform(PARSER.parse(query))
+    return start.children
 
 
 SYSTEM_FIELDS = ("@timestamp", "@message", "@logStream")
@@ -331,106 +185,157 @@ def flattened(document: Mapping[str, object], prefix: str = "") -> Row:
 
 def names(query: str) -> set[str]:
     """The fields of events that a query names; not its own aliases."""
-    made: set[str] = set()
+    return _names(query)[0]
+
+
+def aliases(query: str) -> set[str]:
+    """What a query calls its own columns."""
+    return _names(query)[1]
+
+
+def _names(query: str) -> tuple[set[str], set[str]]:
     used: set[str] = set()
+    made: set[str] = set()
     for command in parse(query):
-        for item in _items(command):  # an item may use the ones before it
+        match command:
+            case Node("fields", [items]):
+                named = items
+            case Node("stats", [items, *by]):
+                named = [*itertools.chain(*by), *items]
+            case Node("parse", [source, pattern]):
+                named = [Named(source, name) for name in pattern.groupindex]
+            case _:
+                used |= fields(command) - made
+                continue
+        for item in named:  # an item may use the ones before it
             used |= fields(item.expression) - made
             made |= {item.name} - used
-        if isinstance(command, Parse):
-            made |= set(command.pattern.groupindex)
-    return used
+    return used, made
 
 
-def _items(command: Command) -> Sequence[Named]:
-    match command:
-        case Fields(items):
-            return items
-        case Stats(items, by):
-            return (*by, *items)
-        case Filter(expression) | Parse(expression, _):
-            return (Named(expression, ""),)
-        case Sort(keys):
-            return [Named(key, "") for key, _ in keys]
-    return ()
-
-
-def fields(node: ast.AST, inside_aggregates: bool = True) -> set[str]:
+def fields(node: Expression, inside_aggregates: bool = True) -> set[str]:
     match node:
-        case ast.Subscript(ast.Name("row"), ast.Constant(str(name))):
+        case Node("field", [name]):
             return {name}
-        case ast.Call(ast.Name(name), _) if name in AGGREGATES and not inside_aggregates:
+        case Node("aggregate", _) if not inside_aggregates:
             return set()
-    return set[str]().union(*(fields(child, inside_aggregates) for child in ast.iter_child_nodes(node)))
+        case Node(_, children):
+            return set[str]().union(*(fields(child, inside_aggregates) for child in children))
+    return set()
 
 
 def run(query: str, events: Iterable[LogEvent]) -> list[Row]:
-    """The rows of the answer, each with its columns in the order asked for.
-
-    Raises SyntaxError for what the interpreter does not know, Undocumented for what no query may count on.
-    """
+    """The rows of the answer, each with its columns in the order asked for. Raises Undocumented for what no query may
+    count on."""
     rows = [discovered(event) for event in sorted(events, key=lambda event: event.time_ms)]
     columns: list[str] = []
     ordered = False
     limit = LIMIT
     for command in parse(query):
         match command:
-            case Fields(items):
+            case Node("fields", [items]):
                 rows = [row | {item.name: evaluate(item.expression, row) for item in items} for row in rows]
                 columns += [item.name for item in items if item.name not in columns]
-            case Filter(condition):
+            case Node("filter", [condition]):
                 rows = [row for row in rows if _holds(evaluate(condition, row))]
-            case Parse(source, pattern):
-                rows = [row | _parsed(pattern, evaluate(source, row)) for row in rows]
-            case Stats(items, by):
-                rows = _stats(rows, items, by)
-                columns = [item.name for item in (*by, *items)]
+            case Node("parse", [source, pattern]):
+                found = (pattern.search(str(evaluate(source, row))) for row in rows)
+                rows = [row | (match.groupdict() if match else {}) for row, match in zip(rows, found, strict=True)]
+            case Node("stats", [items, *by]):
+                grouping = [*itertools.chain(*by)]
+                rows = _stats(rows, items, grouping)
+                columns = [item.name for item in (*grouping, *items)]
                 ordered = False
-            case Sort(keys):
-                for key, descending in reversed(keys):
-                    rows = sorted(rows, key=_sort_key(key), reverse=descending)
+            case Node("sort", keys):
+                for key in reversed(keys):
+                    rows = sorted(rows, key=_sort_key(key.children[0]), reverse=key.children[1:] == ["desc"])
                 ordered = True
-            case Limit(count):
-                limit = count
+            case Node("limit", [count]):
+                limit = int(count)
     if not ordered and all("@timestamp" in row for row in rows):
         rows.reverse()  # events come newest first; the order of groups is not defined
     return [{name: row.get(name) for name in columns or SYSTEM_FIELDS[:2]} for row in rows[:limit]]
 
 
-def evaluate(expression: ast.expr, row: Row, group: Sequence[Row] = ()) -> Value:
+def evaluate(expression: Expression, row: Row, group: Sequence[Row] = ()) -> Value:
     """The value of an expression for a row; `group` is what the functions of `stats` go over."""
 
-    def value_of(part: ast.expr) -> Value:
+    def value_of(part: Expression) -> Value:
         return evaluate(part, row, group)
 
     match expression:
-        case ast.Constant(str() | int() | float() as value):
-            return value
-        case ast.Subscript(ast.Name("row"), ast.Constant(str(name))):
+        case float() | str():
+            return expression
+        case Node("field", [name]):
             return row.get(name)
-        case ast.Subscript(ast.Name("bin"), ast.Constant(str(period))):
+        case Node("bin", [period]):
             period_ms = int(period[:-1]) * PERIODS[period[-1]]
             return math.floor(number(row["@timestamp"]) / period_ms) * period_ms
-        case ast.Compare(subject, [ast.In()], [ast.Constant(str(pattern))]):
+        case Node("like", [subject, pattern]):
             text = value_of(subject)
-            return None if text is None else re.search(pattern, str(text)) is not None
-        case ast.Compare(subject, [ast.In()], [ast.List(texts)]):
+            return None if text is None else pattern.search(str(text)) is not None
+        case Node("in", [subject, *texts]):
             found = value_of(subject)
-            return None if found is None else found in map(value_of, texts)
-        case ast.Compare(left, [sign], [right]) | ast.BinOp(left, sign, right):
-            return operate(type(sign), value_of(left), value_of(right))
-        case ast.UnaryOp(ast.Not(), operand):
+            return None if found is None else found in texts
+        case Node("operate", [left, sign, right]):
+            return operate(sign, value_of(left), value_of(right))
+        case Node("not", [operand]):
             return negate(value_of(operand))
-        case ast.BoolOp(sign, values):
-            return _junction(isinstance(sign, ast.Or), values, value_of)
-        case ast.Call(ast.Name(name), arguments) if name in AGGREGATES:
-            return _over_group(name, arguments, group)
-        case ast.Call(ast.Name(name), arguments):
-            return call(name, [value_of(argument) for argument in arguments])
-    raise AssertionError(f"{ast.unparse(expression)} passed the parser")
+        case Node("or" | "and" as sign, parts):
+            return _junction(sign == "or", parts, value_of)
+        case Node("ispresent", [subject]):
+            return value_of(subject) is not None
+        case Node("coalesce", parts):
+            return next((value for value in map(value_of, parts) if value is not None), None)
+        case Node("greatest", parts):
+            values = [*map(value_of, parts)]
+            return None if None in values else max(map(number, values))
+        case Node("count", []):
+            return len(group)
+        case Node("aggregate", [name, part, *share]):
+            return _aggregate(name, [evaluate(part, each) for each in group], *share)
+    raise AssertionError(f"{expression} passed the parser")
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+def _aggregate(name: str, values: Sequence[Value], share: float = 0.0) -> Value:
+    """Over the values of a group, in the order of time; those that are absent do not count, but for the first and the
+    last. `share` is that of pct(), in percent."""
+    if name in ("earliest", "latest"):
+        return values[0 if name == "earliest" else -1]
+    present = [value for value in values if value is not None]
+    if name == "count":
+        return len(present)
+    if not present:
+        return None
+    numbers = sorted(map(number, present))
+    if name == "pct":  # the service's own interpolation is not told: by the nearest rank
+        return numbers[max(0, math.ceil(share / 100 * len(numbers)) - 1)]
+    return numbers[-1] if name == "max" else sum(numbers)
+
+
+def operate(sign: str, left: Value, right: Value) -> Value:
+    if left is None or right is None:
+        if sign == "!=":
+            raise Undocumented("!= with an absent field: ask ispresent() first")
+        return None
+    if sign in ("=", "!=") and isinstance(left, str) and isinstance(right, str):
+        return (left == right) == (sign == "=")
+    if sign == "/" and right == 0:
+        raise Undocumented("a division by zero")
+    return OPERATORS[sign](number(left), number(right))
+
+
+def negate(value: Value) -> Value:
+    if value is None:
+        raise Undocumented("not, of a comparison with an absent field")
+    return value is False
+
+
+def number(value: Value) -> float:
+    """Raises Undocumented where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Undocumented(f"{value!r} as a number; of a JSON boolean, ask ispresent()")
+    return value
 
 
 def _stats(rows: Sequence[Row], items: Sequence[Named], by: Sequence[Named]) -> list[Row]:
@@ -452,22 +357,17 @@ def _stats(rows: Sequence[Row], items: Sequence[Named], by: Sequence[Named]) -> 
     return answer
 
 
-def _parsed(pattern: re.Pattern[str], text: Value) -> Row:
-    found = pattern.search(str(text))
-    return dict(found.groupdict()) if found else {}
-
-
-def _sort_key(key: ast.expr) -> Callable[[Row], float | str]:
+def _sort_key(key: Expression) -> Callable[[Row], float | str]:
     def of(row: Row) -> float | str:
         value = evaluate(key, row)
         if value is None or isinstance(value, bool):
-            raise Undocumented(f"sorted by {ast.unparse(key)}, which is {value} in {row}")
+            raise Undocumented(f"sorted by {key}, which is {value} in {row}")
         return value
 
     return of
 
 
-def _junction(decisive: bool, parts: Sequence[ast.expr], value_of: Callable[[ast.expr], Value]) -> Value:
+def _junction(decisive: bool, parts: Sequence[Expression], value_of: Callable[[Expression], Value]) -> Value:
     """False decides an `and`, True an `or`, whatever the other side: that one may then be undocumented."""
     values: list[Value] = []
     unclear: Undocumented | None = None
@@ -481,13 +381,6 @@ def _junction(decisive: bool, parts: Sequence[ast.expr], value_of: Callable[[ast
     if unclear is not None:
         raise unclear
     return None if None in values else not decisive
-
-
-def _over_group(name: str, arguments: Sequence[ast.expr], group: Sequence[Row]) -> Value:
-    if name in ("earliest", "latest"):  # the value in that event: rows are in the order of time
-        return evaluate(arguments[0], group[0 if name == "earliest" else -1])
-    values = [evaluate(arguments[0], row) for row in group]
-    return aggregate(name, values, *(evaluate(argument, {}) for argument in arguments[1:]))
 
 
 def _holds(value: Value) -> bool:

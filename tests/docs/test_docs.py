@@ -11,8 +11,8 @@ from truemem.line_schema import MEMBERS
 from truemem_workbench.commands.__main__ import cli
 
 from deploy.line_tables import with_causes_table, with_line_tables
+from tests.attach import insights
 from tests.attach.captured import stored
-from tests.attach.insights import Fields, Parse, Stats, parse
 from tests.attach.pages import DOCS, blocks
 
 ROOT = DOCS.parent
@@ -52,17 +52,7 @@ def test_pages_name_only_settings_that_exist() -> None:
 
 def aliases(page: str) -> set[str]:
     """What the page's queries call their own columns."""
-    made: set[str] = set()
-    for block in blocks(page):
-        for command in parse(block.text) if block.language == "cwli" else []:
-            match command:
-                case Fields(items):
-                    made |= {item.name for item in items}
-                case Parse(_, pattern):
-                    made |= set(pattern.groupindex)
-                case Stats(items, by):
-                    made |= {item.name for item in (*items, *by)}
-    return made
+    return set[str]().union(*(insights.aliases(each.text) for each in blocks(page) if each.language == "cwli"))
 
 
 @pytest.mark.parametrize("page", QUERIED)
