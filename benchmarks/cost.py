@@ -19,7 +19,7 @@ from truemem.config import VCPU_MIB, Config
 from truemem.output_settings import PERIOD_MS
 from truemem.outputs import otlp_document
 from truemem.records.record import InvocationRecord
-from truemem_workbench.dashboard.template import ALARM_KINDS, MOST_FUNCTIONS
+from truemem_workbench.dashboard.template import ALARMS_PER_FUNCTION, MOST_FUNCTIONS
 from truemem_workbench.judge.prices import (
     ALARM_MONTH,
     DASHBOARD_MONTH,
@@ -136,7 +136,7 @@ def fleet(functions: int, alone: dict[str, float], together: dict[str, float]) -
         return [name, *(f"${of(invocations):,.0f}" for invocations in FLEET_MONTHLY)]
 
     a_million = cost(FLEET_MIB, 0, alone["cpu"] / 1000, 0, 0).duration_at_most
-    alarms = functions * len(ALARM_KINDS) * ALARM_MONTH + -(-functions // MOST_FUNCTIONS) * DASHBOARD_MONTH
+    alarms = functions * ALARMS_PER_FUNCTION * ALARM_MONTH + -(-functions // MOST_FUNCTIONS) * DASHBOARD_MONTH
     rows = [
         row("log lines", lambda invocations: logs(invocations, alone["bytes"])),
         row("with `TRUEMEM_AGGREGATE=60`", lambda invocations: logs(invocations, together["bytes"])),

@@ -67,6 +67,8 @@ def dashboard(
     It needs lambda:GetFunctionConfiguration, and --deploy what CloudFormation needs for the stack. To choose functions:
     lambda:ListFunctions, tag:GetResources, cloudformation:ListStackResources.
     """
+    from ..dashboard.template import look_up
+
     form = chosen(form, as_json)
     check_outputs(outputs, *ENDINGS)
     if not deploy and (stack_name or bucket or replace):
@@ -74,12 +76,13 @@ def dashboard(
     given = _given(settings, topic)
     chosen_by = (pattern, tag, stack)
     names = functions if functions and not any(chosen_by) else selected(Selection(functions, *chosen_by))
-    region, found = _looked_up(names)
+    with progress("functions", len(names)) as done:
+        region, found = look_up(names, done)
     name = stack_name or STACK
     if deploy:
         _deployed(name, region, found, given, outputs, bucket=bucket, replace=replace, form=form)
     else:
-        _written(name, _templates(region, found, given), outputs, form)
+        _written(name, region, found, given, outputs, form)
     bare = [function.name for function in found if not function.layered]
     if bare:
         options = zip(("--match", "--tag", "--stack"), chosen_by, strict=True)
@@ -107,30 +110,21 @@ def _given(settings: Sequence[str], topic: str | None) -> dict[str, str]:
     return given
 
 
-def _looked_up(functions: Sequence[str]) -> tuple[str, list[Watched]]:
-    from ..dashboard.template import look_up
-
-    with progress("functions", len(functions)) as done:
-        return look_up(functions, done)
-
-
-def _templates(region: str, found: Sequence[Watched], given: Mapping[str, str]) -> list[dict[str, Any]]:
-    from ..dashboard.template import arranged, template
-
-    return [template(part, region, given, number) for number, part in enumerate(arranged(found), 1)]
-
-
-def _written(name: str, documents: Sequence[Mapping[str, Any]], outputs: Sequence[Path], form: str) -> None:
+def _written(
+    name: str, region: str, found: Sequence[Watched], given: Mapping[str, str], outputs: Sequence[Path], form: str
+) -> None:
     """Print the template, or write them all and print the commands that deploy them. Raises BadInput."""
     from ..dashboard.deployment import deploy_command, stack_name
+    from ..dashboard.template import arranged, template
 
-    if not outputs and len(documents) > 1:
-        count = sum(len(document["Metadata"]["truemem"]["functions"]) for document in documents)
+    parts = arranged(found)
+    if not outputs and len(parts) > 1:
         fix = "Try --output dashboard.json, or --deploy --bucket NAME"
-        raise BadInput(f"{count} functions need {len(documents)} templates, and standard output takes one. {fix}")
-    if not outputs:
-        click.echo(json.dumps(documents[0], indent=1))
-    for number, document in enumerate(documents, 1):
+        raise BadInput(f"{len(found)} functions need {len(parts)} templates, and standard output takes one. {fix}")
+    for number, part in enumerate(parts, 1):
+        document = template(part, region, given, number)
+        if not outputs:
+            click.echo(json.dumps(document, indent=1))
         for path in outputs:
             written = _write(path, number, document)
             if form == "text":
@@ -161,10 +155,8 @@ def _deployed(
         one = stack_name(name, number)
         if not part:
             if before[number - 1] is not None:
-                notify(
-                    "truemem dashboard",
-                    f"stack {one} is not needed. Try aws cloudformation delete-stack --stack-name {one}",
-                )
+                fix = f"Try aws cloudformation delete-stack --stack-name {one}"
+                notify("truemem dashboard", f"stack {one} is not needed. {fix}")
             continue
         document = template(part, region, given, number)
         for path in outputs:

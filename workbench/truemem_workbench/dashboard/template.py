@@ -79,32 +79,11 @@ def look_up(functions: Sequence[str], done: Callable[[int], None]) -> tuple[str,
     return regions.pop(), list(found.values())
 
 
-ALARM_KINDS = ("OutOfMemory", "NearLimit", "Growing")
-"""Alarms of each function, by the end of their logical ids."""
+ALARMS_PER_FUNCTION = 3
 GROWING_OF = 4
 """Periods of 15 minutes that the alarm on growth looks at."""
 CONDITION = "Notified"
 """Condition of the template: there is a topic."""
-
-
-def alarms(function: Watched) -> dict[str, dict[str, Any]]:
-    """The alarms by logical id. Their thresholds are parameters of the template."""
-    return {
-        logical_id(function.name, kind): {"Type": "AWS::CloudWatch::Alarm", "Properties": {**own, **_SHARED_PROPERTIES}}
-        for kind, own in zip(
-            ALARM_KINDS,
-            (_out_of_memory_alarm(function), _near_limit_alarm(function), _growing_alarm(function)),
-            strict=True,
-        )
-    }
-
-
-def logical_id(name: str, kind: str) -> str:
-    """A logical id has letters and digits only, so a hash of the name keeps `a-b` and `ab` apart."""
-    plain = re.sub(r"[^A-Za-z0-9]", "", name)
-    return f"{plain}{hashlib.sha256(name.encode()).hexdigest()[:8]}{kind}"
-
-
 _SHARED_PROPERTIES = {
     "ComparisonOperator": "GreaterThanOrEqualToThreshold",
     "TreatMissingData": "notBreaching",  # a function that is not invoked has no data
@@ -112,46 +91,53 @@ _SHARED_PROPERTIES = {
 }
 
 
-def _alarm_metric(function: Watched, name: str) -> dict[str, Any]:
-    dimensions = [{"Name": "FunctionName", "Value": function.name}]
-    return {"Namespace": function.namespace, "MetricName": name, "Dimensions": dimensions}
+def alarms(function: Watched) -> dict[str, dict[str, Any]]:
+    """The ALARMS_PER_FUNCTION alarms by logical id. Their thresholds are parameters of the template."""
 
+    def metric(name: str) -> dict[str, Any]:
+        dimensions = [{"Name": "FunctionName", "Value": function.name}]
+        return {"Namespace": function.namespace, "MetricName": name, "Dimensions": dimensions}
 
-def _out_of_memory_alarm(function: Watched) -> dict[str, Any]:
+    peak = {"Metric": metric("PeakRSS"), "Stat": "Maximum", "Period": 60}
+    by_kind: dict[str, dict[str, Any]] = {
+        "OutOfMemory": {
+            "AlarmDescription": f"{function.name} ran out of memory",
+            **metric("OutOfMemory"),
+            "Statistic": "Sum",
+            "Period": 300,
+            "EvaluationPeriods": 1,
+            "Threshold": {"Ref": "OutOfMemoryCount"},
+        },
+        "NearLimit": {
+            "AlarmDescription": f"A peak of {function.name} is near its memory size",
+            "Metrics": [
+                {"Id": "percent", "Expression": f"100*peak/{function.memory_mib}"},
+                {"Id": "peak", "ReturnData": False, "MetricStat": peak},
+            ],
+            "EvaluationPeriods": 1,
+            "Threshold": {"Ref": "PeakPercent"},
+        },
+        # in several periods: one verdict alone is often that of a cache which has not bent yet
+        "Growing": {
+            "AlarmDescription": f"Memory of {function.name} grows with each invocation",
+            **metric("MemoryGrowing"),
+            "Statistic": "Sum",
+            "Period": 900,
+            "EvaluationPeriods": GROWING_OF,
+            "DatapointsToAlarm": {"Ref": "GrowingPeriods"},
+            "Threshold": 1,
+        },
+    }
     return {
-        "AlarmDescription": f"{function.name} ran out of memory",
-        **_alarm_metric(function, "OutOfMemory"),
-        "Statistic": "Sum",
-        "Period": 300,
-        "EvaluationPeriods": 1,
-        "Threshold": {"Ref": "OutOfMemoryCount"},
+        logical_id(function.name, kind): {"Type": "AWS::CloudWatch::Alarm", "Properties": {**own, **_SHARED_PROPERTIES}}
+        for kind, own in by_kind.items()
     }
 
 
-def _near_limit_alarm(function: Watched) -> dict[str, Any]:
-    stat = {"Metric": _alarm_metric(function, "PeakRSS"), "Stat": "Maximum", "Period": 60}
-    return {
-        "AlarmDescription": f"A peak of {function.name} is near its memory size",
-        "Metrics": [
-            {"Id": "percent", "Expression": f"100*peak/{function.memory_mib}"},
-            {"Id": "peak", "ReturnData": False, "MetricStat": stat},
-        ],
-        "EvaluationPeriods": 1,
-        "Threshold": {"Ref": "PeakPercent"},
-    }
-
-
-def _growing_alarm(function: Watched) -> dict[str, Any]:
-    """A verdict `growing` in several periods: one alone is often that of a cache which has not bent yet."""
-    return {
-        "AlarmDescription": f"Memory of {function.name} grows with each invocation",
-        **_alarm_metric(function, "MemoryGrowing"),
-        "Statistic": "Sum",
-        "Period": 900,
-        "EvaluationPeriods": GROWING_OF,
-        "DatapointsToAlarm": {"Ref": "GrowingPeriods"},
-        "Threshold": 1,
-    }
+def logical_id(name: str, kind: str) -> str:
+    """A logical id has letters and digits only, so a hash of the name keeps `a-b` and `ab` apart."""
+    plain = re.sub(r"[^A-Za-z0-9]", "", name)
+    return f"{plain}{hashlib.sha256(name.encode()).hexdigest()[:8]}{kind}"
 
 
 DASHBOARD_WIDTH = 24
@@ -167,14 +153,17 @@ NOTE = (
 )
 OPEN_FILTER = 'filter ispresent(CurrentRSS) and (not ispresent(closedBy) or closedBy != "shutdown")'
 """Lines whose CurrentRSS is what the invocation left behind: at a shutdown the function was gone already."""
-LEVELS_QUERY = (
-    f"{OPEN_FILTER} | stats latest(CurrentRSS) as currentMiB, max(PeakRSS) as peakMiB, latest(memoryLimit) as limitMiB,"
-    " latest(invocation) as invocations by FunctionName, environmentId | sort currentMiB desc | limit 20"
-)
-VERDICTS_QUERY = (
-    "filter ispresent(drift.verdict) | stats latest(drift.verdict) as verdict, latest(drift.perInvocationKiB) as"
-    " growthKiB, latest(invocation) as invocations by FunctionName, environmentId | sort growthKiB desc | limit 20"
-)
+TABLES = {
+    "Environments with the highest level (MiB)": (
+        f"{OPEN_FILTER} | stats latest(CurrentRSS) as currentMiB, max(PeakRSS) as peakMiB, latest(memoryLimit) as"
+        " limitMiB, latest(invocation) as invocations by FunctionName, environmentId | sort currentMiB desc | limit 20"
+    ),
+    "Environments that grow most in each invocation (KiB)": (
+        "filter ispresent(drift.verdict) | stats latest(drift.verdict) as verdict, latest(drift.perInvocationKiB) as"
+        " growthKiB, latest(invocation) as invocations by FunctionName, environmentId | sort growthKiB desc | limit 20"
+    ),
+}
+"""Queries by the title of their table."""
 ENVIRONMENTS_QUERY = (
     f'{OPEN_FILTER} and FunctionName = "%s" | stats max(CurrentRSS) as current by bin(5m), environmentId'
 )
@@ -193,30 +182,30 @@ def dashboard_body(functions: Sequence[Watched], region: str) -> dict[str, Any]:
 
 def _widgets(functions: Sequence[Watched]) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Type, width and properties of each. The widths of a row add up to DASHBOARD_WIDTH."""
-    for graph in (_out_of_memory_graph, _headroom_graph, _growth_graph):
-        yield "metric", DASHBOARD_WIDTH // 3, graph(functions)
+    third, half = DASHBOARD_WIDTH // 3, DASHBOARD_WIDTH // 2
+    yield "metric", third, _sums_graph("Invocations that ran out of memory", functions, "OutOfMemory", 300)
+    yield "metric", third, _headroom_graph(functions)
+    yield "metric", third, _sums_graph("Verdicts that memory is growing", functions, "MemoryGrowing", 900)
     groups = sorted({function.log_group for function in functions})
     for begin in range(0, len(groups), QUERY_GROUPS):
-        some = groups[begin : begin + QUERY_GROUPS]
-        yield "log", DASHBOARD_WIDTH // 2, _query_table("Environments with the highest level (MiB)", some, LEVELS_QUERY)
-        yield (
-            "log",
-            DASHBOARD_WIDTH // 2,
-            _query_table("Environments that grow most in each invocation (KiB)", some, VERDICTS_QUERY),
-        )
+        for title, query in TABLES.items():
+            text = _query(groups[begin : begin + QUERY_GROUPS], query)
+            yield "log", half, {"title": title, "view": "table", "query": text}
     for function in functions:
-        yield "metric", DASHBOARD_WIDTH // 2, _memory_graph(function)
+        yield "metric", half, _memory_graph(function)
         if len(functions) <= DRAWN_BY_QUERY:
-            yield "log", DASHBOARD_WIDTH // 2, _environments_graph(function)
+            title = f"{function.name}: what each environment is left with (MiB)"
+            text = _query([function.log_group], ENVIRONMENTS_QUERY % function.name)
+            yield "log", half, {"title": title, "view": "timeSeries", "query": text}
 
 
 def _graph_metric(function: Watched, name: str, **options: Any) -> list[Any]:
     return [function.namespace, name, "FunctionName", function.name, *([options] if options else [])]
 
 
-def _out_of_memory_graph(functions: Sequence[Watched]) -> dict[str, Any]:
-    metrics = [_graph_metric(function, "OutOfMemory") for function in functions]
-    return {"title": "Invocations that ran out of memory", "stat": "Sum", "period": 300, "metrics": metrics}
+def _sums_graph(title: str, functions: Sequence[Watched], name: str, period_s: int) -> dict[str, Any]:
+    metrics = [_graph_metric(function, name) for function in functions]
+    return {"title": title, "stat": "Sum", "period": period_s, "metrics": metrics}
 
 
 def _headroom_graph(functions: Sequence[Watched]) -> dict[str, Any]:
@@ -228,37 +217,18 @@ def _headroom_graph(functions: Sequence[Watched]) -> dict[str, Any]:
     return {"title": title, "stat": "Maximum", "period": 300, "metrics": metrics}
 
 
-def _growth_graph(functions: Sequence[Watched]) -> dict[str, Any]:
-    metrics = [_graph_metric(function, "MemoryGrowing") for function in functions]
-    return {"title": "Verdicts that memory is growing", "stat": "Sum", "period": 900, "metrics": metrics}
-
-
 def _memory_graph(function: Watched) -> dict[str, Any]:
-    rest = ([".", name, ".", "."] for name in ("CurrentRSS", "MaxMemoryUsed"))
     return {
         "title": f"{function.name}: memory and its limit (MiB), duration (ms)",
         "stat": "Maximum",
         "period": 60,
         "metrics": [
             _graph_metric(function, "PeakRSS"),
-            *rest,
+            *([".", name, ".", "."] for name in ("CurrentRSS", "MaxMemoryUsed")),
             ["AWS/Lambda", "Duration", ".", ".", {"yAxis": "right"}],
         ],
         "annotations": {"horizontal": [{"value": function.memory_mib}]},
     }
-
-
-def _environments_graph(function: Watched) -> dict[str, Any]:
-    title = f"{function.name}: what each environment is left with (MiB)"
-    return {
-        "title": title,
-        "view": "timeSeries",
-        "query": _query([function.log_group], ENVIRONMENTS_QUERY % function.name),
-    }
-
-
-def _query_table(title: str, groups: Sequence[str], query: str) -> dict[str, Any]:
-    return {"title": title, "view": "table", "query": _query(groups, query)}
 
 
 def _query(groups: Sequence[str], query: str) -> str:
@@ -267,7 +237,7 @@ def _query(groups: Sequence[str], query: str) -> str:
 
 RESOURCES = 500
 """Most resources of a template (CloudFormation's quotas)."""
-MOST_FUNCTIONS = (RESOURCES - 1) // len(ALARM_KINDS)
+MOST_FUNCTIONS = (RESOURCES - 1) // ALARMS_PER_FUNCTION
 """Most functions of a template, 166: each has its alarms, and the dashboard is one resource."""
 TOPIC = "AlarmTopic"
 METADATA_KEY = "truemem"
