@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..support.pages import pages
-
 _PART = re.compile(r"^## (?P<title>[^\n]+)$|^```cwli (?P<name>[\w-]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -15,11 +13,6 @@ class Query(NamedTuple):
     """The heading above it."""
     text: str
     """The query's text, for CloudWatch Logs Insights."""
-
-
-def query_page() -> str:
-    """The page of this version."""
-    return pages()["queries"].text
 
 
 def queries_of(page: str) -> dict[str, Query]:

@@ -14,11 +14,12 @@ from pydantic import Field
 from truemem import VERSION
 
 from ..support.options import is_function
+from ..support.pages import pages
 from ..support.untrusted_text import visible
 from . import answer
-from .answer import Tell
-from .child import ChildResult, end_at_a_signal, run
-from .query_page import queries_of, query_page
+from .answer import Document, Tell
+from .child import end_at_a_signal, run
+from .query_page import queries_of
 
 INSTRUCTIONS = """\
 Memory of AWS Lambda functions: is it a leak, which line keeps it, which memory size is right.
@@ -111,7 +112,7 @@ async def queries(
     name: Annotated[str | None, Field(description="Name of one query; leave it out for all of them.")] = None,
 ) -> CallToolResult:
     """Queries for CloudWatch Logs Insights, to paste there: memory by environment, peaks beside the mark, kills."""
-    page = queries_of(query_page())
+    page = queries_of(pages()["queries"].text)
     if name is None:
         return _result("\n".join(f"{each}: {query.purpose}" for each, query in page.items()), {"names": [*page]})
     if name not in page:
@@ -228,38 +229,43 @@ def _run_here(
 
 async def _asked(context: Context, words: Sequence[str], tell: Tell, listed: str = "") -> CallToolResult:
     """The answer of a command that prints one document, or with `listed` one on each line: a member of this name."""
-    words = _with(words, "--json")
-    ran = await _ran(context, words)
-    if not ran.out.strip():
-        return _refused(ran.err.strip() or f"truemem {words[0]} ended with exit code {ran.code}")
-    document = {listed: [json.loads(line) for line in ran.out.splitlines()]} if listed else json.loads(ran.out)
-    return _told(tell, document, ran, words)
+
+    def read(out: str) -> Document:
+        document: Document = {listed: _on_lines(out)} if listed else json.loads(out)
+        return document
+
+    return await _told(context, _with(words, "--json"), read, tell)
 
 
 async def _changed(context: Context, words: Sequence[str], apply: bool, following: str) -> CallToolResult:
     """The plan as a terminal shows it; with `apply`, what was done."""
-    ran = await _ran(context, _with(words, "--yes", "--json") if apply else _with(words, "--dry-run"))
-    if not ran.out.strip():
-        return _refused(ran.err.strip() or f"truemem {words[0]} ended with exit code {ran.code}")
     if not apply:
-        document = {"applied": False, "plan": ran.out.splitlines()}
-        return _told(answer.of_plan, document, ran, words)
-    outcomes = [json.loads(line) for line in ran.out.splitlines()]
-    return _told(answer.of_changes, {"applied": True, "functions": outcomes, "next": following}, ran, words)
+        words = _with(words, "--dry-run")
+        return await _told(context, words, lambda out: {"applied": False, "plan": out.splitlines()}, answer.of_plan)
+
+    def read(out: str) -> Document:
+        return {"applied": True, "functions": _on_lines(out), "next": following}
+
+    return await _told(context, _with(words, "--yes", "--json"), read, answer.of_changes)
 
 
-async def _ran(context: Context, words: Sequence[str]) -> ChildResult:
-    async def tell(seconds: float) -> None:
+def _on_lines(out: str) -> list[Any]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+async def _told(context: Context, words: Sequence[str], read: Callable[[str], Document], tell: Tell) -> CallToolResult:
+    """Run the command, read the document from its output, and put that into words."""
+
+    async def note(seconds: float) -> None:
         await context.report_progress(seconds, message=f"truemem {words[0]}: {seconds:.0f} s")
 
     try:
-        return await run(words, tell)
+        ran = await run(words, note)
     except (OSError, ValueError) as error:  # a zero character, or more text than a process may be given
-        return ChildResult(2, "", f"truemem {words[0]}: {error}. Give another path, name or event")
-
-
-def _told(tell: Tell, document: Mapping[str, Any], ran: ChildResult, words: Sequence[str]) -> CallToolResult:
-    whole = shlex.join(["truemem", *words])
+        return _refused(f"truemem {words[0]}: {error}. Give another path, name or event")
+    if not ran.out.strip():
+        return _refused(ran.err.strip() or f"truemem {words[0]} ended with exit code {ran.code}")
+    document, whole = read(ran.out), shlex.join(["truemem", *words])
     text = answer.text_of(tell(document), ran.err.splitlines(), whole)
     return _result(text, answer.bounded(document, whole))
 
