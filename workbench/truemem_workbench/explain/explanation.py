@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -38,49 +38,46 @@ def likely(lines: Sequence[Line], rest_kib: float, unknown: LikelyCause = UNKNOW
 
     `unknown` is that of a growth that no figure explains: in Node.js it is UNCOLLECTED.
     """
-    threads, processes = _slope(lines, _whole("threads")), _slope(lines, _whole("processes"))
-    if processes * _largest_process_kib(lines) >= NAMED_REST_SHARE * rest_kib:
-        return LikelyCause("child-processes", f"Child processes are left behind: {processes:.2f} more per invocation")
-    if threads * STACK_KIB >= NAMED_REST_SHARE * rest_kib:
-        return LikelyCause(
-            "arenas-for-each-thread", f"Thread stacks and arenas: {threads:.2f} threads more per invocation"
-        )
+    threads, processes = _slope(lines, "threads"), _slope(lines, "processes")
+    # after fork() a child has its parent's memory: at most what all held before it came
+    child_kib = (lines[0].current_rss or 0.0) * 1024 if lines else 0.0
     found = (
-        (_size("rss", "file"), LikelyCause("mapped-files", "Mapped files grow as much (`rss.file`)")),
-        (_size("rss", "shmem"), LikelyCause("mapped-files", "Shared memory grows as much (`rss.shmem`)")),
-        (_size("heap", "held"), LikelyCause("arenas", "It was freed, and malloc keeps it (`heap.held`)")),
-        (_size("heap", "inUse"), LikelyCause("a-cache-without-bound", "Native code has not freed it (`heap.inUse`)")),
-        (_size("heap", "mapped"), LikelyCause("a-cache-without-bound", "Native code has not freed it (`heap.mapped`)")),
+        (
+            processes * child_kib,
+            LikelyCause("child-processes", f"Child processes are left behind: {processes:.2f} more per invocation"),
+        ),
+        (
+            threads * STACK_KIB,
+            LikelyCause(
+                "arenas-for-each-thread", f"Thread stacks and arenas: {threads:.2f} threads more per invocation"
+            ),
+        ),
+        *((1024 * _slope(lines, *name.split(".")), LikelyCause(*said)) for name, said in SIZES.items()),
     )
-    return next((cause for kib, cause in found if _slope(lines, kib) >= NAMED_REST_SHARE * rest_kib), unknown)
+    return next((cause for kib, cause in found if kib >= NAMED_REST_SHARE * rest_kib), unknown)
 
 
-def _largest_process_kib(lines: Sequence[Line]) -> float:
-    """Most KiB that a child may have: what all held before it came. After fork() it has its parent's memory."""
-    return max((line.current_rss * 1024 for line in lines[:1] if line.current_rss is not None), default=0.0)
+SIZES = {
+    "rss.file": ("mapped-files", "Mapped files grow as much (`rss.file`)"),
+    "rss.shmem": ("mapped-files", "Shared memory grows as much (`rss.shmem`)"),
+    "heap.held": ("arenas", "It was freed, and malloc keeps it (`heap.held`)"),
+    "heap.inUse": ("a-cache-without-bound", "Native code has not freed it (`heap.inUse`)"),
+    "heap.mapped": ("a-cache-without-bound", "Native code has not freed it (`heap.mapped`)"),
+}
+"""Members of the line in MiB, with pattern and sentence of a growth that is theirs."""
 
 
-def _slope(lines: Sequence[Line], read: Callable[[Line], float | None]) -> float:
-    """Growth of this figure per invocation; 0 where lines do not have it."""
-    known = [(place, value) for place, line in enumerate(lines) if (value := read(line)) is not None]
+def _slope(lines: Sequence[Line], name: str, part: str = "") -> float:
+    """Growth of this member, or of a part of it, per invocation; 0 where lines do not have it."""
+    known = []
+    for place, line in enumerate(lines):
+        member = line.members.get(name)
+        value = figure((member.get(part) if isinstance(member, dict) else None) if part else member)
+        if value is not None:
+            known.append((place, value))
     if len(known) < 2 or len({value for _, value in known}) == 1:
         return 0.0
     return theil_sen([value for _, value in known], [place for place, _ in known]).slope
-
-
-def _whole(name: str) -> Callable[[Line], float | None]:
-    return lambda line: figure(line.members.get(name))
-
-
-def _size(name: str, part: str) -> Callable[[Line], float | None]:
-    """A size of the line, in KiB."""
-
-    def kib(line: Line) -> float | None:
-        parts = line.members.get(name)
-        mib = figure(parts.get(part)) if isinstance(parts, dict) else None
-        return None if mib is None else mib * 1024
-
-    return kib
 
 
 MOST_LINES_REPORTED = 10  # lines of code that are reported

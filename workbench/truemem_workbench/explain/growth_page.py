@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import TypeVar
 
@@ -28,7 +28,8 @@ def page(explanation: Explanation | None, headline: str) -> str:
     sentences = explanation.sentences() if explanation else ["Nothing was traced: no growth was found."]
     body = ""
     if explanation and explanation.holders:
-        body = f"{_table(explanation)}{_graph(tree(explanation.holders), place, source)}"
+        sums = tree((stack_of(each), each.kib) for each in explanation.holders)
+        body = f"{_table(explanation)}{_graph(sums, place, source)}"
     elif explanation:
         body = f"<p>{escape(explanation.lines()[0])}</p>"
     return _document(headline, body, sentences)
@@ -41,7 +42,8 @@ def page_of_profiles(growths: Mapping[str, Growth], headline: str, sentences: Se
     for name, growth in growths.items():
         body += f"<h2>{escape(name)}</h2>{_table_of_lines(growth)}"
         if growth.lines:
-            body += _graph(tree_of_lines(growth), lambda frame: frame, lambda _: "")
+            sums = tree((each.line.stack or (each.line.place,), each.line.kib) for each in growth.lines)
+            body += _graph(sums, lambda frame: frame, lambda _: "")
     return _document(headline, body, sentences)
 
 
@@ -54,17 +56,23 @@ def _document(headline: str, body: str, sentences: Sequence[str]) -> str:
     )
 
 
-def tree(holders: Sequence[Holder]) -> dict[tuple[Frame, ...], float]:
-    """KiB per invocation of each stack, and of each stack that it begins with. The empty one has all of it."""
-    sums: dict[tuple[Frame, ...], float] = {}
-    for holder in holders:
-        line = (holder.file or what(holder), holder.line)
-        stack = holder.whole_stack
-        if line not in stack:  # it keeps what others allocate
-            stack = (line, *stack)
+Each = TypeVar("Each", Frame, str)
+
+
+def tree(stacks: Iterable[tuple[tuple[Each, ...], float]]) -> dict[tuple[Each, ...], float]:
+    """KiB per invocation of each stack, and of each stack that it begins with. The empty one has all of it. `stacks`
+    have their own KiB."""
+    sums: dict[tuple[Each, ...], float] = {}
+    for stack, kib in stacks:
         for depth in range(len(stack) + 1):
-            sums[stack[:depth]] = sums.get(stack[:depth], 0.0) + holder.kib
+            sums[stack[:depth]] = sums.get(stack[:depth], 0.0) + kib
     return sums
+
+
+def stack_of(holder: Holder) -> tuple[Frame, ...]:
+    """The holder's stack, below its line if that is not in it: a line that keeps what others allocate."""
+    line = (holder.file or what(holder), holder.line)
+    return holder.whole_stack if line in holder.whole_stack else (line, *holder.whole_stack)
 
 
 def _table(explanation: Explanation) -> str:
@@ -85,19 +93,6 @@ def _table_of_lines(growth: Growth) -> str:
     )
     heads = "<tr><th>KiB per invocation<th>share<th>line<th>function<th>environments</tr>"
     return f"<table>{heads}{rows}</table>" if rows else "<p>No line was named.</p>"
-
-
-def tree_of_lines(growth: Growth) -> dict[tuple[str, ...], float]:
-    """`tree` of frames as text."""
-    sums: dict[tuple[str, ...], float] = {}
-    for each in growth.lines:
-        stack = each.line.stack or (each.line.place,)
-        for depth in range(len(stack) + 1):
-            sums[stack[:depth]] = sums.get(stack[:depth], 0.0) + each.line.kib
-    return sums
-
-
-Each = TypeVar("Each", Frame, str)
 
 
 def _graph(sums: Mapping[tuple[Each, ...], float], label: Callable[[Each], str], quoted: Callable[[Each], str]) -> str:
