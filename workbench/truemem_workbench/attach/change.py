@@ -261,11 +261,9 @@ def without_files(variables: Mapping[str, str | None]) -> dict[str, str | None]:
 
 def unwrapped(variables: Mapping[str, str | None]) -> dict[str, str | None]:
     """The wrapper without ours, and the one that was chained to it."""
-    return (
-        {WRAPPER: variables.get(CHAINED_WRAPPER) or None, CHAINED_WRAPPER: None}
-        if variables.get(WRAPPER) == EXACT_WRAPPER
-        else {}
-    )
+    if variables.get(WRAPPER) != EXACT_WRAPPER:
+        return {}
+    return {WRAPPER: variables.get(CHAINED_WRAPPER) or None, CHAINED_WRAPPER: None}
 
 
 def is_preloaded(variables: Mapping[str, str]) -> bool:

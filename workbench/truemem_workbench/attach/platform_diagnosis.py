@@ -11,15 +11,7 @@ from truemem.config import EMF, Config
 
 from ..support import docs_link
 from ..support.diagnosis import Diagnosis
-from ..support.platform_facts import (
-    LOG_CLASSES,
-    RUNTIMES,
-    deprecated,
-    language,
-    newer_text,
-    newer_values,
-    successor,
-)
+from ..support.platform_facts import LOG_CLASSES, RUNTIMES, deprecated, language, newer_text, newer_values, successor
 from ..support.terminal import counted
 
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"

@@ -63,12 +63,9 @@ class Rollout:
         """Make all changes. Raises BadInput if the record cannot be kept: then nothing more is changed."""
         plans = list(plans)
         for each in plans:
-            if isinstance(each, Left):
-                self.outcomes[each.name] = AttachOutcome(each.name, "left", each.reason)
-            else:
-                self._say(each, "as it was" if each.change.empty else "not begun")
-                if each.change.empty:
-                    self._forget(each)
+            self.outcomes[each.name if isinstance(each, Left) else each.state.arn] = _untouched(each)
+            if isinstance(each, AttachPlan) and each.change.empty:
+                self._forget(each)
         for plan in plans:
             if isinstance(plan, AttachPlan) and not plan.change.empty:
                 self._begin(plan)
@@ -130,6 +127,13 @@ def _outcome(plan: AttachPlan, status: Status, reason: str = "") -> AttachOutcom
     return AttachOutcome(plan.state.name, status, reason, plan.change, plan.notes, plan.mode)
 
 
+def _untouched(plan: AttachPlan | Left) -> AttachOutcome:
+    """The outcome before anything is changed."""
+    if isinstance(plan, Left):
+        return AttachOutcome(plan.name, "left", plan.reason)
+    return _outcome(plan, "as it was" if plan.change.empty else "not begun")
+
+
 MOST_NAMES_LISTED = 12
 """Names of one group that are listed; a pattern can have hundreds."""
 
@@ -138,9 +142,8 @@ def _plan_lines(plans: Iterable[AttachPlan | Left]) -> Iterator[str]:
     """Lines of the plan, like a diff: functions with the same change together, then those that are left as they are."""
     plans = list(plans)
     made = [(tuple(_differences(each.change)), each) for each in plans if isinstance(each, AttachPlan)]
-    for differences, group in groupby(
-        sorted(made, key=lambda pair: (pair[0], pair[1].state.name)), lambda each: each[0]
-    ):
+    made.sort(key=lambda pair: (pair[0], pair[1].state.name))
+    for differences, group in groupby(made, lambda each: each[0]):
         states = [(plan.state.name, plan.notes) for _, plan in group]
         yield _named([name for name, _ in states])
         yield from (f"  {line}" for line in differences or ("nothing to do: it is so already",))
@@ -257,12 +260,7 @@ def answered_yes(question: str, form: str) -> bool:
 
 def not_carried_out(plans: Iterable[AttachPlan | Left], *, form: str, dry_run: bool) -> int:
     """Say how it is, as JSON, where the plan ends it. Returns the exit code."""
-    outcomes = [
-        AttachOutcome(each.name, "left", each.reason)
-        if isinstance(each, Left)
-        else _outcome(each, "as it was" if each.change.empty else "not begun")
-        for each in plans
-    ]
+    outcomes = [*map(_untouched, plans)]
     if form == "json":
         print_outcomes(outcomes, form)
     return 0 if dry_run else code_of(outcomes)
@@ -292,8 +290,9 @@ def carry_out(
         except BaseException:
             print_outcomes([*rollout.outcomes.values()], form)
             raise
-    print_outcomes([*rollout.outcomes.values()], form)
-    return code_of([*rollout.outcomes.values()])
+    outcomes = [*rollout.outcomes.values()]
+    print_outcomes(outcomes, form)
+    return code_of(outcomes)
 
 
 def code_of(outcomes: Iterable[AttachOutcome]) -> int:
