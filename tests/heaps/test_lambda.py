@@ -4,11 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.judge.causes import find
-from truemem_workbench.judge.curves import curves_of
-from truemem_workbench.judge.finding import commands_deployed
 from truemem_workbench.judge.heap import malloc_heap
-from truemem_workbench.printed.line import parse_event
 
 from testing.environment import Environment, Record
 from tests.scenarios.test_managed_instances import wait_for_lines
@@ -58,21 +54,6 @@ def test_pythons_own_objects_are_blocks_and_not_mallocs() -> None:
     assert after.heap["small"] - before.heap["small"] == pytest.approx(32, rel=0.01)
     used = [record.heap["inUse"] + record.heap["mapped"] for record in (before, after)]
     assert used[1] - used[0] < 32 / 4  # the list of 8 bytes an object
-
-
-@pytest.mark.parametrize(
-    ("step", "first", "more", "cause", "holder"),
-    [("hoard", 10.0, 0.25, "hoarding", "malloc"), ("leak", 1.0, 0.0, "leak", "memory in use")],
-)
-def test_the_workbench_names_what_a_real_function_does(
-    step: str, first: float, more: float, cause: str, holder: str
-) -> None:
-    with environment() as running:
-        for number in range(170):
-            running.invoke(step, mib=first + more * number)
-        lines = [line for record in finished(running) for line in parse_event(record.line)]
-    finding = find(curves_of(lines), commands_deployed("f"))
-    assert (finding.cause, finding.holder, finding.grows) == (cause, holder, True), finding
 
 
 def test_a_failing_invocation_has_it_and_its_own_trace() -> None:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from mcp import Client
 from truemem_workbench.judge.finding import GROWS
 
 from testing.incidents import INCIDENTS, Incident
-from tests.mcp.conftest import Told, asked
+from tests.mcp.conftest import Told, converse, told
 
 ENDS = {*GROWS} - {"hoarding"}
 """Causes that end an environment."""
@@ -32,42 +33,27 @@ def lines_of(incident: Incident) -> list[str]:
     return gzip.decompress(incident.file.read_bytes()).decode().splitlines()
 
 
-@pytest.fixture(params=INCIDENTS, ids=lambda incident: incident.name)
-def incident(request: pytest.FixtureRequest) -> Incident:
-    made: Incident = request.param
-    return made
-
-
-@pytest.fixture
-def log(incident: Incident, tmp_path: Path) -> Path:
-    """The log in a form that is drawn anew each time; the file's name says which."""
+@pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.name)
+def test_report_and_doctor_name_cause_and_next_command(incident: Incident, tmp_path: Path) -> None:
+    """The log is in a form that is drawn anew each time; the file's name says which."""
     form = random.choice([*FORMS])
     path = tmp_path / f"{form}.log"
-    path.write_text(FORMS[form](lines_of(incident)))
-    return path
+    path.write_text(FORMS[form](gzip.decompress(incident.file.read_bytes()).decode().splitlines()))
 
+    async def about(client: Client) -> list[Told]:
+        return [told(await client.call_tool(tool, {"files": [str(path)]})) for tool in ("report", "doctor")]
 
-def names_the_cause(answer: Told, incident: Incident) -> None:
-    assert not answer.is_error, answer.text
-    assert incident.said in answer.text, answer.text
-    assert answer.next.startswith(incident.next), answer.text
-
-
-def test_report_names_cause_and_next_command(incident: Incident, log: Path) -> None:
-    answer = asked("report", {"files": [str(log)]})
-    names_the_cause(answer, incident)
-    findings = [each["finding"] for each in answer.document["functions"]]
+    report, doctor = converse(about)
+    assert not report.is_error, report.text
+    assert incident.said in report.text
+    assert report.next.startswith(incident.next), report.text
+    findings = [each["finding"] for each in report.document["functions"]]
     assert [each["cause"] for each in findings] == [incident.cause]
+    assert not doctor.is_error, doctor.text
     if incident.cause in ENDS:
-        first = answer.text.splitlines()[0].partition(": ")[2]
-        assert findings[0]["sentence"].startswith(first)
+        first = report.text.splitlines()[0].partition(": ")[2]
         assert first
-
-
-def test_doctor_says_the_same(incident: Incident, log: Path) -> None:
-    answer = asked("doctor", {"files": [str(log)]})
-    assert not answer.is_error, answer.text
-    if incident.cause in ENDS:
-        assert answer.text.startswith("problem: ")
-        assert incident.said in answer.text
-        assert answer.next.startswith(incident.next)
+        assert findings[0]["sentence"].startswith(first)
+        assert doctor.text.startswith("problem: ")
+        assert incident.said in doctor.text
+        assert doctor.next.startswith(incident.next)
