@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from truemem.config import EMF, OTLP
@@ -88,9 +88,10 @@ def plan(state: FunctionState, wanted: AttachRequest, layer: str, notes: Sequenc
     reason = _reason(state, wanted)
     if reason is not None:
         return Left(state.name, reason)
-    after = _layers(state.layers, layer)
+    after = _with_layer(state.layers, layer, is_ours)
     if wanted.collector:
-        after = _with_collector(after, wanted.collector)
+        name = wanted.collector.rpartition(":")[0]
+        after = _with_layer(after, wanted.collector, lambda arn: arn.rpartition(":")[0] == name)
     if len(after) > MOST_LAYERS:
         held = ", ".join(state.layers)
         return Left(state.name, f"it has {MOST_LAYERS} layers already, the most that Lambda permits: {held}")
@@ -158,24 +159,11 @@ def starts_wrapper(runtime: str) -> bool:
     return language(runtime) not in ("os-only", "custom")
 
 
-def _layers(layers: tuple[str, ...], ours: str) -> tuple[str, ...]:
-    """Replace ours in its place, so that the order stays; or put it last."""
-    if not any(map(is_ours, layers)):
-        return (*layers, ours)
-    place = next(at for at, arn in enumerate(layers) if is_ours(arn))
-    return tuple(ours if at == place else arn for at, arn in enumerate(layers) if at == place or not is_ours(arn))
-
-
-def _with_collector(layers: tuple[str, ...], collector: str) -> tuple[str, ...]:
-    """Replace another version of it in its place, or put it last."""
-    name = _of_version(collector)
-    replaced = tuple(collector if _of_version(arn) == name else arn for arn in layers)
-    return replaced if collector in replaced else (*layers, collector)
-
-
-def _of_version(arn: str) -> str:
-    """The ARN of a layer, of that of its version."""
-    return arn.rpartition(":")[0]
+def _with_layer(layers: tuple[str, ...], layer: str, is_same: Callable[[str], bool]) -> tuple[str, ...]:
+    """Put the layer version into the place of the first that is the same layer, so that the order stays; or last."""
+    place = next((at for at, arn in enumerate(layers) if is_same(arn)), len(layers))
+    others = [arn for arn in layers if not is_same(arn)]
+    return (*others[:place], layer, *others[place:])
 
 
 def _to_collector(variables: Mapping[str, str]) -> dict[str, str | None]:

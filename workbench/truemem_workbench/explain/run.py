@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..local import Function, Stopped
+from ..local import Stopped
 from ..local.processes.tmp import elsewhere
 from ..printed.line import Line
 from ..runs.here import Run
@@ -82,10 +82,6 @@ def _written(folder: Path) -> list[dict[str, Any]]:
     return [loads(path.read_text(encoding="utf-8")) for path in folder.glob("found-*.json")]
 
 
-def _tracer(function: Function) -> TracerModule:
-    return TracerModule.python("python_tracer", _written) if function.python else TracerModule.node()
-
-
 def limit_s(plain_seconds: float) -> float:
     """Seconds after which a run under a tracer is ended."""
     return TIMES * plain_seconds + LOOKS_S
@@ -137,7 +133,7 @@ def explain(
     """
     function = target.function
     run = partial(trace, target, events, invocations=invocations, plain_seconds=plain_seconds, progress=progress)
-    traced = run(tracer=_tracer(function))
+    traced = run(tracer=TracerModule.python("python_tracer", _written) if function.python else TracerModule.node())
     missing, seconds, done = list(traced.missing), traced.seconds, traced.invocations
     looks: tuple[int, ...] = tuple(traced.found["invocations"]) if traced.found else ()
     if len(looks) < LEAST_LOOKS:
