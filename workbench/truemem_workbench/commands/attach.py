@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -53,10 +54,6 @@ Exit codes:
 @session_options()
 @format_options("text", "json")
 def attach(
-    functions: tuple[str, ...],
-    pattern: str | None,
-    tag: str | None,
-    stack: str | None,
     exact: bool | None,
     heap: bool,
     lines: bool,
@@ -70,6 +67,7 @@ def attach(
     yes: bool,
     form: str | None,
     as_json: bool,
+    **selection: Any,
 ) -> int:
     """Attach the layer to functions, by one update each. The plan is shown first.
 
@@ -91,7 +89,7 @@ def attach(
     )
     records = RecordsFile(state)
     records.read()
-    names = selected(Selection(functions, pattern, tag, stack))
+    names = selected(Selection(**selection))
     calls = LambdaCalls()
     choice = LayerChoice(calls, layers)
     states = read_all(calls, names)
@@ -172,16 +170,7 @@ Exit codes:
 @session_options()
 @format_options("text", "json")
 def detach(
-    functions: tuple[str, ...],
-    pattern: str | None,
-    tag: str | None,
-    stack: str | None,
-    recorded: bool,
-    state: Path,
-    dry_run: bool,
-    yes: bool,
-    form: str | None,
-    as_json: bool,
+    recorded: bool, state: Path, dry_run: bool, yes: bool, form: str | None, as_json: bool, **selection: Any
 ) -> int:
     """Take the layer off, and restore layers and variables as they were. The plan is shown first.
 
@@ -193,12 +182,12 @@ def detach(
     form = chosen(form, as_json)
     records = RecordsFile(state)
     kept = records.read()
-    if recorded and (functions or pattern or tag or stack):
+    if recorded and any(selection.values()):
         raise BadInput("--all is each function of the file. Leave the others out")
     if recorded and not kept:
         raise BadInput(f"{state} has no function. Name them, or try --state FILE")
     calls = LambdaCalls()
-    names = [*kept] if recorded else selected(Selection(functions, pattern, tag, stack))
+    names = [*kept] if recorded else selected(Selection(**selection))
     states = read_all(calls, names, known=recorded)
     plans = [each if isinstance(each, Left) else _detach_plan(each, kept.get(each.arn)) for each in states]
     unchanged = not any(isinstance(each, AttachPlan) and not each.change.empty for each in plans)

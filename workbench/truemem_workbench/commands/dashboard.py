@@ -44,10 +44,6 @@ Exit codes:
 @output_option(*ENDINGS, default="standard output")
 @format_options("text", "json")
 def dashboard(
-    functions: tuple[str, ...],
-    pattern: str | None,
-    tag: str | None,
-    stack: str | None,
     deploy: bool,
     stack_name: str | None,
     topic: str | None,
@@ -57,6 +53,7 @@ def dashboard(
     outputs: tuple[Path, ...],
     form: str | None,
     as_json: bool,
+    **selection: Any,
 ) -> int:
     """Make a CloudFormation template with one dashboard for functions (NAMEs or ARNs, of one region), and three alarms
     for each: out of memory, peak near the limit, memory that grows. The template is printed, written, or deployed.
@@ -74,7 +71,7 @@ def dashboard(
     if not deploy and (stack_name or bucket or replace):
         raise BadInput("--stack-name, --bucket and --replace are for --deploy. Try --deploy as well")
     given = _given(settings, topic)
-    chosen_by = (pattern, tag, stack)
+    functions, *chosen_by = Selection(**selection)
     names = functions if functions and not any(chosen_by) else selected(Selection(functions, *chosen_by))
     with progress("functions", len(names)) as done:
         region, found = look_up(names, done)
