@@ -13,11 +13,12 @@ from scipy.sparse.csgraph import breadth_first_order
 from truemem_workbench.explain.explanation import Explanation, what
 from truemem_workbench.explain.node import HeapGrowth, Snapshot, breadth_first, holders
 from truemem_workbench.explain.run import JITTER
-from truemem_workbench.local import Function
 from truemem_workbench.local.configuration.node_function import BUILD_TOOLS
 
 from tests.check.conftest import Check
 from tests.explain.test_run import FUNCTIONS, explained, names_first
+from tests.heaps.test_node import NODE
+from tests.heaps.test_node import function as node_function
 
 META: dict[str, Any] = {
     "node_fields": ["type", "name", "id", "self_size", "edge_count"],
@@ -153,20 +154,11 @@ def test_what_is_no_heap_snapshot_is_an_error(document: dict[str, Any]) -> None:
 
 # --- functions in Node.js ---------------------------------------------------------------------------------------------
 
-NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="no node on the path")
 
 
 def traced(handler: str, **options: Any) -> Explanation:
-    node, client = Path(str(NODE)).resolve(), FUNCTIONS / "client.mjs"
-    function = Function(
-        command=(str(node), str(client), f"planted.{handler}"),
-        task_root=FUNCTIONS,
-        handler=f"planted.{handler}",
-        runtime="nodejs20.x",
-        needs=(FUNCTIONS, node, client),
-    )
-    return explained(function, **options)
+    return explained(node_function("planted", name=handler, folder=FUNCTIONS), **options)
 
 
 NIGHTLY = {

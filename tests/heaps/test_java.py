@@ -259,11 +259,6 @@ def by_fifo(scene: Scene, file: Path) -> None:
     os.mkfifo(file, 0o600)
 
 
-def by_folder(scene: Scene, file: Path) -> None:
-    file.unlink()
-    file.mkdir()
-
-
 def by_owner(scene: Scene, file: Path) -> None:
     if UID:
         pytest.skip("only root can give a file away")
@@ -271,10 +266,8 @@ def by_owner(scene: Scene, file: Path) -> None:
 
 
 ATTACKS: dict[str, Callable[[Scene, Path], object]] = {
-    "a second name": lambda scene, file: os.link(file, scene.folder / "other"),
     "a link": by_symlink,
     "a FIFO": by_fifo,
-    "a folder": by_folder,
     "writable": lambda scene, file: file.chmod(0o622),
     "large": lambda scene, file: os.truncate(file, module.MOST_FILE_BYTES + 1),
     "short": lambda scene, file: os.truncate(file, 500),

@@ -29,16 +29,13 @@ STAND_IN = f"--require {FUNCTIONS / 'stand_in.cjs'}"
 CLIENTS = {"fetch": REQUIRED, "http": REQUIRED, "addon": f"{STAND_IN} {REQUIRED}"}
 
 
-def function(module: str = "allocates", flags: Sequence[str] = ()) -> Function:
+def function(
+    module: str = "allocates", flags: Sequence[str] = (), *, name: str = "handler", folder: Path = FUNCTIONS
+) -> Function:
     """Through a runtime client that needs no compiler (functions/node/client.mjs)."""
-    node, client = Path(str(NODE)).resolve(), FUNCTIONS / "client.mjs"
-    return Function(
-        command=(str(node), *flags, str(client), f"{module}.handler"),
-        task_root=FUNCTIONS,
-        handler=f"{module}.handler",
-        runtime="nodejs20.x",
-        needs=(FUNCTIONS, node, client),
-    )
+    node, client, handler = Path(str(NODE)).resolve(), FUNCTIONS / "client.mjs", f"{module}.{name}"
+    command = (str(node), *flags, str(client), handler)
+    return Function(command, folder, handler, "nodejs20.x", needs=(FUNCTIONS, folder, node))
 
 
 def environment(

@@ -4,7 +4,7 @@ import path from "node:path";
 import { Worker, isMainThread } from "node:worker_threads";
 
 const require = createRequire(import.meta.url);
-const [, module, name] = /^(.+)\.([^.]+)$/.exec(process.argv[2]);
+const [, below, module, name] = /^(.*\/)?([^./]+)\.(.+)$/.exec(process.argv[2]);
 const HOST = process.env.AWS_LAMBDA_RUNTIME_API;
 const PREFIX = "/2018-06-01/runtime/invocation";
 
@@ -45,7 +45,7 @@ const over = (send) => ({
 const client = { http: over(http), fetch: over(byFetch), addon }[process.env.CLIENT ?? "fetch"];
 if (process.env.CLIENT === "addon") require("./rapid-client.node");
 
-const folder = process.env.LAMBDA_TASK_ROOT;
+const folder = path.resolve(process.env.LAMBDA_TASK_ROOT, below ?? "");
 const file = require("node:fs").readdirSync(folder).find((each) => path.parse(each).name === module);
 const { [name]: handler } = await import(path.join(folder, file));
 
