@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from ..aws.layer_zips import is_ours
+from ..support.document import known_members
 from .platform_diagnosis import diagnose_settings
 
 
@@ -172,8 +173,7 @@ def change_to(layers: tuple[Layers, Layers], now: Mapping[str, str], wanted: Map
 
 def variables_after(variables: Mapping[str, str], change: Change) -> dict[str, str]:
     """All variables after the change."""
-    after = {**variables, **{name: value for name, (_, value) in change.variables.items() if value is not None}}
-    return {name: value for name, value in after.items() if change.variables.get(name, ("", ""))[1] is not None}
+    return known_members({**variables, **{name: after for name, (_, after) in change.variables.items()}})
 
 
 def joined_record(earlier: Change, later: Change) -> Change:

@@ -44,11 +44,7 @@ class Rollout:
     """Changes functions. `outcomes` is right at every moment, also when an exception ends the run."""
 
     def __init__(
-        self,
-        calls: LambdaCalls,
-        records: RecordsFile,
-        kept: Mapping[str, Change] | None,
-        done: Callable[[int], None],
+        self, calls: LambdaCalls, records: RecordsFile, kept: Mapping[str, Change] | None, done: Callable[[int], None]
     ) -> None:
         """`kept` are the records that a plan to detach was made from: those that another command writes in the
         meantime stay. None attaches."""

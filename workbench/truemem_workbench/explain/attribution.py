@@ -222,11 +222,7 @@ def _in_handler(frames: Sequence[Sequence[Any]]) -> bool:
 
 
 def _holder(
-    line: Frame,
-    claimed: Sequence[Series],
-    users: Users,
-    container: Mapping[str, Any] | None = None,
-    items: float = 0.0,
+    line: Frame, claimed: Sequence[Series], users: Users, container: Mapping[str, Any] | None = None, items: float = 0.0
 ) -> Holder:
     largest = max(claimed, key=lambda series: series.rate, default=None)
     stack: Stack = ()

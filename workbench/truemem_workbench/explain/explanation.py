@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..printed.document import figure
 from ..printed.line import Line
 from ..support import docs_link
+from ..support.document import known_members
 from ..support.estimates import theil_sen
 from ..support.terminal import counted
 from ..support.untrusted_text import visible
@@ -171,31 +172,32 @@ class Explanation:
 
     def document(self) -> dict[str, object]:
         """The member `explanation` of `--json`. KiB are per invocation."""
-        lines = [
-            {
-                "file": each.file or None,
-                "line": each.line or None,
-                "source": source((each.file, each.line)) if each.line else None,
-                "perInvocationKiB": round(each.kib, 3),
-                "share": round(self.share(each.kib), 3),
-                "kind": each.kind,
-                "owner": each.owner or None,
-                "itemsPerInvocation": round(each.items, 3) if each.items else None,
-                "allocatedAt": list(each.allocated) if each.allocated else None,
-                "stack": [list(frame) for frame in each.stack],
-                "nativeStack": list(each.native) or None,
-            }
-            for each in self.holders
-        ]
-        return {
-            "lines": [{name: value for name, value in line.items() if value is not None} for line in lines],
+        members = {
+            "lines": [self._line(each) for each in self.holders],
             "restKiB": round(self.rest_kib, 3),
-            **({"restPattern": self.rest.pattern} if self._has_rest else {}),
+            "restPattern": self.rest.pattern if self._has_rest else None,
             "invocations": self.invocations,
             "looks": list(self.looks),
             "seconds": round(self.seconds, 1),
             "missing": list(self.missing),
         }
+        return known_members(members)
+
+    def _line(self, holder: Holder) -> dict[str, object]:
+        members = {
+            "file": holder.file or None,
+            "line": holder.line or None,
+            "source": source((holder.file, holder.line)) if holder.line else None,
+            "perInvocationKiB": round(holder.kib, 3),
+            "share": round(self.share(holder.kib), 3),
+            "kind": holder.kind,
+            "owner": holder.owner or None,
+            "itemsPerInvocation": round(holder.items, 3) if holder.items else None,
+            "allocatedAt": list(holder.allocated) if holder.allocated else None,
+            "stack": [list(frame) for frame in holder.stack],
+            "nativeStack": list(holder.native) or None,
+        }
+        return known_members(members)
 
 
 def what(holder: Holder) -> str:

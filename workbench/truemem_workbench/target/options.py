@@ -12,6 +12,7 @@ import click
 
 from ..support import docs_link
 from ..support.bad_input import BadInput
+from ..support.document import known_members
 from ..support.options import Finite, option_group
 from ..support.platform_facts import MOST_TIMEOUT_S
 from ..support.terminal import notify
@@ -75,7 +76,7 @@ def resolved(
 
     found = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"))
     given = {"timeout_s": timeout_s, "memory_mib": memory_mib, "cpu": cpu, **beside}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changes: dict[str, Any] = known_members(given)
     environment = {**found.environment, **variables(env)}
     return replace(found, environment=environment, extensions=extensions_in(extensions), **changes)
 

@@ -354,10 +354,5 @@ def resolve(spec: str, choose: Choose = lambda it: (it.checked(), ()), notify: N
     source = Path(path) if function.runtime else None
     line = line_of(source, name) if source else None
     return Target(
-        spec=spec,
-        name=name_from(function.task_root.name),
-        function=function,
-        source=source,
-        line=line,
-        notices=notices,
+        spec=spec, name=name_from(function.task_root.name), function=function, source=source, line=line, notices=notices
     )
