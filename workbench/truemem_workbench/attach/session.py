@@ -90,12 +90,9 @@ class Rollout:
         self._say(plan, "not known", "the command ended while Lambda was asked")
         try:
             self._calls.update(plan.state, plan.change)
-        except Unsettled as error:
-            self._say(plan, "not known", str(error))
-            self._done(1)
         except BadInput as error:
-            self._say(plan, "failed", str(error))
-            if record is not None:
+            status = self._say_error(plan, error)
+            if status == "failed" and record is not None:
                 self._records.put_back(arn, record, earlier)
             self._done(1)
         else:
@@ -106,14 +103,17 @@ class Rollout:
         plan = self._pending.popleft()
         try:
             self._calls.wait_until_active(plan.state)
-        except Unsettled as error:
-            self._say(plan, "not known", str(error))
         except BadInput as error:
-            self._say(plan, "failed", str(error))
+            self._say_error(plan, error)
         else:
             self._say(plan, "done")
             self._forget(plan)
         self._done(1)
+
+    def _say_error(self, plan: AttachPlan, error: BadInput) -> Status:
+        status: Status = "not known" if isinstance(error, Unsettled) else "failed"
+        self._say(plan, status, str(error))
+        return status
 
     def _say(self, plan: AttachPlan, status: Status, reason: str = "") -> None:
         self.outcomes[plan.state.arn] = _outcome(plan, status, reason)
@@ -216,11 +216,8 @@ def read_all(calls: LambdaCalls, functions: Sequence[str], *, known: bool = Fals
         for function in functions:
             try:
                 found.append(calls.read(function))
-            except NoSuchFunction as error:
-                found.append(Left(function, str(error), gone=True))
-                first = first or error
             except BadInput as error:
-                found.append(Left(function, str(error)))
+                found.append(Left(function, str(error), gone=isinstance(error, NoSuchFunction)))
                 first = first or error
             count(1)
     if first is not None and len(functions) == 1 and not known:
