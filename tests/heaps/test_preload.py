@@ -189,7 +189,8 @@ def test_a_run_of_check_has_the_heap_of_nodejs() -> None:
 
 def told(*options: str) -> list[dict[str, Any]]:
     """The lines of two invocations under `truemem local run`."""
-    arguments = ["local", "run", f"{SEES}:handler", "--event", "{}", "--invocations", "2", "--json", *options]
+    counts = ("--event", "{}", "--invocations", "2", "--cpu", "off")
+    arguments = ["local", "run", f"{SEES}:handler", *counts, "--json", *options]
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 0, done.output
     texts = [json.loads(line).get("log", {}).get("text", "") for line in done.stdout.splitlines()]
