@@ -7,11 +7,21 @@ from typing import Any
 from truemem_workbench.local.scaling import Answer, EnvironmentChange
 from truemem_workbench.printed.line import Line, parse_event
 from truemem_workbench.soak.driver import Arrival
+from truemem_workbench.soak.tally import Tally
 
 from tests.report import written
 
 BEGUN_MS = written.BEGIN_MS
 _numbers = count()
+
+
+def begun(*environments: str) -> Tally:
+    """A soak at its first moment, with these environments."""
+    tally = Tally()
+    tally.begin(0.0, BEGUN_MS)
+    for name in environments:
+        tally.change(started(name))
+    return tally
 
 
 def answer(environment: str = "a", *, begun_s: float = 0.0, ended_s: float = 0.0, cold: bool = False,

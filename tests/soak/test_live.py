@@ -4,14 +4,11 @@ from rich.console import Console
 from truemem_workbench.soak.live import live, shown
 from truemem_workbench.soak.tally import Tally
 
-from tests.soak.seen import BEGUN_MS, arrival, ended, line, started, throttled
+from tests.soak.seen import arrival, begun, ended, line, throttled
 
 
 def seen() -> Tally:
-    tally = Tally()
-    tally.begin(0.0, BEGUN_MS)
-    for name in "ab":
-        tally.change(started(name))
+    tally = begun("a", "b")
     tally.add(arrival(1.0, 20.0, "a", cold=True))
     tally.add(arrival(2.0, 20.0, "b", error="ValueError: no"))
     tally.add(throttled(3.0))

@@ -16,7 +16,7 @@ from truemem_workbench.soak.limits import SoakLimits, baseline_of, find
 from truemem_workbench.soak.result import SoakResult, clock_time, latency_follows_memory
 from truemem_workbench.soak.tally import Tally
 
-from tests.soak.seen import BEGUN_MS, arrival, ended, initialised, line, reset, started, throttled
+from tests.soak.seen import arrival, begun, ended, initialised, line, reset, throttled
 
 COMMANDS = Commands(again="truemem soak app.py:handler", profile="truemem soak app.py:handler --lines")
 
@@ -25,9 +25,7 @@ def soaked(
     levels: Sequence[float] = (40.0,) * 150, *, latency_ms: float = 10.0, failed: int = 0, refused: int = 0
 ) -> Tally:
     """A request a second, each of which leaves behind so many MiB."""
-    tally = Tally()
-    tally.begin(0.0, BEGUN_MS)
-    tally.change(started())
+    tally = begun("a")
     tally.change(initialised())
     for number, level in enumerate(levels, 1):
         error = "ValueError: no" if number <= failed else ""
@@ -167,9 +165,7 @@ def test_limits_on_drift_hold_for_what_does_not_grow(levels: Sequence[float], ou
 
 
 def test_limits_on_drift_hide_no_descriptors() -> None:
-    tally = Tally()
-    tally.begin(0.0, BEGUN_MS)
-    tally.change(started())
+    tally = begun("a")
     for number in range(1, 301):
         tally.add(arrival(float(number)))
         resources = {"descriptors": {"open": 10 + number, "limit": 1024}}
@@ -179,9 +175,7 @@ def test_limits_on_drift_hide_no_descriptors() -> None:
 
 
 def test_latency_that_follows_memory_is_said() -> None:
-    tally = Tally()
-    tally.begin(0.0, BEGUN_MS)
-    tally.change(started())
+    tally = begun("a")
     for second in range(1, 121):
         tally.add(arrival(float(second), 10.0 + second))
         tally.line(line(second, CurrentRSS=40.0 + second), "a")
