@@ -66,25 +66,19 @@ def test_without_a_length_a_curve_takes_the_whole_time(text: str) -> None:
     assert list(schedule(text, typed, 1)) == list(schedule(f"{text},120s", 120.0, 1))
 
 
-def test_a_ramp_rises() -> None:
-    moments = due("0..100", 100)
+@pytest.mark.parametrize(
+    ("text", "for_s", "counts"),
+    [
+        ("0..100", 100, {(0, 10): 50, (50, 60): 550, (90, 100): 950}),
+        ("bursts:2..100/s,5s/20s", 60, {(0, 15): 30, (15, 20): 500}),
+        ("day:10..100", 240, {(0, 10): 100, (115, 125): 1000}),
+    ],
+    ids=["a ramp rises", "a burst ends each period", "a day is busy at noon"],
+)
+def test_a_curve_has_its_shape(text: str, for_s: float, counts: dict[tuple[float, float], int]) -> None:
+    moments = due(text, for_s)
 
-    assert [between(moments, at, at + 10) for at in (0, 50, 90)] == pytest.approx([50, 550, 950], abs=25)
-
-
-def test_a_burst_ends_each_period() -> None:
-    moments = due("bursts:2..100/s,5s/20s", 60)
-
-    assert between(moments, 0, 15) == pytest.approx(30, abs=15)
-    assert between(moments, 15, 20) == pytest.approx(500, abs=15)
-
-
-def test_a_day_is_busy_at_noon() -> None:
-    moments = due("day:10..100", 240)
-
-    night, noon = between(moments, 0, 10), between(moments, 115, 125)
-    assert night == pytest.approx(100, abs=25)
-    assert noon == pytest.approx(1000, abs=40)
+    assert [between(moments, *times) for times in counts] == pytest.approx([*counts.values()], abs=40)
 
 
 def test_a_day_may_be_longer_than_the_soak() -> None:

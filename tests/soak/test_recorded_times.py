@@ -1,15 +1,12 @@
 """When the invocations of a log began, in the forms of logs that people have."""
 
-import gzip
 import json
 import time
-from itertools import islice
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.soak.arrivals import like
 from truemem_workbench.soak.recorded_times import times_in
 from truemem_workbench.support.bad_input import BadInput
 
@@ -75,13 +72,6 @@ def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.Monkey
         time.tzset()
 
 
-def test_a_log_may_be_gzipped(tmp_path: Path) -> None:
-    path = tmp_path / "log.gz"
-    path.write_bytes(gzip.compress(FORMS["aws logs tail"].encode()))
-
-    assert sorted(times_in(path)) == pytest.approx(SECONDS, abs=1e-3)
-
-
 def test_of_one_invocation_one_line_counts(tmp_path: Path) -> None:
     """START, REPORT and the sidecar's line tell of the same one."""
     path = tmp_path / "log"
@@ -99,13 +89,6 @@ def test_each_invocation_of_an_aggregated_line_counts(tmp_path: Path) -> None:
     path.write_text(line("a", 3, PeakRSS=[1.0, 2.0, 3.0], _aws={"Timestamp": BEGIN_MS}, aggregate=aggregate))
 
     assert sorted(times_in(path)) == pytest.approx([BEGIN_MS / 1000 + after for after in (0, 0.25, 1)], abs=1e-3)
-
-
-def test_a_log_becomes_arrivals(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_text(FORMS["sam logs"])
-
-    assert list(islice(like(times_in(path), 31.75), 3)) == pytest.approx([0, 0.75, 1.75], abs=1e-3)
 
 
 @pytest.mark.parametrize("text", ["", "hello\n" * 10, FORMS["sam logs"].splitlines()[0], f"{START}\n{START}\n"])

@@ -1,6 +1,7 @@
 """A soak that goes on after a crash: the file has all of it, or all of it as it was at the save before."""
 
 import copy
+import math
 import os
 import random
 import signal
@@ -8,16 +9,17 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from truemem_workbench.soak import tally as tallies
 from truemem_workbench.soak.saved import FORMAT, Saved
 from truemem_workbench.soak.tally import MOST_KEPT_LINES, Tally
 from truemem_workbench.support.bad_input import BadInput
 
-from tests.soak.seen import BEGUN_MS, arrival, dropped, ended, initialised, line, reset, started, throttled
+from tests.soak.seen import BEGUN_MS, arrival, begun, dropped, ended, initialised, line, reset, started, throttled
 
 PLAN = {"target": "app.py:handler", "rate": "50/s", "seed": 1, "limits": [1, 2.5, None]}
 
@@ -45,12 +47,6 @@ def see(tally: Tally, begin: int, end: int) -> Tally:
             tally.change(reset("timeout", name, at_s))
         if number % 300 == 299:
             tally.change(ended("age", name, at_s))
-    return tally
-
-
-def begun() -> Tally:
-    tally = Tally()
-    tally.begin(0.0, BEGUN_MS)
     return tally
 
 
@@ -279,15 +275,43 @@ def test_a_kill_at_any_moment_leaves_a_whole_save(path: Path) -> None:
         assert told(after) == told(see(begun(), 0, after.invocations))
 
 
-def test_the_file_does_not_grow_with_the_number_of_saves(path: Path) -> None:
+# --- a day ------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_grows_with_the_number_of_invocations(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short day with bounds an eighth as large: the last third takes no more than the second one, nor on disk."""
+    for name in ("MOST_BUCKETS", "MOST_KEPT_LINES", "MOST_KEPT_LINES_ENDED", "MOST_PINNED", "MOST_ENDED", "MOST_TYPES"):
+        monkeypatch.setattr(tallies, name, getattr(tallies, name) // 8)
     saved, tally = Saved(path, PLAN), begun()
-    see(tally, 0, 300)
-    save(saved, tally)
-    sizes = []
-    for _ in range(50):
-        tally.add(arrival(1.0, 25.0, "e0"))
+    sizes, on_disk = [], []
+    for _ in day(tally, requests=18_000, environments=3, life=150):
         save(saved, tally)
-        sizes.append(path.stat().st_size)
+        sizes.append(len(repr(tally)))
+        on_disk.append(path.stat().st_size)
     saved.close()
 
-    assert max(sizes[20:]) == sizes[20]
+    assert max(sizes[40:]) <= 1.1 * max(sizes[20:40])
+    assert max(on_disk[40:]) <= 1.1 * max(on_disk[20:40])
+
+
+def day(tally: Tally, requests: int, environments: int, life: int) -> Iterator[None]:
+    """Yield after each sixtieth of the requests. An environment ends after `life` of them."""
+    chance = random.Random(1)
+    names = [f"first{number}" for number in range(environments)]
+    for name in names:
+        tally.change(started(name))
+    for number in range(1, requests + 1):
+        at_s = number / 20
+        place = number % environments
+        error = f"Error{chance.randrange(1000)}: {number}" if number % 11 == 0 else ""
+        tally.add(arrival(at_s, math.exp(chance.gauss(3, 1)), names[place], error=error, cold=number % 50 == 0))
+        tally.add(throttled(at_s) if number % 2 else dropped(at_s))
+        killed: dict[str, Any] = {"outOfMemory": {"signals": []}, "suppressedInit": True} if number % 13 == 0 else {}
+        tally.line(line(number, at_s=at_s, CurrentRSS=chance.uniform(100, 200), **killed), names[place])
+        if number % life == 0:
+            tally.change(reset(f"Reason{chance.randrange(1000)}", names[place], at_s))
+            tally.change(ended(f"reason {chance.randrange(1000)}", names[place], at_s))
+            names[place] = f"environment{number}"
+            tally.change(started(names[place], at_s))
+        if number % (requests // 60) == 0:
+            yield

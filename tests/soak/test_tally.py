@@ -1,8 +1,6 @@
 """What is counted of a soak, and that it stays small."""
 
 import itertools
-import math
-import random
 import threading
 from typing import Any
 
@@ -25,16 +23,13 @@ from truemem_workbench.soak.tally import (
     Tally,
 )
 
-from tests.soak.seen import BEGUN_MS, arrival, dropped, ended, initialised, line, reset, started, throttled
+from tests.soak.seen import BEGUN_MS, arrival, begun, dropped, ended, initialised, line, reset, started, throttled
 
 
 @pytest.fixture
 def tally() -> Tally:
     """A soak with one environment, `a`."""
-    made = Tally()
-    made.begin(loop_s=0.0, epoch_ms=BEGUN_MS)
-    made.change(started())
-    return made
+    return begun("a")
 
 
 # --- latency ----------------------------------------------------------------------------------------------------------
@@ -389,40 +384,3 @@ def test_another_thread_may_read(tally: Tally) -> None:
     finally:
         stopped.set()
         counting.join()
-
-
-# --- a day ------------------------------------------------------------------------------------------------------------
-
-
-def test_nothing_grows_with_the_number_of_invocations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A short day with bounds an eighth as large: the last third takes no more than the second one."""
-    for name in ("MOST_BUCKETS", "MOST_KEPT_LINES", "MOST_KEPT_LINES_ENDED", "MOST_PINNED", "MOST_ENDED", "MOST_TYPES"):
-        monkeypatch.setattr(tallies, name, getattr(tallies, name) // 8)
-    sizes = sizes_of_a_day(Tally(), requests=18_000, environments=3, life=150)
-
-    assert max(sizes[40:]) <= 1.1 * max(sizes[20:40])
-
-
-def sizes_of_a_day(tally: Tally, requests: int, environments: int, life: int) -> list[int]:
-    """How large the tally is after each sixtieth of the requests. An environment ends after `life` of them."""
-    chance = random.Random(1)
-    tally.begin(0.0, BEGUN_MS)
-    names, sizes = [f"first{number}" for number in range(environments)], []
-    for name in names:
-        tally.change(started(name))
-    for number in range(1, requests + 1):
-        at_s = number / 20
-        place = number % environments
-        error = f"Error{chance.randrange(1000)}: {number}" if number % 11 == 0 else ""
-        tally.add(arrival(at_s, math.exp(chance.gauss(3, 1)), names[place], error=error, cold=number % 50 == 0))
-        tally.add(throttled(at_s) if number % 2 else dropped(at_s))
-        killed: dict[str, Any] = {"outOfMemory": {"signals": []}, "suppressedInit": True} if number % 13 == 0 else {}
-        tally.line(line(number, at_s=at_s, CurrentRSS=chance.uniform(100, 200), **killed), names[place])
-        if number % life == 0:
-            tally.change(reset(f"Reason{chance.randrange(1000)}", names[place], at_s))
-            tally.change(ended(f"reason {chance.randrange(1000)}", names[place], at_s))
-            names[place] = f"environment{number}"
-            tally.change(started(names[place], at_s))
-        if number % (requests // 60) == 0:
-            sizes.append(len(repr(tally)))
-    return sizes
