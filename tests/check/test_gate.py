@@ -246,6 +246,9 @@ def test_ended_from_outside_it_says_what_it_knows(tmp_path: Path) -> None:
         ([STEADY, "--max-growth", "8x"], "'8x' is neither MiB nor a share, as in 8 or 10%"),
         ([STEADY, "--max-drift", "nan"], "'--max-drift': nan is no finite number"),
         ([STEADY, "--max-current", "-1"], "-1.0 is not in the range x>=0"),
+        ([STEADY, "--max-errors", "101"], "'--max-errors'"),
+        ([STEADY, "--max-p99", "nan"], "'--max-p99'"),
+        ([STEADY, "--allow-errors", "--max-errors", "5"], "--allow-errors with --max-errors 5: leave one out"),
         ([STEADY, "--most", "10"], "--most 10 is below --invocations 200. Try --most 2000"),
     ],
 )

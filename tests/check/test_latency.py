@@ -21,7 +21,7 @@ from truemem_workbench.runs.here import Run
 from truemem_workbench.runs.measurement import FailedInvocation, Measurement
 from truemem_workbench.target.target import resolve
 
-from tests.check.conftest import FUNCTIONS, LEVEL, STEADY, Check, Refused, recorded, run_of
+from tests.check.conftest import FUNCTIONS, LEVEL, STEADY, Check, recorded, run_of
 
 SLOWER = f"{FUNCTIONS / 'slower.py'}:handler"
 
@@ -132,7 +132,8 @@ def test_figures_stand_beside_those_of_the_baseline() -> None:
     assert rows_of(steady, Baseline.of(slow))[0] == ("p50", "was 12.5 ms", "10.0 ms (-20 %)", "faster")
     assert [each[-1] for each in rows_of(steady, Baseline.of(steady))] == ["alike"] * 3 + ["note"]
     slower = "p50, p95, p99: slower than in the baseline, by more than chance in both runs"
-    assert any(each.startswith(slower) for each in Result(slow, [], was=Baseline.of(steady)).notices())
+    (said,) = (each for each in Result(slow, [], was=Baseline.of(steady)).notices() if each.startswith(slower))
+    assert "--max-p99 MS is a limit" in said
     assert Result(steady, [], was=Baseline.of(slow)).notices() == []
     checks = find(slow, Limits(errors_percent=5), Baseline.of(steady))
     assert {each.outcome for each in checks} == {"kept"}  # it is a note
@@ -290,59 +291,15 @@ def test_one_that_gets_slower_breaks_p99(invoke_check: Check, tmp_path: Path) ->
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "outcome"),
-    [
-        ([], 2, ("errors", "unknown")),
-        (["--max-errors", 5], 1, ("max-errors", "broken")),
-        (["--max-errors", 10], 0, ("max-errors", "kept")),
-        (["--allow-errors"], 0, None),
-    ],
-)
-def test_one_in_ten_that_fails(
-    invoke_check: Check, tmp_path: Path, options: list[object], code: int, outcome: tuple[str, str] | None
-) -> None:
+def test_one_in_ten_that_fails(invoke_check: Check, tmp_path: Path) -> None:
     events = tmp_path / "events.json"
     events.write_text(json.dumps([{"mib": 1}] * 9 + [{"fail": True}]))
-    done = invoke_check(STEADY, "--events", events, *FEW[:4], *options, "--json")
-    assert done.exit_code == code, done.output
+    done = invoke_check(STEADY, "--events", events, *FEW[:4], "--max-errors", 5, "--json")
+    assert done.exit_code == 1, done.output
     document = json.loads(done.stdout)
     found = [(each["name"], each["outcome"]) for each in document["limits"] if "errors" in each["name"]]
-    assert found == ([outcome] if outcome else [])
+    assert found == [("max-errors", "broken")]
     assert document["errors"] == {"count": document["invocations"] // 10, "share": pytest.approx(0.1, abs=0.008)}
-
-
-def test_latency_is_compared_with_the_baseline(invoke_check: Check, tmp_path: Path) -> None:
-    path = tmp_path / "memory.json"
-    assert invoke_check(STEADY, *FEW, "--write-baseline", path).exit_code == 0
-    file = json.loads(path.read_text())
-    written = file["functions"][STEADY]
-    assert written["errors"] == 0
-    for factor, said in ((1e-6, "slower"), (1e6, "faster"), (None, "note")):
-        entry = {name: value for name, value in written.items() if factor or name not in ("latency", "errors")}
-        if factor:  # as on another machine
-            entry["latency"] = {
-                name: {of: factor * each for of, each in value.items()} if name.startswith("p") else value
-                for name, value in written["latency"].items()
-            }
-        path.write_text(json.dumps(file | {"functions": {STEADY: entry}}))
-        done = invoke_check(STEADY, *FEW, "--baseline", path)
-        assert done.exit_code == 0, done.output  # a note, however much slower
-        (row,) = (line.split() for line in done.output.splitlines() if line.startswith(" p50"))
-        assert row[-1] == said
-        assert ("was" in row) == bool(factor)
-        assert ("--max-p99 MS is a limit" in " ".join(done.output.split())) == (said == "slower")
-
-
-def test_two_options_for_errors_are_one_too_many(refused: Refused) -> None:
-    assert "--allow-errors with --max-errors 5: leave one out" in refused(STEADY, "--allow-errors", "--max-errors", 5)
-
-
-@pytest.mark.parametrize("given", [["--max-errors", "101"], ["--max-errors", "-1"], ["--max-p99", "nan"]])
-def test_a_limit_that_is_none_is_refused(invoke_check: Check, given: list[str]) -> None:
-    done = invoke_check(STEADY, *given)
-    assert done.exit_code == 2
-    assert f"'{given[0]}'" in done.output
 
 
 def test_a_share_has_no_power_of_ten() -> None:

@@ -4,13 +4,11 @@ import io
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.table import Table
-from truemem_workbench.answer.baseline import Baseline, read_baseline
+from truemem_workbench.answer.baseline import read_baseline
 from truemem_workbench.answer.limits import LimitCheck, Limits, find
 from truemem_workbench.answer.outputs import (
     Outputs,
@@ -23,7 +21,6 @@ from truemem_workbench.answer.outputs import (
 )
 from truemem_workbench.answer.picture import draw_curve
 from truemem_workbench.answer.result import Result
-from truemem_workbench.judge.latency import Figure
 from truemem_workbench.runs.measurement import FailedInvocation, Measurement, curve
 from truemem_workbench.support.terminal import console
 
@@ -155,43 +152,9 @@ def test_junit_calls_what_could_not_be_measured_an_error(tmp_path: Path) -> None
     assert "number 1: ValueError: \\x1b[31m<&>\\ud800." in (error.get("message") or "")
 
 
-@dataclass(frozen=True)
-class Soaked:
-    """A result of another command."""
-
-    spec: str = "app.py:handler"
-    seconds: float = 60.0
-    exit_code: int = 0
-    limits: Sequence[LimitCheck] = ()
-    figures: Sequence[Figure] = (Figure("throttles", "", "3"),)
-    source: Path | None = None
-    line: int | None = None
-    explanation: None = None
-    headline: str = "app.py:handler passed: 3,000 invocations, 60 s"
-
-    def tables(self) -> Sequence[Table]:
-        return ()
-
-    def curves(self, *, plain: bool = False) -> list[str]:
-        return []
-
-    def sentences(self) -> list[str]:
-        return ["No leak."]
-
-    def notices(self) -> list[str]:
-        return ["the pauses were shortened"]
-
-    def log(self) -> list[str]:
-        return []
-
-    def document(self) -> dict[str, object]:
-        return {"checked": self.spec}
-
-    def baseline(self) -> Baseline:
-        return Baseline(60, 50)
-
-
-def test_another_command_writes_its_result_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_result_is_written_to_all_its_places(
+    kept: Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = [tmp_path / name for name in ("report.xml", "report.json", "curve.png")]
     places = Outputs(
         command="truemem soak",
@@ -201,15 +164,15 @@ def test_another_command_writes_its_result_alike(tmp_path: Path, capsys: pytest.
         baseline=tmp_path / "memory.json",
     )
     places.try_them()
-    assert places.write(Soaked(), {".png": lambda path: path.write_bytes(b"picture")}) == 0
+    assert places.write(kept, {".png": lambda path: path.write_bytes(b"picture")}) == 0
     suite = ET.parse(files[0]).getroot()[0]
-    assert (suite.get("name"), suite.get("time"), suite.get("tests")) == ("truemem soak", "60.000", "0")
-    assert json.loads(files[1].read_text()) == {"checked": "app.py:handler"}
+    assert (suite.get("name"), suite.get("time"), suite.get("tests")) == ("truemem soak", "3.000", "2")
+    assert json.loads(files[1].read_text())["checked"] == "app.py:handler"
     assert files[2].read_bytes() == b"picture"
-    assert "| throttles |  | 3 | note |" in (tmp_path / "summary.md").read_text()
-    assert read_baseline(tmp_path / "memory.json", "app.py:handler") == Baseline(60, 50)
+    assert "| p50 |  | 99.5 ms | note |" in (tmp_path / "summary.md").read_text()
+    assert read_baseline(tmp_path / "memory.json", "app.py:handler") == kept.baseline()
     printed = capsys.readouterr()
-    assert "throttles" in printed.out
+    assert " p50 " in printed.out
     assert printed.err.startswith("truemem soak: the baseline of app.py:handler is in ")
 
 
