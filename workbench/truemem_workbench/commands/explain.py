@@ -64,20 +64,20 @@ def _explain(
     check_outputs(outputs, *ENDINGS)
     payloads = read_payloads(event, events)
     with steps() as progress:  # on the terminal before the imports, which take a while
-        from ..explain.run import explained
         from ..runs.here import measure
 
         function = need_explicable(resolved(target, **given))
         measurement = measure(function, payloads, Plan(invocations=invocations, most=invocations), Decision(), progress)
     commands = replace(commands_local(again, can_explain=False, function=function.function), longer="")
     finding = replace(measurement, commands=commands).finding
+    from ..explain.growth_page import page
+    from ..explain.run import explained
+
     # a function that fails does so under a tracer too, and what it holds then tells nothing
     found = None if finding.cause == "failing" else explained(function, payloads, measurement)
     document = {"checked": target, "finding": finding.document()}
     if found is not None:
         document["explanation"] = found.document()
-    from ..explain.growth_page import page
-
     for path in outputs:
         text = (
             page(found, f"{target}: {finding.title}")
