@@ -17,7 +17,7 @@ from truemem_workbench.explain.explanation import Explanation
 from truemem_workbench.explain.run import explained
 from truemem_workbench.runs.here import measure
 from truemem_workbench.runs.passes import Plan
-from truemem_workbench.target.target import resolve
+from truemem_workbench.target.resolve import resolve
 
 from benchmarks.kit.bench import Bench
 from benchmarks.kit.plants import told_of

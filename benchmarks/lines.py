@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from truemem_workbench.runs.here import Run
-from truemem_workbench.target.target import resolve
+from truemem_workbench.target.resolve import resolve
 
 from benchmarks.kit.bench import Bench
 from benchmarks.kit.plants import told_of

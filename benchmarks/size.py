@@ -23,7 +23,7 @@ from truemem_workbench.judge.size_prediction import CPU_INVOCATIONS_NEEDED, SLOW
 from truemem_workbench.judge.sizing import Fit, fit_of
 from truemem_workbench.local import LocalLambda, Settings
 from truemem_workbench.local.processes.cgroups import Cgroup, NotPermitted, create
-from truemem_workbench.target.target import resolve
+from truemem_workbench.target.resolve import resolve
 
 from benchmarks.kit.bench import Bench, in_turn
 from testing.pages import ROOT, Result, Table

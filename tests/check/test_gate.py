@@ -15,7 +15,7 @@ import psutil
 import pytest
 from truemem_workbench.local.configuration.layer import extensions_in
 from truemem_workbench.runs.here import Run
-from truemem_workbench.target.target import resolve
+from truemem_workbench.target.resolve import resolve
 
 from testing.environment import EXTENSIONS
 from tests.attach.pages import DOCS

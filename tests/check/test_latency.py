@@ -19,7 +19,7 @@ from truemem_workbench.judge.latency import PERCENTS, Latency, Percentile, faile
 from truemem_workbench.local import BadInput
 from truemem_workbench.runs.here import Run
 from truemem_workbench.runs.measurement import FailedInvocation, Measurement
-from truemem_workbench.target.target import resolve
+from truemem_workbench.target.resolve import resolve
 
 from tests.check.conftest import FUNCTIONS, LEVEL, STEADY, Check, recorded, run_of
 

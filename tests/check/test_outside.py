@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.support import untrusted_text
-from truemem_workbench.target.target import from_template
-from truemem_workbench.target.template_yaml import MOST_DEPTH
+from truemem_workbench.target.cloudformation_yaml import MOST_DEPTH
+from truemem_workbench.target.template import from_template
 
 from tests.check.conftest import STEADY, Refused
 

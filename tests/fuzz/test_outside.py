@@ -31,7 +31,7 @@ from truemem_workbench.printed.wrapped import Cut, inside
 from truemem_workbench.support.terminal import console
 from truemem_workbench.support.untrusted_text import MOST_DEPTH, cell, loads, markdown, script_json, visible
 from truemem_workbench.target.events import read_event, read_events
-from truemem_workbench.target.target import MOST_TEXT, from_template
+from truemem_workbench.target.template import MOST_TEXT, from_template
 
 from tests.fuzz.test_parsers import mutated
 from tests.report.written import line

@@ -7,7 +7,7 @@ import pytest
 from truemem_workbench.answer.limits import Limits, find
 from truemem_workbench.runs.here import measure
 from truemem_workbench.runs.passes import Decision, Plan
-from truemem_workbench.target.target import resolve
+from truemem_workbench.target.resolve import resolve
 
 from tests.check.conftest import LEVEL, recorded, run_of
 

@@ -13,7 +13,8 @@ from truemem_workbench.size import local_sweep
 from truemem_workbench.size.choice import Trial
 from truemem_workbench.size.local_sweep import LocalSweep, Plan, Sweep
 from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.target.target import Target, resolve
+from truemem_workbench.target.resolve import resolve
+from truemem_workbench.target.target import Target
 
 from tests.check.conftest import run_of
 from tests.size.conftest import HASHING, Size

@@ -9,7 +9,7 @@ from truemem_workbench.size import local_sweep
 from truemem_workbench.size.local_sweep import LocalSweep, Plan, Sweep
 from truemem_workbench.support.exit_codes import Ended
 from truemem_workbench.support.terminal import Progress
-from truemem_workbench.target.target import resolve
+from truemem_workbench.target.resolve import resolve
 
 from tests.size.conftest import HASHING, Size
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from truemem_workbench.local import BadInput
 from truemem_workbench.runs.here import Run
-from truemem_workbench.target.target import Target, resolve
+from truemem_workbench.target.resolve import resolve
+from truemem_workbench.target.target import Target
 
 from tests.check.conftest import FUNCTIONS
 from tests.local.conftest import executable

@@ -23,7 +23,7 @@ WRONG = {
     "truemem_workbench.judge.heap -> truemem.linux.procfs": "from truemem.linux import procfs",
     "truemem_workbench.local.lifecycle.generation -> truemem_workbench.local.apis.http": "from ..apis import http",
     "truemem_workbench.local.processes.memory -> truemem_workbench.local": "from .. import LocalLambda",
-    ".template_yaml -> .target": "def f():\n from .target import from_template",  # of truemem_workbench.answer
+    ".target -> .resolve": "def f():\n from .resolve import resolve",  # of truemem_workbench.target
     "truemem_workbench.target.events -> testing.environment": "from testing import environment",
     "testing.workload -> tests.golden": "from tests import golden",
 }
@@ -34,7 +34,8 @@ def test_each_wrong_import_breaks_a_contract_and_each_is_broken(tmp_path: Path) 
     for package, place in PLACES.items():
         shutil.copytree(place / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     for said, statement in WRONG.items():
-        module = said.partition(" ")[0].replace(".template_yaml", "truemem_workbench.target.template_yaml")
+        module = said.partition(" ")[0]
+        module = f"truemem_workbench.target{module}" if module.startswith(".") else module
         path = tmp_path.joinpath(*module.split(".")).with_suffix(".py")
         path.write_text(f"{path.read_text()}\n{statement}\n")
     command: list[str | Path] = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]

@@ -109,7 +109,7 @@ class MemoryMarker:
     def target(self, folders: Sequence[Path]) -> Target:
         """The function. Paths are relative to the first of these folders that has them. Raises BadInput."""
         from ..local.configuration.layer import extensions_in
-        from ..target.target import resolve
+        from ..target.resolve import resolve
 
         def found(path: Path | str) -> Path:
             return next((folder / path for folder in folders if (folder / path).exists()), Path(path))

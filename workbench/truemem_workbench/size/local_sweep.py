@@ -28,7 +28,8 @@ from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.platform_facts import LEAST_MIB, MOST_MIB, NEW_ACCOUNT_MIB
 from ..support.terminal import Progress, counted
-from ..target.target import TEMPLATES, Target
+from ..target.resolve import TEMPLATES
+from ..target.target import Target
 from .choice import Trial
 
 LADDER = (LEAST_MIB, 256, 512, 1024, VCPU_MIB, NEW_ACCOUNT_MIB, 3 * VCPU_MIB, 4 * VCPU_MIB, MOST_MIB)

@@ -72,7 +72,7 @@ def resolved(
     and exact mode is left out. Raises BadInput."""
     from ..local.configuration.function import with_project_python
     from ..local.configuration.layer import extensions_in
-    from .target import resolve
+    from .resolve import resolve
 
     found = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"))
     given = {"timeout_s": timeout_s, "memory_mib": memory_mib, "cpu": cpu, **beside}

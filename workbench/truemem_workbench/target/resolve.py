@@ -1,0 +1,32 @@
+"""What a user types for a function, as a Target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..local import Function
+from ..local.configuration.node_function import SUFFIXES, from_node_handler
+from ..support.bad_input import BadInput
+from .target import Target, line_of, name_from
+from .template import Choose, Notify, from_template
+
+TEMPLATES = (".yaml", ".yml", ".json")
+
+
+def resolve(spec: str, choose: Choose = lambda it: (it.checked(), ()), notify: Notify = lambda _: None) -> Target:
+    """Resolve `app.py:handler`, `index.mjs:handler`, `template.yaml:LogicalId`, or the path of a bootstrap executable.
+
+    For Node.js, `notify` gets a sentence where a runtime client must be installed first. Raises BadInput.
+    """
+    path, _, name = spec.rpartition(":")
+    if Path(path).suffix in TEMPLATES:
+        return from_template(Path(path), name, choose, notify)
+    if Path(spec).suffix in TEMPLATES:
+        raise BadInput(f"{spec} names no function. Try {spec}:LOGICAL_ID")
+    is_node = Path(path).suffix in SUFFIXES
+    function, notices = choose(from_node_handler(spec, None, notify) if is_node else Function.from_spec(spec))
+    source = Path(path) if function.runtime else None
+    line = line_of(source, name) if source else None
+    return Target(
+        spec=spec, name=name_from(function.task_root.name), function=function, source=source, line=line, notices=notices
+    )

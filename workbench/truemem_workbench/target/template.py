@@ -1,0 +1,265 @@
+"""A function of a SAM template. What the text alone says counts: no stack, no deployment."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..local import Function
+from ..local.configuration.function import STARTED, WRAPPER, bootstrap_line
+from ..local.configuration.node_function import SUFFIXES, from_node_handler
+from ..support import docs_link
+from ..support.bad_input import BadInput
+from ..support.platform_facts import (
+    LEAST_MIB,
+    MOST_MANAGED_MIB,
+    MOST_MANAGED_TIMEOUT_S,
+    MOST_MANAGED_TMP_MIB,
+    MOST_MIB,
+    MOST_TIMEOUT_S,
+    MOST_TMP_MIB,
+    MOST_VARIABLE_BYTES,
+    TMP_MIB,
+    language,
+)
+from .target import Target, line_of, name_from
+
+Choose = Callable[[Function], tuple[Function, tuple[str, ...]]]
+"""Chooses the interpreter of a function. Returns the function with it, and notices."""
+
+
+Notify = Callable[[str], None]  # gets a sentence before something that takes long
+
+
+SERVERLESS, WEB = "AWS::Serverless::Function", "AWS::Serverless::WebFunction"
+BUILT = ".aws-sam/build/template.yaml"
+"""The template that `sam build` makes. Its code folders contain the dependencies."""
+UNKNOWN = object()  # stands for a value that only a deployed stack knows
+
+STORAGE = "EphemeralStorage"
+LEAST = {"MemorySize": LEAST_MIB, "Timeout": 3, STORAGE: TMP_MIB}  # Lambda's defaults
+ALLOWED = {
+    "MemorySize": (LEAST_MIB, MOST_MIB, MOST_MANAGED_MIB),
+    "Timeout": (1, MOST_TIMEOUT_S, MOST_MANAGED_TIMEOUT_S),
+    STORAGE: (TMP_MIB, MOST_TMP_MIB, MOST_MANAGED_TMP_MIB),
+}
+"""The least, the most on demand, and the most on Managed Instances."""
+MANAGED = "CapacityProviderConfig"  # property of a function on Managed Instances
+EXACT = "/opt/truemem/exact"  # exact mode in a deployed function; here it is the default
+WRAPPERS = (WRAPPER, "TRUEMEM_EXEC_WRAPPER")
+
+MOST_TEXT = 65_536  # longest text of an Fn::Sub, in characters. All variables together have MOST_VARIABLE_BYTES.
+
+_PART = re.compile(r"\$\{([^}]*)\}")  # a part of a text for Fn::Sub; `${!Name}` means `${Name}` itself
+
+
+def from_template(
+    path: Path, logical_id: str, choose: Choose = lambda it: (it.checked(), ()), notify: Notify = lambda _: None
+) -> Target:
+    """Read CodeUri, Handler, MemorySize, Timeout and the literal variables of a function. Raises BadInput.
+
+    A parameter's default counts as literal, also within !Sub. Other intrinsic functions need a stack. They are left
+    out, as layers are, and a notice says so.
+    """
+    from .cloudformation_yaml import load_template  # PyYAML: for a template alone
+
+    template = _mapping(load_template(path))
+    resources = _mapping(template.get("Resources"))
+    functions = [name for name, each in resources.items() if _mapping(each).get("Type") == SERVERLESS]
+    if _mapping(resources.get(logical_id)).get("Type") == WEB:
+        why = f"a Web Function, in which Lambda starts no extension ({docs_link.command('platforms')})"
+        raise BadInput(f"{logical_id} in {path} is {why}. Try a handler that it calls: truemem check app.py:handler")
+    if logical_id not in functions:
+        found = ", ".join(functions) or "none"
+        example = functions[0] if functions else "LOGICAL_ID"
+        raise BadInput(f"no {SERVERLESS} {logical_id!r} in {path} (found: {found}). Try {path}:{example}")
+    where = f"{logical_id} in {path}"
+    shared = _mapping(_mapping(template.get("Globals")).get("Function"))
+    own = _mapping(_mapping(resources[logical_id]).get("Properties"))
+    parameters = _mapping(template.get("Parameters"))
+    defaults = {name: _mapping(each).get("Default", UNKNOWN) for name, each in parameters.items()}
+
+    def literal(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if value.keys() == {"Ref"}:
+            return defaults.get(_name(value["Ref"]), UNKNOWN)
+        return _substituted(value["Fn::Sub"], literal, defaults) if value.keys() == {"Fn::Sub"} else UNKNOWN
+
+    given = {**shared, **own}
+    if STORAGE in given:
+        given[STORAGE] = _mapping(given[STORAGE]).get("Size", UNKNOWN)
+    properties = {name: literal(value) for name, value in given.items() if name != "Environment"}
+    variables = {
+        name: literal(value)
+        for each in (shared, own)
+        for name, value in _mapping(_mapping(each.get("Environment")).get("Variables")).items()
+    }
+    absent = {name: variables.pop(name) for name in WRAPPERS if _is_absent(variables.get(name))}
+    unknown = [name for name, value in variables.items() if value is UNKNOWN]
+    memory, timeout, storage = (properties.get(name, least) for name, least in LEAST.items())
+    code, source, line = _function(path.parent, properties, where, notify)
+    function, notices = choose(code)
+    runtime = properties.get("Runtime")
+    if function.python and isinstance(runtime, str):
+        function = function.standing_for(runtime)
+    managed = MANAGED in properties
+    size = LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where, managed=managed)
+    seconds = LEAST["Timeout"] if timeout is UNKNOWN else _whole(timeout, "Timeout", where, managed=managed)
+    return Target(
+        spec=f"{path}:{logical_id}",
+        name=name_from(logical_id),
+        function=function,
+        memory_mib=min(size, MOST_MIB),
+        tmp_mib=TMP_MIB if storage is UNKNOWN else _whole(storage, STORAGE, where, managed=managed),
+        timeout_s=min(seconds, MOST_TIMEOUT_S),
+        environment={name: _text(value) for name, value in variables.items() if value is not UNKNOWN},
+        source=source,
+        line=line,
+        notices=(
+            *notices,
+            *(f"only a stack knows {name} of {where}: not set. Try --env {name}=VALUE" for name in unknown),
+            *([f"only a stack knows MemorySize of {where}: {size} MiB. Try --memory MiB"] if memory is UNKNOWN else []),
+            *(
+                f"{where} has {value} {unit}, and is run on demand here: {most} {unit}"
+                for value, most, unit in ((size, MOST_MIB, "MiB"), (seconds, MOST_TIMEOUT_S, "s"))
+                if value > most
+            ),
+            *([f"only a stack knows Timeout of {where}: 3 s. Try --timeout SECONDS"] if timeout is UNKNOWN else []),
+            *([f"only a stack knows {STORAGE} of {where}: {TMP_MIB} MiB"] if storage is UNKNOWN else []),
+            *_without_layers([*_list(shared.get("Layers")), *_list(own.get("Layers"))], where),
+            *(f"{name} of {where} is not here: {value}" for name, value in absent.items() if value != EXACT),
+            *_other_runtime(runtime, function),
+        ),
+    )
+
+
+def _function(
+    folder: Path, properties: Mapping[str, Any], where: str, notify: Notify
+) -> tuple[Function, Path | None, int | None]:
+    """The function, the file of its handler, and the line. Raises BadInput."""
+    if properties.get("PackageType") == "Image":
+        raise BadInput(f"{where} is an image, which is not run here. Try its APP.py:HANDLER")
+    if "InlineCode" in properties:
+        raise BadInput(f"{where} has its code in the template (InlineCode). Put it into a file, and try APP.py:HANDLER")
+    uri = properties.get("CodeUri", ".")
+    code = folder / uri if isinstance(uri, str) else folder
+    if not isinstance(uri, str) or uri.startswith("s3://") or not code.is_dir():
+        shown = "only a stack knows it" if uri is UNKNOWN else uri
+        raise BadInput(
+            f"CodeUri of {where} is no folder of this machine: {shown}. Try sam build, and"
+            f" {BUILT}:{where.partition(' ')[0]}, or APP.py:HANDLER"
+        )
+    runtime = properties.get("Runtime")
+    handler = properties.get("Handler")
+    of = language(runtime) if isinstance(runtime, str) else "python"
+    is_node = of == "nodejs"
+    if of not in ("python", "nodejs"):
+        bootstrap = code / "bootstrap"
+        if not bootstrap.is_file() and of == "os-only":
+            raise BadInput(f"no {bootstrap}{_guessed(properties, where)}. Try sam build, and {BUILT}:ID")
+        if not bootstrap.is_file():
+            start = bootstrap_line(of, handler if isinstance(handler, str) else "HANDLER")
+            raise BadInput(f"{where} runs on {runtime}: {STARTED}. Write {bootstrap}, such as `{start}`, and try again")
+        return Function.from_bootstrap(bootstrap), None, None
+    if not isinstance(handler, str) or "." not in handler:
+        raise BadInput(f"Handler of {where} is {handler!r}, not MODULE.FUNCTION. Try APP.py:HANDLER")
+    module, _, name = handler.rpartition(".")
+    endings = SUFFIXES if is_node else (".py",)
+    sources = [code / f"{module if is_node else module.replace('.', '/')}{ending}" for ending in endings]
+    source = next((each for each in sources if each.is_file()), sources[0])
+    if not source.is_file():
+        raise BadInput(
+            f"no {source} for Handler {handler}{_guessed(properties, where)}. Try another Handler or CodeUri"
+        )
+    spec = f"{source}:{name}"
+    found = from_node_handler(spec, None, notify) if is_node else Function.from_handler(spec)
+    root = code.resolve()
+    function = dataclasses.replace(  # a handler below the folder is named from the folder
+        found, command=(*found.command[:-1], handler), task_root=root, handler=handler, needs=(root, *found.needs)
+    )
+    return function, source, line_of(source, name)
+
+
+def _guessed(properties: Mapping[str, Any], where: str) -> str:
+    """Say whose file is missing, and why it was expected there."""
+    return f" of {where}" if "CodeUri" in properties else f" of {where}, which has no CodeUri"
+
+
+def _substituted(given: Any, literal: Callable[[Any], Any], defaults: Mapping[str, Any]) -> Any:
+    """The text of an Fn::Sub, or UNKNOWN if only a stack knows one of its parts."""
+    text, own = given if isinstance(given, list) and len(given) == 2 else (given, {})
+    if not isinstance(text, str):
+        return UNKNOWN
+    values = {**defaults, **{name: literal(value) for name, value in _mapping(own).items()}}
+    names = [name for name in _PART.findall(text) if not name.startswith("!")]
+    if any(values.get(name, UNKNOWN) is UNKNOWN for name in names):
+        return UNKNOWN
+    texts = {name: _text(values[name]) for name in names}
+    if len(text) + sum(len(texts[name]) for name in names) > MOST_TEXT:
+        raise BadInput(
+            f"a text of Fn::Sub becomes longer than {MOST_TEXT:,} characters. Lambda has {MOST_VARIABLE_BYTES} in all"
+        )
+    return _PART.sub(lambda part: f"${{{part[1][1:]}}}" if part[1].startswith("!") else texts[part[1]], text)
+
+
+def _without_layers(layers: Sequence[Any], where: str) -> list[str]:
+    names = [_short(layer) for layer in layers]
+    if not names:
+        return []
+    return [
+        f"layers of {where} are not here: {', '.join(names)}. What the function imports from them must be installed for"
+        " this Python"
+    ]
+
+
+def _is_absent(program: Any) -> bool:
+    """True for a program in a layer that is not on this machine."""
+    return isinstance(program, str) and program.startswith("/opt/") and not Path(program).exists()
+
+
+def _short(layer: Any) -> str:
+    """A layer's name, if the text has one."""
+    if isinstance(layer, dict) and len(layer) == 1:
+        layer = next(iter(layer.values()))
+    return layer if isinstance(layer, str) else "one that only a stack knows"
+
+
+def _other_runtime(runtime: object, function: Function) -> list[str]:
+    if runtime is UNKNOWN or runtime is None or function.runs_on in (None, runtime):
+        return []
+    return [f"{runtime} is asked for, and this is {function.runs_on}: its memory may differ. Run it with {runtime}"]
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    """The value as a mapping, without keys that are not text (`1:`, `yes:`). Empty if it is none."""
+    return {name: each for name, each in value.items() if isinstance(name, str)} if isinstance(value, dict) else {}
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    """The value as the text that CloudFormation passes on."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _whole(value: object, name: str, where: str, *, managed: bool = False) -> int:
+    least, on_demand, on_managed = ALLOWED[name]
+    most = on_managed if managed else on_demand
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise BadInput(f"{name} of {where} is {value!r}, not a whole number. Try sam validate") from None
+    if not least <= number <= most:
+        more = f", and with {MANAGED} up to {on_managed}" if most < number <= on_managed else ""
+        raise BadInput(f"{name} of {where} is {number}: Lambda has {least} to {most}{more}. Fix the template")
+    return number
