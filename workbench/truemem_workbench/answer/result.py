@@ -26,7 +26,7 @@ def exit_code(limits: Sequence[LimitCheck]) -> int:
     return BROKEN if "broken" in outcomes else UNKNOWN if "unknown" in outcomes else KEPT
 
 
-LOWER = 0.9  # a repair helps if RSS ends below this part of what it was
+LOWER = 0.9  # a repair helps if RSS is below this part of what it was
 
 
 class Explained(Protocol):
@@ -51,7 +51,7 @@ class Tried:
     def helps(self) -> bool:
         """True if what grew does not, what ran out of memory does not, or RSS ends at least a tenth lower."""
         was, now = self.before.finding, self.after.finding
-        lower = (self.after.usual_current or 0.0) < LOWER * (self.before.usual_current or 0.0)
+        lower = self.after.untrimmed_mib < LOWER * self.before.untrimmed_mib
         lives = bool(self.before.out_of_memory) and not self.after.out_of_memory
         return (was.grows and not now.grows) or lives or lower
 
@@ -70,12 +70,12 @@ class Tried:
     def sentence(self) -> str:
         words = " ".join(f"{name}={value}" for name, value in self.setting.items())
         before, after = self._rates
-        levels = [each.levels[-1] if each.levels else 0.0 for each in (self.before, self.after)]
+        levels = [each.untrimmed_mib for each in (self.before, self.after)]
         helps = "The repair helps" if self.helps else "The repair does not help"
         killed = [len(each.out_of_memory) for each in (self.before, self.after)]
         if killed[0]:
             return f"{helps}: with {words} it ran out of memory {killed[1]} times, without it {killed[0]}."
-        ends = f"{helps}: with {words} RSS ends at {levels[1]:,.0f} MiB, without it at {levels[0]:,.0f}"
+        ends = f"{helps}: with {words} RSS is {levels[1]:,.0f} MiB, without it {levels[0]:,.0f}"
         if not before and not after:
             return f"{ends}."
         return f"{ends}; memory grows by {after:,.1f} KiB in each invocation, without it by {before:,.1f}."
@@ -94,8 +94,8 @@ class Tried:
             "helps": self.helps,
             "before": self._rates[0],
             "after": self._rates[1],
-            "currentBefore": self.before.usual_current,
-            "currentAfter": self.after.usual_current,
+            "currentBefore": self.before.untrimmed_mib,
+            "currentAfter": self.after.untrimmed_mib,
             "finding": self.after.finding.document(),
         }
 

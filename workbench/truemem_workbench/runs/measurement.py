@@ -32,7 +32,7 @@ from ..judge.finding import Commands, Finding, unmeasured
 from ..judge.latency import Latency
 from ..judge.resources import Resource
 from ..judge.settled import Reading, kinds_of, last_life
-from ..judge.witnesses import Witnesses
+from ..judge.witnesses import Witnesses, span_of
 from ..printed.line import Line
 from ..support.platform_facts import TMP_MIB
 from ..support.untrusted_text import visible
@@ -314,6 +314,12 @@ class Measurement:
         """The verdict on all that a settled process keeps; where that is not known, on RSS."""
         witnesses = Witnesses(self.curves)
         return witnesses.of(IN_USE) if witnesses.is_whole else witnesses.rss
+
+    @cached_property
+    def untrimmed_mib(self) -> float:
+        """What invocations left behind before malloc was first asked to give back what is free, as in Lambda: RSS, MiB;
+        0 if nothing was measured."""
+        return span_of(Witnesses(self.curves).untrimmed)[1] / 1024
 
     @cached_property
     def per_minute(self) -> float | None:
