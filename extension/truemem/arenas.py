@@ -48,6 +48,8 @@ class Malloc(NamedTuple):
     """Given out, each block with a mapping of its own."""
     main: int
     """The part of `in_use` that the main arena has given out: it lies in the mapping `[heap]`."""
+    main_held: int
+    """The part of `held` that is free in the main arena; the rest is in those of threads."""
 
 
 class NoGlibc(ValueError):
@@ -71,14 +73,14 @@ def read(pid: int, most: int = MOST_CHUNKS, root: str = "/proc") -> Malloc:
 
 
 def _sum(memory: int, first: int, mapped: int, most: int) -> Malloc:
-    in_use, held = list[int](), 0
+    in_use, held = list[int](), list[int]()
     for system, bins in _arenas(memory, first):
         free, most = _free(memory, bins, most)
         if free > system:
             raise ValueError("more is free than there is")
         in_use.append(system - free)
-        held += free
-    return Malloc(sum(in_use), held, mapped, in_use[0])
+        held.append(free)
+    return Malloc(sum(in_use), sum(held), mapped, in_use[0], held[0])
 
 
 def _mappings(pid: int, root: str) -> tuple[list[tuple[int, int]], int]:

@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from truemem_workbench.judge.curves import Curves
+from truemem_workbench.judge.growth_causes import ends_holding, holding_repair
+from truemem_workbench.judge.settled import Reading
+from truemem_workbench.judge.witnesses import Witnesses
 from truemem_workbench.runs.settle.allocators import Told, arena_rss_kib, told
 
 from testing.cases import cases, ready
@@ -140,3 +144,11 @@ def test_an_arena_is_a_mapping_of_whole_gibibytes(size: int, resident: int | Non
 def test_what_no_probe_says_counts_for_nothing(said: object) -> None:
     assert told({"allocators": said}, os.getpid()).still_held_kib == 0
     assert told({"allocators": said}, os.getpid()) == Told(0, {}, 0, "")
+
+
+@pytest.mark.parametrize(("of_threads", "variables"), [(0.9, ["MALLOC_ARENA_MAX"]), (0.1, [])])
+def test_what_arenas_of_threads_hold_has_a_repair_of_its_own(of_threads: float, variables: list[str]) -> None:
+    witnesses = Witnesses(Curves(settled=[Reading(25 * at, {"ofThreads": of_threads}) for at in range(8)]))
+    setting = ends_holding(witnesses, "malloc")
+    assert [*setting] == [*variables, "MALLOC_MMAP_THRESHOLD_"]
+    assert holding_repair(setting).startswith(f"Set {' '.join(f'{name}={value}' for name, value in setting.items())}:")

@@ -65,6 +65,7 @@ def test_malloc_has_given_out_and_holds_what_mallinfo_says() -> None:
         found = arenas.read(pid)
     assert found[:3] == pytest.approx(said, abs=64 * 1024)
     assert found.main == found.in_use  # there is no thread
+    assert found.main_held == found.held
 
 
 def test_each_threads_arena_counts_up_to_a_limit() -> None:
@@ -72,6 +73,7 @@ def test_each_threads_arena_counts_up_to_a_limit() -> None:
         found = arenas.read(pid)
     assert found[:3] == pytest.approx(said, abs=64 * 1024)
     assert 0 < found.main < found.in_use
+    assert 0 < found.main_held < found.held
     many = OF_THREADS.format(threads=arenas.MOST_ARENAS + 20)
     with says(many, 10, MALLOC_ARENA_MAX="1000") as (pid, _), pytest.raises(ValueError):
         arenas.read(pid)

@@ -36,6 +36,8 @@ RSS, MALLOC, HEAP, EXTERNAL, CLASSES = "rss", "malloc", "heap", "external", "cla
 SOFT, DIRECT, BUFFERS = "soft", "direct", "buffers"
 """Names in settled readings of a JVM: the number of its soft references, the KiB and the number of its direct buffers.
 The first two are names of caches as well (`growth_causes.LIBRARY_CACHES`)."""
+OF_THREADS = "ofThreads"
+"""Name in settled readings alone: the part of what malloc holds free that is in arenas of threads, 0 to 1."""
 UNREAD = "unread"
 """Name in settled readings alone: what of mapped files is not resident, KiB. Memory in /dev/shm is no such file."""
 GOROUTINES, GOAL = "goroutines", "goal"

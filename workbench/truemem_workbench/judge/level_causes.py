@@ -12,7 +12,7 @@ from . import settled
 from .curves import BLOCKS, ENVIRONMENT, EXTENSION, FILES, GOAL, HEAP, HELD, IN_USE, RSS
 from .drift import Curve, Verdict, median_of
 from .finding import Finding
-from .growth_causes import ENDS_HOLDING, rss_span, size_words
+from .growth_causes import THRESHOLD, ends_holding, holding_repair, rss_span, size_words
 from .runtime_heap import CollectedHeap
 from .thresholds import (
     CACHED,
@@ -175,8 +175,8 @@ def hoarding(witnesses: Witnesses) -> Finding | None:
         given_back = settled.held_kib(witnesses.curves.settled)
         resident = span_of(witnesses.untrimmed)[1] if given_back is None else given_back
         name, held = "malloc", min(witnesses.span(HELD)[1], resident)
-    setting = ENDS_HOLDING.get(name)
-    is_set = setting is not None and setting.items() <= witnesses.curves.variables.items()
+    setting = ends_holding(witnesses, name)
+    is_set = bool(setting) and setting.items() <= witnesses.curves.variables.items()
     if held < max(HELD_MIB * 1024, HELD_SHARE * (held + in_use)) or is_set:
         return None  # with the setting it holds only what it needs to work
     title = (
@@ -188,12 +188,10 @@ def hoarding(witnesses: Witnesses) -> Finding | None:
 
 def _hoarded(witnesses: Witnesses, name: str, title: str) -> Finding:
     """The finding on what this allocator holds."""
-    setting = ENDS_HOLDING.get(name, {})
-    words = " ".join(f"{each}={value}" for each, value in setting.items())
-    repair = f"Set {words}: it gives back what is freed." if setting else "Choose another allocator."
+    setting = ends_holding(witnesses, name)
     return Finding(
         cause="hoarding", title=title, holder=name, evidence=[rss_span(witnesses)],
-        repair="" if name == "malloc" else repair, setting=setting, settled=_is_settled(witnesses),
+        repair="" if setting == THRESHOLD else holding_repair(setting), setting=setting, settled=_is_settled(witnesses),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 from truemem import arenas
 
-from ...judge.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OWN_HEAP, PROCESSES, RSS, THREADS, UNREAD
+from ...judge.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OF_THREADS, OWN_HEAP, PROCESSES, RSS, THREADS, UNREAD
 from .go import is_go
 from .mappings import mappings
 
@@ -44,6 +44,7 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
         found[UNREAD] = sum((each.end - each.begin) / 1024 - each.rss_kib for each in files)
         known = arenas.read(runtime.pid)
         found[MALLOC], found[HELD] = (known.in_use + known.mapped) / 1024, known.held / 1024
+        found[OF_THREADS] = 1 - known.main_held / max(1, known.held)
         # Pages in which little is in use stay resident: which ones changes where nothing grows.
         heap = sum(each.rss_kib for each in parts if each.path == "[heap]")
         found[RSS] -= max(0.0, heap - known.main / 1024)
