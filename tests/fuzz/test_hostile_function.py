@@ -107,7 +107,7 @@ FLOODS = [
     ),
     b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n[\r\n" * 60_000,
 ]
-"""Of each: a thread that sends nothing else, on a new connection each time."""
+"""Each has a thread that sends nothing else, on a new connection each time."""
 
 
 def test_an_event_is_answered_in_the_middle_of_a_flood() -> None:

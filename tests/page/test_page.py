@@ -89,7 +89,7 @@ def test_a_finding_links_to_the_site_of_the_build(show: Show, monkeypatch: pytes
     assert browser.text(".verdict a").startswith("truemem docs patterns#")
 
 
-def test_figures_are_told_at_the_pointer_and_the_mark_s_story_above(show: Show) -> None:
+def test_figures_are_told_at_the_pointer_and_the_story_above(show: Show) -> None:
     browser = show(curve(spiked(60, at=20)))
     told = hover(browser, 20, of=60)
     assert "invocation 21" in told

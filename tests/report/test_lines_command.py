@@ -98,7 +98,7 @@ def test_before_is_compared_with_after(
     assert change["beforeLines"] != change["afterLines"]
 
 
-def test_the_last_two_versions_are_a_table_and_older_ones_are_named(truemem: Command, tmp_path: Path) -> None:
+def test_two_versions_are_a_table_and_older_ones_are_named(truemem: Command, tmp_path: Path) -> None:
     gave_up = of("d", gaveUp="cpu", cpuPercent=None)  # at the same time as a profile of 41
     out = truemem("lines", log(tmp_path, [*releases("41", "42", "43"), *gave_up])).out
     assert "orders: KiB per invocation, before and after" in out

@@ -1,4 +1,4 @@
-"""Of a file that is mapped, pages come into memory as they are read: as many as it has, and no more."""
+"""Pages of a mapped file come into memory as they are read: as many as it has, and no more."""
 
 import subprocess
 import sys

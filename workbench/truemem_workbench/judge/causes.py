@@ -158,7 +158,7 @@ MOST_KINDS = 3
 
 
 def _by_event(found: Finding, witnesses: Witnesses) -> tuple[dict[str, float], float]:
-    """See `settled.keepers`, of what this finding is about."""
+    """What `settled.keepers` says of what this finding is about."""
     curves, is_counted = witnesses.curves, found.cause in COUNTED
     if not curves.kinds or not found.grows:
         return {}, 0.0
@@ -168,7 +168,7 @@ def _by_event(found: Finding, witnesses: Witnesses) -> tuple[dict[str, float], f
 
 
 def _kinds(cause: Cause, by_event: Mapping[str, float], rest: float) -> str:
-    """Of which events something is kept, as a short text."""
+    """The events of which something is kept, as a short text."""
 
     def words(kept: float) -> str:
         return f"{kept:,.2g}" if cause in COUNTED and cause != "tmp" else size_words(kept)
