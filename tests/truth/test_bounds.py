@@ -5,7 +5,7 @@ what they held is known for certain; the sidecar's looks come between the steps,
 before is among the steps: a runtime that waits for events in a second thread, children between vfork() and exec(),
 children that the kernel adds to nothing, huge pages.
 
-It searches for lives that nobody has thought of. It does not show that each term of `window.peak` is needed: where
+It searches for lives that no other test plays. It does not show that each term of `window.peak` is needed: where
 children have ended, an upper bound is often far above the truth, and a term that is missing makes it no false one.
 `test_lost` shows that, case by case. At rest nothing races, and all windows end exactly: the rest is `test_window`'s.
 """

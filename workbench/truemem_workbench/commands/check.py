@@ -49,8 +49,6 @@ GROWTH = _Growth()
 
 ONCE = ("--explain", "--try-repair", "--no-try-repair", "--write-baseline", "--format", "--json", "--output")
 """Options that a command to type next does not repeat."""
-JVM_OPTIONS = "JAVA_TOOL_OPTIONS"
-"""Ours are added to the function's own."""
 ENDINGS = (".png", ".xml", ".json", ".html")
 EPILOG = """
 \b
@@ -266,9 +264,10 @@ def _tried(
     from ..answer.limits import LimitsDecision, find
     from ..answer.result import Tried
     from ..runs import here
+    from ..runs.settle import jvm
 
-    if (own := target.environment.get(JVM_OPTIONS)) and JVM_OPTIONS in setting:
-        setting = {**setting, JVM_OPTIONS: f"{own} {setting[JVM_OPTIONS]}"}
+    if (own := target.environment.get(jvm.OPTIONS)) and jvm.OPTIONS in setting:  # ours are added to the function's own
+        setting = {**setting, jvm.OPTIONS: f"{own} {setting[jvm.OPTIONS]}"}
     words = " ".join(f"{name}={value}" for name, value in setting.items())
     before, with_it = result.measurement, command
     for name, value in setting.items():

@@ -44,7 +44,8 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
         found[UNREAD] = sum((each.end - each.begin) / 1024 - each.rss_kib for each in files)
         known = arenas.read(runtime.pid)
         found[MALLOC], found[HELD] = (known.in_use + known.mapped) / 1024, known.held / 1024
-        found[OF_THREADS] = 1 - known.main_held / max(1, known.held)
+        if known.held:
+            found[OF_THREADS] = 1 - known.main_held / known.held
         # Pages in which little is in use stay resident: which ones changes where nothing grows.
         heap = sum(each.rss_kib for each in parts if each.path == "[heap]")
         found[RSS] -= max(0.0, heap - known.main / 1024)
