@@ -23,7 +23,7 @@ PLACES = (
             "sample_function/*.py",
             "layer/python/**/*.py",
             "layer/truemem/python/*.py",
-            "layer/truemem/*.cjs",
+            "layer/truemem/**/*.cjs",
         )
         for path in sorted(Path().glob(files))
     }

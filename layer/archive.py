@@ -14,7 +14,7 @@ EXECUTABLE_MODE, PLAIN_MODE = 0o100755, 0o100644
 FILE_PATTERNS = ("python/**/*.py", "truemem/python/*.py", "truemem/*.cjs", "truemem/*.yaml")
 """Files that functions load, and a collector. Lambda has /opt/python on the path of a Python function. `truemem/python`
 loads the probe there, for a function whose PYTHONPATH begins with it. `truemem/heap.cjs` is for Node.js, by
-NODE_OPTIONS."""
+NODE_OPTIONS; `truemem/local` is for runs on a developer's machine, and stays out."""
 
 
 def write(target: Path, executables: Mapping[str, Path], notices: Mapping[str, str]) -> None:

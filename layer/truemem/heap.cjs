@@ -218,11 +218,19 @@ function tell(heap) {
     heap: heap.used_heap_size / 1024,
     external: heap.external_memory / 1024,
     garbage: freed / 1024,
+    caches: bounded(heap.used_heap_size + heap.external_memory),
   };
   const file = openSync(`${asked}.said`, constants.O_WRONLY | constants.O_TRUNC);
   writeSync(file, JSON.stringify(said));
   closeSync(file);
 }
+
+let findCaches;
+const bounded = quietly((bytes) => {
+  const { Session } = require("inspector");
+  findCaches ??= loaded("local/caches.cjs")({ Session, host: globalThis, functions: prototypes[1] });
+  return findCaches(bytes);
+});
 
 function open() {
   const about = opened();
@@ -287,22 +295,23 @@ const between = quietly(() => {
 });
 
 // In a context with built-ins that the function has not touched.
+function loaded(name, parsingContext = createContext()) {
+  const filename = `${__dirname}/${name}`;
+  const module = {};
+  const text = readFileSync(filename, "utf8");
+  const load = (other) => loaded(other, parsingContext);
+  compileFunction(text, ["module", "require"], { filename, parsingContext })(module, load);
+  return module.exports;
+}
+
 function loadedProfile() {
   begin();
-  const parsingContext = createContext();
-  const load = (name) => {
-    const filename = `${__dirname}/${name}`;
-    const module = {};
-    const text = readFileSync(filename, "utf8");
-    compileFunction(text, ["module", "require"], { filename, parsingContext })(module, load);
-    return module.exports;
-  };
   const fs = { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, renameSync, unlinkSync, writeSync };
   const clocks = { cpu: () => apply(cpuUsage, process, []), wall: () => apply(bigint, hrtime, []) };
   const inspector = require("inspector");
   const promises = quietly(require)("inspector/promises"); // not in Node.js 18
   const given = { fs, inspector, promises, v8, clocks, prototypes, pid: process.pid, folder, root, memorySize };
-  return load("lines.cjs")({ ...given, client: quietly(realpathSync)(script) });
+  return loaded("lines.cjs")({ ...given, client: quietly(realpathSync)(script) });
 }
 
 const { then } = Promise.prototype;

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from truemem_workbench.judge.causes import find
 from truemem_workbench.judge.curves import Curves
 from truemem_workbench.judge.finding import Commands
-from truemem_workbench.judge.settled import Cache, Reading, filling, garbage_kib, last_life, verdict
+from truemem_workbench.judge.settled import Cache, Reading, filled, filling, garbage_kib, last_life, verdict
 
 PASS = 25
 
@@ -90,10 +90,10 @@ def test_a_map_that_keeps_its_old_table_for_a_while(passes: int) -> None:
 
 
 def test_memory_that_stops_is_level_once_the_passes_tell() -> None:
-    filled = [1000.0 * min(at, 6) for at in range(1, 30)]
-    assert verdict(readings(filled[:6]), "inUse").name == "growing"
-    assert verdict(readings(filled[:9]), "inUse").name == "warming"
-    assert verdict(readings(filled), "inUse").name == "stable"
+    rising = [1000.0 * min(at, 6) for at in range(1, 30)]
+    assert verdict(readings(rising[:6]), "inUse").name == "growing"
+    assert verdict(readings(rising[:9]), "inUse").name == "warming"
+    assert verdict(readings(rising), "inUse").name == "stable"
 
 
 def test_a_cache_with_a_bound_fills_and_then_counts_no_more() -> None:
@@ -107,6 +107,15 @@ def test_a_cache_with_a_bound_fills_and_then_counts_no_more() -> None:
     assert verdict(readings(levels[:8], cache[:8]), "inUse").name == "warming"
     assert filling(readings(levels, cache)) is None
     assert verdict(readings(levels, cache), "inUse").name == "stable"
+
+
+def test_a_full_cache_has_a_size() -> None:
+    """By what its entries took, from the first reading that had it on."""
+    cache = [(min(PASS * at, 150), 150) for at in range(1, 12)]
+    found = filled(readings([1000.0 + 500 * min(at, 6) for at in range(1, 12)], cache))
+    assert found is not None
+    assert found.kib("inUse") == 3000
+    assert filled(readings([1000.0] * 11, [(150, 150)] * 11)) is None  # it was full before
 
 
 def test_a_full_cache_hides_no_leak() -> None:

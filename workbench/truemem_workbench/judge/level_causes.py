@@ -207,7 +207,7 @@ def filling_cache(witnesses: Witnesses) -> Finding | None:
         return None
     room = witnesses.memory_left(rate)
     more = mib(left * rate / 1024)
-    full = f"{cache.name} has {cache.entries:,} of {cache.bound:,} entries"
+    full = f"{cache.name} has {cache.entries:,} of {cache.bound:,} {cache.unit}"
     if not cache.bound:  # of a line
         full = f"It has room for {-cache.entries:,} more entries"
     if room is not None and room < left:
@@ -241,13 +241,15 @@ def _has_grown(witnesses: Witnesses) -> bool:
 
 def full_cache(witnesses: Witnesses) -> Finding | None:
     """Memory has grown, and stopped."""
-    heap = witnesses.curves.heap
-    filled = heap is not None and heap.kind == "filled"
-    if not filled and (heap is not None or not _has_grown(witnesses)):
+    heap, known = witnesses.curves.heap, settled.filled(witnesses.curves.settled)
+    title, holder = "No leak: memory has grown and stopped, as a full cache does.", "function"
+    if known is not None and known.cache.bound and (kib := known.kib(IN_USE)) > GREW_KIB:
+        holder = known.cache.name
+        title = f"No leak: {holder} is full, with {known.cache.bound:,} {known.cache.unit} in {mib(kib / 1024)} MiB."
+    elif not (heap.kind == "filled" if heap is not None else _has_grown(witnesses)):
         return None
-    title = "No leak: memory has grown and stopped, as a full cache does."
     return Finding(
-        cause="cache", title=title, holder="function", evidence=[rss_span(witnesses)], settled=_is_settled(witnesses)
+        cause="cache", title=title, holder=holder, evidence=[rss_span(witnesses)], settled=_is_settled(witnesses)
     )
 
 

@@ -32,6 +32,8 @@ class Cache:
     name: str
     entries: int
     bound: int
+    unit: str = "entries"
+    """What is counted."""
 
 
 @dataclass(frozen=True)
@@ -259,13 +261,37 @@ def filling(readings: Sequence[Reading]) -> Filling | None:
     return most if most is not None and most.per_invocation >= FILLS else None
 
 
+@dataclass(frozen=True)
+class Filled:
+    """A cache that was filled."""
+
+    cache: Cache
+    first: Reading
+    """In which it was seen first."""
+    full: Reading
+    """In which it was full first."""
+    gained: int
+    """Entries, between these two."""
+
+    def kib(self, name: str) -> float:
+        """How large it is, by what the readings have under this name; if nothing else grew while it filled."""
+        grew = self.full.kept.get(name, 0.0) - self.first.kept.get(name, 0.0)
+        return grew * self.cache.bound / self.gained
+
+
+def filled(readings: Sequence[Reading]) -> Filled | None:
+    """The cache with a bound of its own that was full last, of those that these readings saw fill; None of none."""
+    found = []
+    for key, cache in readings[-1].caches.items() if readings else ():
+        seen = [each for each in readings if key in each.caches]
+        gains = [now for before, now in pairwise(seen) if now.caches[key].entries > before.caches[key].entries]
+        if cache.entries >= cache.bound and gains:
+            gained = gains[-1].caches[key].entries - seen[0].caches[key].entries
+            found.append(Filled(cache, seen[0], gains[-1], gained))
+    return max(found, key=lambda each: each.full.invocation, default=None)
+
+
 def _since_full(readings: Sequence[Reading]) -> Sequence[Reading]:
     """The readings since the caches that are full by now were filled."""
-    full = {key for key, cache in readings[-1].caches.items() if cache.entries >= cache.bound} if readings else set()
-    filled = [
-        at
-        for at, (before, now) in enumerate(pairwise(readings), 1)
-        for key in full
-        if key in before.caches and key in now.caches and now.caches[key].entries > before.caches[key].entries
-    ]
-    return readings[max(filled, default=0) :]
+    last = filled(readings)
+    return [each for each in readings if last is None or each.invocation >= last.full.invocation]

@@ -88,7 +88,7 @@ def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:
     preload, options = layer.resolve() / "truemem" / "heap.cjs", environment.get("NODE_OPTIONS", "")
     if not is_node(function) or REFUSES.search(" ".join((options, *function.command))) or LOADED_PROBE.search(options):
         return function
-    files = sorted(preload.parent.glob("*.cjs"))  # it loads the others when it is asked for lines
+    files = sorted(preload.parent.rglob("*.cjs"))  # it loads the others when it is asked
     return _loading(function, "NODE_OPTIONS", f'{options} --require "{preload}"'.strip(), *files)
 
 

@@ -238,5 +238,6 @@ def _caches(said: Mapping[str, object]) -> dict[str, Cache]:
     caches = said.get("caches")
     for each in caches if isinstance(caches, list) else []:
         with suppress(TypeError, ValueError, KeyError, OverflowError):
-            found[str(each["id"])] = Cache(str(each["name"])[:200], int(each["entries"]), int(each["bound"]))
+            unit = str(each.get("unit", "entries"))[:40]
+            found[str(each["id"])] = Cache(str(each["name"])[:200], int(each["entries"]), int(each["bound"]), unit)
     return found
