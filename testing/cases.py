@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from .dotnet import built
-from .installs import CACHE, Missing, node_packages, python_packages
+from .installs import CACHE, Missing, debian_package, node_packages, python_packages
 
 FOLDER = Path(__file__).parents[1] / "tests" / "cases"
 RUNTIMES = Path(__file__).with_name("runtimes")
@@ -84,7 +84,8 @@ class Case:
     event: str
     """JSON; also what the program gets when it is measured."""
     packages: tuple[str, ...]
-    """NAME==VERSION: beside those of requirements.lock. Their lock file is in the folder."""
+    """NAME==VERSION: beside those of requirements.lock. Their lock file is in the folder. Of Java: names of Debian's
+    packages."""
     node: int | None
     """The version of Node.js that shows it; None where any does."""
     measure: dict[str, Any]
@@ -186,9 +187,11 @@ def ready(case: Case) -> Ready:
     elif case.runtime == "java":
         if shutil.which("javac") is None:
             raise Missing("there is no JDK: no javac on the path")
-        source = [str(RUNTIMES / "Bootstrap.java"), str(folder / "App.java")]
-        subprocess.run(["javac", "--release", "17", "-d", str(folder), *source], check=True)
-        target = _executable(folder, f'exec java $JAVA_FLAGS -cp "{folder}" Bootstrap')
+        for jar in (jar for name in case.packages for jar in debian_package(name).glob("usr/share/java/*.jar")):
+            shutil.copy(jar, folder)
+        source, path = [str(RUNTIMES / "Bootstrap.java"), str(folder / "App.java")], f"{folder}:{folder}/*"
+        subprocess.run(["javac", "--release", "17", "-cp", path, "-d", str(folder), *source], check=True)
+        target = _executable(folder, f'exec java $JAVA_FLAGS -cp "{path}" Bootstrap')
     elif case.runtime == "dotnet":
         command = built(folder, RUNTIMES / "Bootstrap.cs", folder / "App.cs")
         target = _executable(folder, f"exec {shlex.join(command)}")

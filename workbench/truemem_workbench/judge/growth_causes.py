@@ -306,7 +306,7 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
         setting=cache.setting if cache else {},
         settled=not _may_be_cache(witnesses, known),
     )
-    return _until_full(made, curves.heap, witnesses.span(HEAP)[1] / 1024) if is_live else made
+    return until_full(made, curves.heap, witnesses.span(HEAP)[1] / 1024) if is_live else made
 
 
 def _library_cache(witnesses: Witnesses) -> LibraryCache | None:
@@ -378,10 +378,10 @@ def leak_on_heap(witnesses: Witnesses) -> Finding | None:
             "classes": "classes-that-are-never-unloaded",
         }.get(heap.kind, "buffers-outside-of-the-heap"),
     )
-    return _until_full(made, heap, heap.live.after) if heap.kind == "leak" else made
+    return until_full(made, heap, heap.live.after) if heap.kind == "leak" else made
 
 
-def _until_full(made: Finding, heap: CollectedHeap | None, live_mib: float) -> Finding:
+def until_full(made: Finding, heap: CollectedHeap | None, live_mib: float) -> Finding:
     """The same finding on live objects, if the runtime's own heap is full before the memory size is reached."""
     rate = made.per_invocation_kib or 0.0
     if heap is None or heap.last.limit is None or rate <= 0:

@@ -12,7 +12,7 @@ from . import settled
 from .curves import BLOCKS, ENVIRONMENT, EXTENSION, FILES, GOAL, HEAP, HELD, IN_USE, RSS
 from .drift import Curve, Verdict, median_of
 from .finding import Finding
-from .growth_causes import THRESHOLD, ends_holding, holding_repair, rss_span, size_words
+from .growth_causes import THRESHOLD, ends_holding, holding_repair, rss_span, size_words, until_full
 from .runtime_heap import CollectedHeap
 from .thresholds import (
     CACHED,
@@ -205,23 +205,25 @@ def filling_cache(witnesses: Witnesses) -> Finding | None:
     cache, left = found.cache, found.invocations_left
     if left and rate < GATE_KIB and not witnesses.grows(BLOCKS):
         return None
-    room = witnesses.memory_left(rate)
     more = mib(left * rate / 1024)
     full = f"{cache.name} has {cache.entries:,} of {cache.bound:,} {cache.unit}"
     if not cache.bound:  # of a line
         full = f"It has room for {-cache.entries:,} more entries"
-    if room is not None and room < left:
-        return Finding(
-            cause="leak",
-            title=f"A cache fills that is too large. {full}. Full, it needs {more} MiB more.",
-            holder=cache.name or "a cache",
-            per_invocation_kib=rate,
-            invocations_left=room,
-            then="the memory size is reached, and Lambda ends the environment",
-            evidence=[rss_span(witnesses)],
-            repair="Give it a lower bound.",
-            grows=True,
-        )
+    made = Finding(
+        cause="leak",
+        title=f"A cache fills that is too large. {full}. Full, it needs {more} MiB more.",
+        holder=cache.name or "a cache",
+        per_invocation_kib=rate,
+        invocations_left=witnesses.memory_left(rate),
+        then="the memory size is reached, and Lambda ends the environment",
+        evidence=[rss_span(witnesses)],
+        repair="Give it a lower bound.",
+        grows=True,
+    )
+    if (witnesses.of(HEAP).per_invocation_kib or 0.0) >= HALF * rate:
+        made = until_full(made, witnesses.curves.heap, witnesses.span(HEAP)[1] / 1024)
+    if made.invocations_left is not None and made.invocations_left < left:
+        return made
     title = f"No leak so far: a cache with a bound of its own fills. {full}."
     evidence = [f"if that is all that grows, {more} MiB more come, in {counted(left, 'invocation')}"] if left else []
     return Finding(

@@ -34,6 +34,7 @@ memory while it works."""
 SOFT, BUFFER = "java.lang.ref.SoftReference", "java.nio.DirectByteBuffer"
 _TOTAL = re.compile(r"^Total\s+\d+\s+(\d+)", re.M)
 _CLASS = re.compile(r"^\s*\d+:\s+(\d+)\s+\d+\s+(\S+)", re.M)
+_CACHES = re.compile(r"^.*\.(?:common\.cache\.LocalCache|caffeine\.cache\.)", re.M)
 _HEIR = re.compile(r"^[| ]*\|--([^/\s]+)", re.M)
 _METASPACE = re.compile(r"Metaspace\s+used (\d+)K")
 _CLASSES = re.compile(r"(\d+) loaders, (\d+) classes")
@@ -56,8 +57,8 @@ def tracked(function: Function, environment: Mapping[str, str]) -> Function:
 def settled_kib(pid: int) -> dict[str, float]:
     """Collect the garbage of this JVM, which must run, wait until it is idle, and return what it keeps: `heap`, live
     objects, KiB (`Total` of GC.class_histogram), `metaspace`, KiB, the numbers of `classes` and of `soft` references (0
-    before JDK 10 and 9) and of direct `buffers`; with TRACKING also its `own` use of malloc and what is `direct` there,
-    KiB. Raises OSError, ValueError if it does not answer."""
+    before JDK 10 and 9), of direct `buffers` and of classes of `caches` that may have a bound; with TRACKING also its
+    `own` use of malloc and what is `direct` there, KiB. Raises OSError, ValueError if it does not answer."""
     for _ in range(COLLECTIONS - 1):
         run(pid, "GC.run")
     histogram = run(pid, "GC.class_histogram")
@@ -79,6 +80,7 @@ def settled_kib(pid: int) -> dict[str, float]:
         "classes": float(classes[2] if classes else 0),
         "soft": sum(live.get(name, 0.0) for name in soft),
         "buffers": live.get(BUFFER, 0.0),
+        "caches": float(len(_CACHES.findall(histogram))),
         **({"own": sum(of_malloc.get(name, 0.0) for name in OWN)} if of_malloc else {}),
         **({"direct": of_malloc[DIRECT]} if DIRECT in of_malloc else {}),
     }

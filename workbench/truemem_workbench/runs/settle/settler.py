@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -33,7 +33,7 @@ from ...judge.curves import (
 )
 from ...judge.settled import GARBAGE, TRIMMED, Cache, Reading
 from ...local.processes.tmp import elsewhere
-from . import allocators, dotnet, go, jvm
+from . import allocators, dotnet, go, java_caches, jvm
 from .outside import mapped, seen_from_outside
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ BESIDE_HEAP = "besideHeap"
 OWN_MALLOC = "own"
 """What a JVM has of malloc for itself: the function does not keep it."""
 OF_JVM = (SOFT, BUFFERS, DIRECT, OWN_MALLOC)
+LOOKS_KIB = 16
+"""A JVM's caches are asked for how full they are once its heap has grown by so much: that takes a dump of it."""
 UNTRIMMED = 4
 """Passes before the first after which allocators give back what is free: until then it is seen how much they hold."""
 
@@ -73,6 +75,11 @@ class Settler:
         self._asked = 0
         self._jvm: dict[int, dict[str, float]] = {}
         """What a JVM has said last, by its pid, with the metaspace of classes that are new since the first time."""
+        self._dumps = Path(self._folder.name) / "dumps"
+        self._dumps.mkdir()
+        self._dumps.chmod(0o777)
+        self._bounded: dict[int, tuple[float, list[dict[str, Any]]]] = {}
+        """The heap of a JVM when its caches were asked last, and what was said, by its pid."""
         self._heaps: dict[int, float] = {}
         """The heap of each program in Go before its garbage is collected, KiB, by its pid."""
         self._freed: Counter[int] = Counter()
@@ -160,8 +167,22 @@ class Settler:
                 came = now["classes"] != before["classes"]
                 kept = before["kept"] + (now["metaspace"] - before["metaspace"] if came else 0.0)
                 self._jvm[pid] = {**now, "kept": kept}
-                return {HEAP: now["heap"], CLASSES: kept, **{name: now[name] for name in OF_JVM if name in now}}
+                more = {name: now[name] for name in OF_JVM if name in now}
+                return {HEAP: now["heap"], CLASSES: kept, **more, "caches": self._caches_of_jvm(pid, now)}
         return {}
+
+    def _caches_of_jvm(self, pid: int, now: Mapping[str, float]) -> list[dict[str, Any]]:
+        """They are asked while the heap grows, or while one of them fills."""
+        heap = now["heap"]
+        level, said = self._bounded.get(pid, (heap, []))
+        if now["caches"] and (heap > level + LOOKS_KIB or any(each["entries"] < each["bound"] for each in said)):
+            level = heap
+            try:
+                said = java_caches.bounded(pid, self._dumps)
+            except (OSError, ValueError):
+                said = []
+        self._bounded[pid] = min(level, heap), said
+        return said
 
     def _of_go(self, local: LocalLambda, pid: int) -> dict[str, object]:
         for program in _programs_in_go(pid):
