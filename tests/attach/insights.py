@@ -45,6 +45,7 @@ key: either (ASC | DESC)?
     | "bin" "(" PERIOD ")"                -> bin
     | "ispresent" "(" field ")"           -> ispresent
     | "coalesce" "(" field ("," field)* ")" -> coalesce
+    | "strcontains" "(" either "," STRING ")" -> strcontains
     | "greatest" "(" either ("," either)* ")" -> greatest
     | _COUNT_ALL                          -> count
     | AGGREGATE "(" either ("," NUMBER)? ")" -> aggregate
@@ -155,12 +156,28 @@ class LogEvent(NamedTuple):
     """When the platform took the line: what bin() and @timestamp go by."""
     stream: str
     message: str
+    group: str = ""
+
+
+REPORTED = {"@duration": "Duration", "@billedDuration": "Billed Duration", "@initDuration": "Init Duration"}
+REPORTED_SIZES = {"@memorySize": "Memory Size", "@maxMemoryUsed": "Max Memory Used"}
+"""Fields that are found in Lambda's REPORT; sizes are in bytes there, of 1,000,000 to the MB."""
+
+
+def _of_report(message: str) -> Row:
+    found = dict(re.findall(r"([A-Z][\w ]+): ([\d.]+) M?[Bm]", message))
+    row: Row = {field: float(found[name]) for field, name in REPORTED.items() if name in found}
+    return row | {field: float(found[name]) * 1e6 for field, name in REPORTED_SIZES.items() if name in found}
 
 
 def discovered(event: LogEvent) -> Row:
     """The fields that Logs Insights finds in an event: its own, and those of JSON, with dots for what is nested; not
     more than 200 ("Supported logs and discovered fields")."""
     row: Row = {"@timestamp": event.time_ms, "@message": event.message, "@logStream": event.stream}
+    if event.group:
+        row["@log"] = f"123456789012:{event.group}"
+    if event.message.startswith("REPORT "):
+        return row | {"@type": "REPORT"} | _of_report(event.message)
     try:
         document = json.loads(event.message)
     except ValueError:
@@ -287,6 +304,9 @@ def evaluate(expression: Expression, row: Row, group: Sequence[Row] = ()) -> Val
             return value_of(subject) is not None
         case Node("coalesce", parts):
             return next((value for value in map(value_of, parts) if value is not None), None)
+        case Node("strcontains", [subject, text]):
+            found = value_of(subject)
+            return None if found is None else float(text in str(found))
         case Node("greatest", parts):
             values = [*map(value_of, parts)]
             return None if None in values else max(map(number, values))

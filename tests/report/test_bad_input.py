@@ -18,8 +18,6 @@ from truemem_workbench.support import untrusted_text
 from tests.report.conftest import Command, Report
 from tests.report.written import life, line, log, request
 
-MARK = "REPORT RequestId: 1-{mark}\tDuration: 1 ms\tMemory Size: 128 MB\tMax Memory Used: {mark} MB"
-
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
@@ -35,7 +33,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
         (tmp_path / name).write_bytes(content)
     return {
         "LOG": log(tmp_path, [line()]),
-        "REPORTS": log(tmp_path, [MARK.format(mark=mark) for mark in (120, 90)], "reports.txt"),
         "EMPTY": log(tmp_path, ["START"], "empty.txt"),
         "PIPE": tmp_path / "pipe",
         "NO-LOG": tmp_path / "no\x1b[2J\nlog.txt",
@@ -50,9 +47,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
         ("report LOG --log-group orders", "several places to read from"),
         ("report LOG --function other", "all 1 lines are of another time, function or environment"),
         ("report nowhere.log", "there is no file nowhere.log. For a function in AWS try its NAME alone"),
-        ("report REPORTS", "the highest that an environment ever held (120 of 128 MB): that says how near it came"),
-        ("report REPORTS", "Try truemem attach NAME"),
-        ("report EMPTY", "no line of the sidecar in these files. Try truemem doctor "),
+        ("report EMPTY", "no line of the sidecar and no REPORT in these files. Try truemem doctor "),
         ("lines EMPTY", "Try truemem doctor "),
         ("report LOG --environment zzz", "all 1 lines are of another time, function or environment"),
         ("report LOG --since yesterday", "--since yesterday is no time. Try --since 3h"),

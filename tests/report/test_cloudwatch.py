@@ -187,7 +187,7 @@ def test_missing_log_group_and_one_without_our_lines(truemem: Command, aws: Call
 
     aws("logs").create_log_group(logGroupName="/aws/lambda/bare")
     told = truemem("report", "--function", "bare").refusal
-    assert "no line of the sidecar in log group /aws/lambda/bare. Try an earlier --since" in told
+    assert "no line of the sidecar and no REPORT in log group /aws/lambda/bare. Try an earlier --since" in told
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ class TestWithSpark:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["empty"], "no line of the sidecar in these files"),
+            (["empty"], "no line of the sidecar and no REPORT in these files"),
             (["nothing-*.log"], "Spark: [PATH_NOT_FOUND] Path does not exist"),
             (["s3://bucket/logs"], 'Spark: No FileSystem for scheme "s3"'),
             (["bad.log"], "is not a log, because it is not text"),

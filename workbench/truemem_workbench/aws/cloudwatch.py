@@ -13,6 +13,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
@@ -237,7 +238,14 @@ def _insights(
 
 def _query(logs: CloudWatchLogsClient, log_group: str, begin: int, last: int, text: str) -> list[str]:
     """The events of the seconds from `begin` to `last`, and perhaps of the next second."""
-    query = logs.start_query(logGroupName=log_group, startTime=begin, endTime=last + 1, queryString=text)["queryId"]
+    return [row["@message"] for row in rows_of(logs, [log_group], begin, last + 1, text) if "@message" in row]
+
+
+def rows_of(
+    logs: CloudWatchLogsClient, log_groups: Sequence[str], begin: int, end: int, text: str
+) -> list[dict[str, str]]:
+    """The rows of one query of Logs Insights, fields by name; `begin` and `end` are epoch seconds. Raises BadInput."""
+    query = logs.start_query(logGroupNames=log_groups, startTime=begin, endTime=end, queryString=text)["queryId"]
     give_up = time.monotonic() + MOST_QUERY_S
     pause = POLL_S[0]
     with _stopped(logs, query):
@@ -251,7 +259,7 @@ def _query(logs: CloudWatchLogsClient, log_group: str, begin: int, last: int, te
             pause = min(2 * pause, POLL_S[1])
     if answer["status"] != "Complete":
         raise BadInput(f"the query ended as {answer['status']}. {_FIX_QUERY}")
-    return [cell["value"] for row in answer["results"] for cell in row if cell["field"] == "@message"]
+    return [{cell["field"]: cell["value"] for cell in row} for row in answer["results"]]
 
 
 _FIX_QUERY = "Try a shorter --since, or --source filter"
@@ -285,11 +293,18 @@ def _filtered(
     )
     for page in pages:
         for event in page["events"]:
-            yield event["message"]
+            message = event["message"]
+            if message.startswith("REPORT "):  # which says nothing of its environment
+                message = f"{_iso(event['timestamp'])} {event['logStreamName']} {message}"
+            yield message
             now = min(event["timestamp"], end_ms)
             if now > reached:
                 fetched(now - reached)
                 reached = now
+
+
+def _iso(epoch_ms: float) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat()
 
 
 def recent(log_group: str, begin_ms: int, end_ms: int, most: int = 5_000) -> Iterator[str]:

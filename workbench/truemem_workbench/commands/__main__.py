@@ -18,6 +18,7 @@ COMMANDS = {
     "size": Lazy("size:size", "Which memory size: duration, cost and peak of each."),
     "soak": Lazy("soak:soak", "Traffic for minutes or hours: memory, latency, errors."),
     "events": Lazy("events:events", "The events that a function has logged, for check."),
+    "triage": Lazy("triage:triage", "What Lambda's own logs prove: which functions to attach."),
     "report": Lazy("report:report", "What to act on: memory by function and environment."),
     "lines": Lazy("lines:lines", "The lines of code that keep memory, as profiled in Lambda."),
     "page": Lazy("page:page", "Memory of each invocation as an HTML page, or as a PNG."),

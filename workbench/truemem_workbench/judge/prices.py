@@ -14,6 +14,8 @@ GB_SECOND = {"x86_64": 0.0000166667, "arm64": 0.0000133334}
 REQUEST = 0.20 / 1e6
 LOG_GB = 0.50
 """Ingestion into CloudWatch Logs. (Storage: 0.03 per GB and month more.)"""
+INSIGHTS_GB = 0.005
+"""What a query of Logs Insights reads."""
 METRIC_MONTH = 0.30
 """A metric of EMF, each month, however often it is written; in September 2026, as the next."""
 ALARM_MONTH, DASHBOARD_MONTH = 0.10, 3.0

@@ -6,9 +6,10 @@ invocations, is unwrapped and split before (`line.lines_in`), ten times as slowl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .line import NO_MEMBERS, Line, decode, decode_lines, lines_in
 from .log_files import as_it_is, events, kind_of, raw_lines
 from .own_lines import OwnLines
 from .parts import Name, Part, Rows, merged
+from .platform_lines import PlatformLines, Reports
 from .wrapped import NAMES, Event, Unread, compact, inside
 
 TOGETHER = 1_000
@@ -55,12 +57,15 @@ class Loaded:
     """Lines that look like the sidecar's but were not read, by reason (`truemem_workbench.printed.wrapped`)."""
     without_request_id: int = 0
     """Lines with the member of --by that say no request id."""
+    reports: list[Reports] = field(default_factory=list)
+    """What Lambda says of invocations itself."""
 
     def add(self, other: Loaded) -> None:
         self.lines += other.lines
         self.elsewhere += other.elsewhere
         self.unread += other.unread
         self.without_request_id += other.without_request_id
+        self.reports += other.reports
 
 
 class Reader:
@@ -70,6 +75,7 @@ class Reader:
         self._job = job
         self._own = None if job.by is None else OwnLines(job.by)
         self._loaded = Loaded()
+        self._platform = PlatformLines(job.function)
         self._begin_part()
 
     def _begin_part(self) -> None:
@@ -89,23 +95,29 @@ class Reader:
             self._loaded.without_request_id = self._own.without_request
         return self._loaded
 
-    def read(self, files: Iterable[Path], read: Count = lambda _: None) -> Iterator[Part]:
+    def read(
+        self, files: Iterable[Path], read: Count = lambda _: None, named: Mapping[Path, str] = MappingProxyType({})
+    ) -> Iterator[Part]:
         """Read all files, once, and yield their lines in pieces. Raises BadInput for a file that cannot be read.
 
-        `read` is called with the bytes that are read, also within a file.
+        `read` is called with the bytes that are read, also within a file. `named`: what files are called elsewhere.
         """
         for path in files:
+            self._platform.begin_file(named.get(path, str(path)))
             if as_it_is(path, kind_of(path)):
                 for block in raw_lines(path, read):
+                    self._platform.read_block(block)
                     self._read(block)
                     yield from self._part(RANGE)
             else:
                 for event in events(path, read):
                     if self._own is not None:
                         self._own.read_event(event)
+                    self._platform.read_event(event)
                     self._unwrap(event)
                     yield from self._part(RANGE)
         yield from self._part(0)
+        self._loaded.reports = [self._platform.taken()]
 
     def _read(self, block: bytes) -> None:
         """Read lines as they stand in a file. Most blocks have nothing but lines of ours."""

@@ -7,6 +7,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -16,19 +17,21 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from .. import page
-from ..aws.cloudwatch import Source
+from ..aws.cloudwatch import DEFAULT_SINCE_MS, Source
 from ..judge.finding import TOO_FEW, Finding, commands_of, most_urgent, urgency
 from ..judge.growth_lines import Growth, named
-from ..judge.log_diagnosis import before_attached, read_log
 from ..judge.prices import GB_SECOND, MONTH_MS, Cost, cost
 from ..judge.resources import Resource
 from ..judge.sizing import HEADROOM, SizingFigures, advise_size
 from ..page import html as page_html
 from ..page.environments import most
 from ..printed.line import read as read_lines
-from ..printed.log_files import events, gzipped, on_disk, size_of
+from ..printed.log_files import gzipped, on_disk, size_of
 from ..printed.parts import Files, in_order, merged, read_pieces
+from ..printed.platform_lines import Reports
 from ..printed.reader import Job, Loaded
 from ..printed.wrapped import WORDS as REASONS
 from ..printed.wrapped import not_read
@@ -36,6 +39,9 @@ from ..support.bad_input import BadInput
 from ..support.exit_codes import no_ctrl_c_in_children
 from ..support.platform_facts import MOST_MIB
 from ..support.terminal import Count, notify, progress
+from ..triage import account
+from ..triage.function import Unmeasured, judged
+from ..triage.lives import observed
 from . import fleet
 from .counts import Counts, Key
 from .fleet import RATE, Together
@@ -147,7 +153,7 @@ def judge_parts(parts: Parts, job: Job, prices: Prices, pool: Pool = None, done:
         found += each.environments
         counts.add(each.counts)
         done(each.lines)
-    return report_of(found, counts, parts.loaded, job.by, parts.left_out, prices)
+    return report_of(found, counts, parts.loaded, job, parts.left_out, prices)
 
 
 def part_count(size: int, least: int, most: int) -> int:
@@ -156,7 +162,7 @@ def part_count(size: int, least: int, most: int) -> int:
 
 
 def report_of(
-    found: list[Judged], counts: Counts, loaded: Loaded, by: str | None, by_left_out: LeftOut | None, prices: Prices
+    found: list[Judged], counts: Counts, loaded: Loaded, job: Job, by_left_out: LeftOut | None, prices: Prices
 ) -> Report:
     """Make the report of all environments, and of the counts of their invocations."""
     found.sort(key=lambda each: (each.environment.function, each.environment.version, each.environment.environment_id))
@@ -182,17 +188,32 @@ def report_of(
         made = _function_of(key, groups[key], peaks[key], counts, together.get(key), prices._replace(per_month=share))
         return _with_line(made, profiled, groups[key][0].environment_id)
 
+    functions = [function(key) for key in sorted(groups)]
+    measured = {each.function for each in functions}
     return Report(
-        functions=[function(key) for key in sorted(groups)],
+        functions=functions,
         environments=environments,
-        parts=counts.parts() if by is not None else [],
-        by=by,
+        without_sidecar=[each for each in without_sidecar(loaded, job) if each.key.function not in measured],
+        parts=counts.parts() if job.by is not None else [],
+        by=job.by,
         by_left_out=by_left_out,
         lines=loaded.lines,
         repeated=loaded.lines - total,
         elsewhere=loaded.elsewhere,
         unread={name: loaded.unread[name] for name in REASONS},
     )
+
+
+def without_sidecar(loaded: Loaded, job: Job) -> list[Unmeasured]:
+    """What REPORT lines alone prove, of all functions that have some. The most urgent first."""
+    reports = Reports.joined(loaded.reports)
+    if job.since_ms is not None:
+        reports = reports.chosen(~(reports.columns["time_ms"] < job.since_ms))
+    if job.environment is not None:
+        streams = [key for key, place in reports.places.items() if job.environment in place.stream]
+        reports = reports.chosen(np.isin(reports.columns["place"], np.array(streams, np.uint64)))
+    found = observed(reports)
+    return judged({key: seen for key, seen in found.items() if job.function in (None, key.function)})
 
 
 Judgement = TypeVar("Judgement", EnvironmentSummary, Function)
@@ -235,14 +256,26 @@ def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Re
         with _pool(unpacked) as pool:
             with progress("reading", size) as read:
                 parts = read_parts(paths, job, Path(folder), part_count(unpacked, least, MOST_PARTS), pool, read)
-            check_loaded(parts.loaded, where, paths)
+            counted = without_sidecar(parts.loaded, job)
+            if not (parts.loaded.lines or counted) and where.log_group and options["way"] == "insights":
+                counted = _counted_there(where)  # of what has no JSON only these are asked for
+            if not counted:
+                check_loaded(parts.loaded, where)
             with progress("judging", parts.loaded.lines) as done:
                 made = judge_parts(parts, job, prices, pool, done)
+            if not made.functions:
+                made = replace(made, without_sidecar=counted)
         for html in options["outputs"]:
             if html.suffix.lower() == ".html":
                 with progress("drawing", size) as read:
                     _draw(made, paths, where, html, read)
     return made
+
+
+def _counted_there(where: Source) -> list[Unmeasured]:
+    now_ms = int(time.time() * 1000)
+    begin_ms = now_ms - DEFAULT_SINCE_MS if where.since_ms is None else int(where.since_ms)
+    return judged(account.count_lines([account.Group(where.log_group or "", 0)], begin_ms, now_ms))
 
 
 def _draw(made: Report, paths: Sequence[Path], where: Source, html: Path, read: Count) -> None:
@@ -267,9 +300,8 @@ def _draw(made: Report, paths: Sequence[Path], where: Source, html: Path, read: 
         notify("truemem report", f"{text}. --environment chooses others")
 
 
-def check_loaded(loaded: Loaded, where: Source, files: Sequence[Path] = ()) -> None:
-    """Raise BadInput if there is no line, with what to try. `files` are asked whether they are of a time before the
-    sidecar was there."""
+def check_loaded(loaded: Loaded, where: Source) -> None:
+    """Raise BadInput if there is no line, with what to try."""
     if loaded.lines:
         return
     if loaded.elsewhere:
@@ -277,13 +309,10 @@ def check_loaded(loaded: Loaded, where: Source, files: Sequence[Path] = ()) -> N
             f"all {loaded.elsewhere:,} lines are of another time, function or environment."
             " Leave --since, --function or --environment out"
         )
-    name = (where.log_group or "").removeprefix("/aws/lambda/")
-    if said := before_attached(read_log(event for path in files for event in events(path))):
-        raise BadInput(f"no line of the sidecar. {said}. Try truemem attach {name or 'NAME'}")
     place = where.place if where.log_group else "these files"
     hint = f"Try an earlier --since, or {where.doctor}" if where.log_group else f"Try {where.doctor}"
     unread = f" ({not_read(loaded.unread)})" if loaded.unread else ""
-    raise BadInput(f"no line of the sidecar in {place}{unread}. {hint}")
+    raise BadInput(f"no line of the sidecar and no REPORT in {place}{unread}. {hint}")
 
 
 def _function_of(

@@ -27,6 +27,7 @@ from ..printed.wrapped import not_read
 from ..support.bad_input import BadInput
 from ..support.terminal import counted, fitted, mib, output, say, table, whole
 from ..support.untrusted_text import cell, visible
+from ..triage import render as triage
 from .actions import Action, Need, in_one_line
 from .saved_run import Changes, Comparison
 from .summary import EnvironmentSummary, Function, Part, Report
@@ -81,6 +82,11 @@ class View:
 def show(view: View, console: Console) -> None:
     """Print the report. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
     report, narrow = view.report, console.width < WIDE
+    if report.without_sidecar:
+        triage.show(report.without_sidecar, console, view.top)
+        if not report.functions:
+            return
+        console.print()
     if view.comparison is not None:
         say(console, view.comparison.sentence())
     say(console, in_one_line(report, view.actions, named=0) + _notes(report))
@@ -288,7 +294,9 @@ def print_as(view: View, form: str) -> None:
     if form == "text":
         show(view, output())
     elif form == "line":
-        output().print(in_one_line(view.report, view.actions), soft_wrap=True)
+        parts = [triage.in_one_line(view.report.without_sidecar)] if view.report.without_sidecar else []
+        parts += [in_one_line(view.report, view.actions)] if view.report.functions or not parts else []
+        output().print("; ".join(parts), soft_wrap=True)
     else:
         _write_as(view, form, sys.stdout)
 
@@ -325,7 +333,8 @@ def to_json(view: View, file: TextIO) -> None:
             | {"text": each.text}
             for each in view.actions
         ],
-        **msgspec.to_builtins(report, enc_hook=_plain_number),
+        **msgspec.to_builtins(dataclasses.replace(report, without_sidecar=()), enc_hook=_plain_number),
+        "without_sidecar": [each.document() for each in report.without_sidecar],
         "sentences": list(sentences(view)),
     }
     for kind in ("functions", "environments"):

@@ -32,7 +32,7 @@ from ..printed.parts import Part, divided, merged
 from ..printed.reader import Job, Loaded, Reader
 from ..support.bad_input import BadInput, need
 from ..support.exit_codes import ENDING
-from .collect import PACKED, Prices, check_loaded, part_count, report_of
+from .collect import PACKED, Prices, check_loaded, part_count, report_of, without_sidecar
 from .counts import Counts
 from .steps import Found, judge_part, match_requests
 from .summary import LeftOut, Report
@@ -173,7 +173,7 @@ def read_files(files: Iterable[File], job: Job, parts: int) -> Iterator[Piece]:
             with path.open("wb") as file:
                 file.writelines(content)
         try:
-            for part in reader.read(list(names)):
+            for part in reader.read(list(names), named=names):
                 for number, divided_part in divided(part, "environment" if job.by is None else "request_key", parts):
                     yield Piece(number, divided_part)
         except BadInput as error:
@@ -203,7 +203,7 @@ def judge_lines(pieces: Iterable[Piece], job: Job, parts: int) -> Iterator[Piece
 
 
 def gather_report(pieces: Iterable[Piece], job: Job, prices: Prices) -> tuple[Loaded, Report | None]:
-    """Make the report of all parts; None if there is no line. Raises BadInput if a file was refused."""
+    """Make the report of all parts; None if nothing was found. Raises BadInput if a file was refused."""
     loaded, counts, found, without = Loaded(), Counts(), [], 0
     refused = []
     for _, content in pieces:
@@ -218,10 +218,10 @@ def gather_report(pieces: Iterable[Piece], job: Job, prices: Prices) -> tuple[Lo
             without += content
     if refused:
         raise BadInput(min(refused))
-    if not loaded.lines:
+    if not loaded.lines and not without_sidecar(loaded, job):
         return loaded, None
     left_out = None if job.by is None else LeftOut(without_request_id=loaded.without_request_id, without_line=without)
-    return loaded, report_of(found, counts, loaded, job.by, left_out, prices)
+    return loaded, report_of(found, counts, loaded, job, left_out, prices)
 
 
 def _without_lines(pieces: Iterable[Piece], lines: list[Part]) -> Iterator[Piece]:
@@ -249,7 +249,7 @@ def report_on_spark(where: Source, options: Mapping[str, Any], prices: Prices) -
     with session_on(options["master"]) as session:
         shares, size = _shares(session, places)
         if not shares:
-            check_loaded(Loaded(0, 0), where)
+            check_loaded(Loaded(), where)
         parts = part_count(size, session.sparkContext.defaultParallelism, MOST_PARTS)
         job = Job(
             by=options["by"], since_ms=where.since_ms, environment=options["environment"], function=where.function
@@ -259,8 +259,9 @@ def report_on_spark(where: Source, options: Mapping[str, Any], prices: Prices) -
             pieces = _each(match_lines, _gathered(pieces, parts), job, parts)
         found = _each(judge_lines, _gathered(pieces, parts), job, parts).collect()
     loaded, report = gather_report(found, job, prices)
-    check_loaded(loaded, where)
-    assert report is not None  # there are lines
+    if report is None:
+        check_loaded(loaded, where)
+    assert report is not None
     return report
 
 

@@ -10,6 +10,7 @@ from ..judge.finding import Finding
 from ..judge.prices import Cost
 from ..judge.resources import Resource
 from ..judge.sizing import Sizing
+from ..triage.function import Unmeasured
 from .fleet import Together
 
 RISE_MIB, RISE_SHARE = 2.0, 0.05
@@ -193,6 +194,8 @@ class Report:
     functions: Sequence[Function]
     environments: Sequence[EnvironmentSummary]
     """Environments, the most urgent first (`judge.finding.urgency`)."""
+    without_sidecar: Sequence[Unmeasured]
+    """Functions that have REPORT lines alone, the most urgent first."""
     parts: Sequence[Part]
     by: str | None
     by_left_out: LeftOut | None

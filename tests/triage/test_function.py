@@ -1,0 +1,183 @@
+"""`truemem report` of logs without a line of the sidecar: one true sentence for each function."""
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.conftest import Command
+from tests.report.written import line
+from tests.triage.logged import BEGIN_MS, TIMEOUT, Logged, flat, life, noisy, report, stream_of, tail
+
+INCIDENTS = Path(__file__).parents[1] / "mcp" / "incidents"
+Told = Callable[..., dict[str, Any]]
+
+
+def fleet(peaks: Callable[[int], list[float]], environments: int = 10, size: int = 512) -> Iterable[Logged]:
+    for number in range(environments):
+        yield from life(peaks(number), f"e{number}", size, begin_ms=BEGIN_MS + 60_000 * number)
+
+
+@pytest.fixture
+def told(truemem: Command, tmp_path: Path) -> Told:
+    """What `truemem report --json` tells of the one function in these lines."""
+
+    def tell(lines: Iterable[Logged], *more: str) -> dict[str, Any]:
+        path = tmp_path / "orders.log"
+        path.write_text(tail(lines), encoding="utf-8")
+        (made,) = truemem("report", str(path), "--json", *more).document["without_sidecar"]
+        assert isinstance(made, dict)
+        return made
+
+    return tell
+
+
+def test_a_leak_that_is_killed_again_and_again(told: Told) -> None:
+    made = told(fleet(lambda number: noisy(2000, number, grows=0.5)))
+    assert made["state"] == "out of memory"
+    assert made["outOfMemory"] == 10
+    assert "memory grows until it runs out" in made["sentence"]
+    assert made["next"] == "truemem attach NAME"
+
+
+def test_a_size_that_is_too_small_from_the_start(told: Told) -> None:
+    made = told(fleet(lambda _: [600.0]))
+    assert made["sentence"].endswith("in an environment's first two invocations: 512 MB is too small.")
+
+
+def test_spikes_that_kill_are_not_called_growth(told: Told) -> None:
+    made = told(fleet(lambda number: [*noisy(17 * number * number + 20, number), 600.0], 12))
+    assert made["state"] == "out of memory"
+    assert "rather than that memory grows" in made["sentence"]
+
+
+def test_two_kills_say_nothing_of_growth(told: Told) -> None:
+    made = told(fleet(lambda number: [*noisy(300, number), 600.0], 2))
+    assert made["sentence"].endswith("REPORT lines do not say.")
+
+
+def test_a_timeout_at_the_memory_size_is_a_lack_of_memory(told: Told) -> None:
+    """Public logs have 252 to 254 of 256 MB there."""
+    lines = [Logged(BEGIN_MS, stream_of("a"), report(254, 256, init=True, status=TIMEOUT, duration=3000))]
+    made = told(lines)
+    assert (made["state"], made["timeoutsAtLimit"], made["outOfMemory"]) == ("out of memory", 1, 0)
+
+
+def test_a_timeout_with_memory_left_is_none(told: Told) -> None:
+    lines = [Logged(BEGIN_MS, stream_of("a"), report(100, 256, init=True, status=TIMEOUT, duration=3000))]
+    assert told(lines)["state"] == "undecided"
+
+
+def test_growth_is_told_before_it_kills(told: Told) -> None:
+    made = told(fleet(lambda number: noisy(2000, number, grows=0.06)))
+    assert made["state"] == "growing"
+    assert made["growth"]["aboutKiB"] == pytest.approx(61, rel=0.2)
+    assert "reaches 512 MB in" in made["sentence"]
+
+
+def test_load_that_rises_is_not_called_growth(told: Told) -> None:
+    made = told(fleet(lambda number: noisy(400, number, level=100 + 5 * number, grows=0.2), 16))
+    assert made["state"] == "undecided"
+    assert "began later" in made["sentence"]
+
+
+def test_a_mark_that_stands_still_clears_a_function(told: Told) -> None:
+    made = told(fleet(lambda _: flat(2000)))
+    assert (made["state"], made["next"]) == ("no sign of growth", "")
+    assert made["growth"]["likelyKiB"] < 2
+    assert made["sentence"].startswith("The mark was 100 of 512 MB at most, in 10 environments, the longest of 2,000")
+    assert "and 1.3 KiB at most if the first ones need no more" in made["sentence"]
+
+
+def test_a_mark_near_the_size_is_near_a_kill(told: Told) -> None:
+    assert told(fleet(lambda _: flat(200, 490)))["state"] == "near the limit"
+
+
+def test_few_invocations_say_nothing(told: Told) -> None:
+    assert "too few" in told(fleet(lambda _: flat(5)))["sentence"]
+
+
+def test_without_streams_environments_are_not_mixed_up(told: Told, truemem: Command, tmp_path: Path) -> None:
+    lines = [*life(noisy(300, 1), "a"), *life(noisy(300, 2, level=300), "b")]
+    path = tmp_path / "mixed.log"
+    path.write_text("".join(f"{each.text}\n" for each in sorted(lines)))
+    (made,) = truemem("report", str(path), "--json").document["without_sidecar"]
+    assert made["environments"] is None
+    assert made["growth"] is None
+    assert "mixed" in made["sentence"]
+
+
+def test_a_size_that_was_changed_divides(truemem: Command, tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    path.write_text(tail([*life(flat(50), "a", 512), *life(flat(50), "b", 1024)]))
+    made = truemem("report", str(path), "--json").document["without_sidecar"]
+    assert sorted((each["memorySize"], each["invocations"]) for each in made) == [(512, 50), (1024, 50)]
+
+
+def test_a_line_that_comes_twice_counts_once(told: Told) -> None:
+    lines = list(life(flat(60), "a"))
+    assert told([*lines, *lines])["invocations"] == 60
+
+
+def test_functions_with_and_without_the_sidecar_are_one_report(truemem: Command, tmp_path: Path) -> None:
+    """Those that it measures are told by its lines alone."""
+    measured, other = tmp_path / "measured.log", tmp_path / "other.log"
+    measured.write_text("".join(f"{line(invocation=n)}\n{report(100)}\n" for n in range(1, 50)))
+    other.write_text(tail(fleet(lambda _: [600.0])))
+    document = truemem("report", str(measured), str(other), "--json").document
+    assert [each["function"] for each in document["functions"]] == ["orders"]
+    assert [each["file"] for each in document["without_sidecar"]] == [str(other)]
+    said = truemem("report", str(measured), str(other)).out
+    assert "1 function without the sidecar, 10 invocations: 1 out of memory" in said
+    assert "Next: truemem attach NAME" in said
+
+
+def test_since_and_environment_choose(told: Told) -> None:
+    lines = list(fleet(lambda _: flat(60), 3))
+    assert told(lines, "--environment", stream_of("e1"))["invocations"] == 60
+    since = "2026-11-21T00:00:00Z"
+    assert told(lines, "--since", since)["invocations"] == 180
+
+
+RECORDED = {
+    "line": True,
+    "node": True,
+    "agent": True,
+    "threads": True,
+    "hoards": False,
+    "spike": False,
+    "killed": False,
+}
+"""Incidents of tests/mcp, recorded under the local Lambda: does memory of the environment grow?"""
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_local_lambdas_own_marks_are_judged_rightly(name: str, told: Told) -> None:
+    lines = []
+    for text in gzip.decompress((INCIDENTS / f"{name}.log.gz").read_bytes()).decode().splitlines():
+        each = json.loads(text) if text.startswith("{") else {}
+        if (mark := each.get("MaxMemoryUsed")) is not None:
+            begins = "initDurationMs" in each
+            made = report(mark, int(each["memoryLimit"]), init=begins, duration=each["durationMs"])
+            lines.append(Logged(each["_aws"]["Timestamp"], each["environmentId"], made))
+    assert (told(lines)["state"] == "growing") is RECORDED[name]
+
+
+def test_the_incident_of_the_article_in_report_lines_alone(told: Told) -> None:
+    """40 models of 250 MB and a cache of 8: environments climbed from 400 to 9,000 MB, were killed, climbed again: 270
+    kills in three hours (Taktile, 2026)."""
+    lines: list[Logged] = []
+    for number in range(270):
+        drawn = random.Random(number)
+        held = [400.0]
+        while held[-1] <= 9000:
+            held.append(held[-1] + drawn.choice([0, 0, 120, 250]) + drawn.random())
+        lines += life(held, f"i{number}", 9000, begin_ms=BEGIN_MS + 40_000 * number)
+    made = told(lines)
+    assert made["outOfMemory"] == 270
+    assert made["sentence"].startswith("Memory ran out 270 times within 3 hours")
+    assert made["sentence"].endswith("memory grows until it runs out.")

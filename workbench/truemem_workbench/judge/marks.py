@@ -1,0 +1,276 @@
+"""What Max Memory Used alone can prove of growth, and ages at which memory ran out. Pure. The reasoning: docs/marks.md.
+
+The mark of an environment never falls. Its life is told by its runs: the values of the mark, each with the invocations
+that had it. Three statements follow, each weaker and sharper than the one before:
+
+- proven: memory after N invocations is at most the mark;
+- likely (95 %): where peaks are alike from begin to end, the late ones are not all below the first few by chance. A
+  start that needs more than all that follows is not alike, and hides growth;
+- grows: without growth invocation i raises the mark with probability 1/i at most, whatever the distribution of peaks.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import accumulate
+from statistics import NormalDist, fmean, median, stdev
+from typing import Literal, NamedTuple
+
+KIB = 1024
+ROUNDED_MB = 1
+"""The mark is in whole MB: a rise may be by so much less than it says."""
+GROWS_BELOW = 0.001
+"""Chance of so many rises without growth, from which on memory is said to grow."""
+CERTAIN = 0.95
+FEW_LIVES = 5
+EARLY, EARLY_OF_FEW = 1 / 10, 1 / 40
+"""This part of a life is compared with its second half, of many lives and of few: of two windows the first has the
+highest peak by chance in (first / both) of the cases, which CERTAIN leaves little room for in one life."""
+LEAST_INVOCATIONS = 40
+"""Of a life that is compared."""
+YOUNG = 10
+"""Age at which lives that began at different times are compared."""
+LEAST_LIVES = 8
+"""Lives from which on their order in time says something."""
+LOAD_BELOW = 0.01
+SLOWER, SLOWER_OF_FEW = 1.1, 1.25
+"""The second half of a life is slower by so much."""
+AT_START = 2
+"""An environment that is killed in its first invocations needs more memory from the start."""
+REGULAR_BELOW = 0.01
+DRAWS = 4000
+MOST_AGES = 200
+
+Pattern = Literal["start", "regular", "irregular", "few"]
+
+
+class Run(NamedTuple):
+    """Invocations in a row with the same mark."""
+
+    mark: int
+    """MB."""
+    invocations: int
+    duration_ms: float = math.nan
+    """Their mean duration."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """An environment from its first invocation, or its last kill, to its end or the next kill."""
+
+    runs: Sequence[Run]
+    """In order; marks rise."""
+    began_ms: float | None = None
+    from_birth: bool = True
+    """False if the log begins later than the environment: peaks before are in its mark as well."""
+    killed: bool = False
+    ends: list[int] = field(init=False, repr=False)
+    """Invocations until the end of each run."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ends", list(accumulate(run.invocations for run in self.runs)))
+
+    @property
+    def invocations(self) -> int:
+        return self.ends[-1]
+
+    def mark_at(self, age: int) -> int:
+        """The mark after so many invocations, MB."""
+        return self.runs[bisect_left(self.ends, age)].mark
+
+    def rises_after(self, age: int) -> int:
+        """How often the mark has risen in later invocations than that."""
+        return sum(end >= age for end in self.ends[:-1])
+
+    def slowing(self) -> float:
+        """Mean duration of the second half, as a share of that of the first; NaN if it is not known."""
+        half = self.invocations / 2
+        parts, begun = [0.0, 0.0], 0
+        for run, end in zip(self.runs, self.ends, strict=True):
+            first = max(0.0, min(half, end) - begun)
+            parts[0] += first * run.duration_ms
+            parts[1] += (run.invocations - first) * run.duration_ms
+            begun = end
+        return parts[1] / parts[0] if parts[0] > 0 else math.nan
+
+    def before_kill(self) -> Life | None:
+        """The same without the invocation that was killed, whose peak is the highest for that reason alone. None if
+        nothing is left."""
+        if not self.killed:
+            return self
+        last = self.runs[-1]
+        runs = [*self.runs[:-1], *([last._replace(invocations=last.invocations - 1)] if last.invocations > 1 else [])]
+        return replace(self, runs=runs, killed=False) if runs else None
+
+
+class Growth(NamedTuple):
+    """What the marks of a function's environments say of growth per invocation."""
+
+    rises: int
+    """In the second half of each life."""
+    expected: float
+    """At most so many without growth, on average."""
+    chance: float
+    """At most so likely are so many without growth."""
+    about_kib: float | None
+    """How fast the marks rise in second halves, KiB per invocation: memory may grow faster below the mark."""
+    likely_kib: float | None
+    """It is no more than that with 95 %, if the work is alike from begin to end. None: not enough is known."""
+    proven_kib: float | None
+    """It was no more than that, on the average over the longest life."""
+    longest: int
+    """Invocations of the longest life."""
+    load: str
+    """Why rises need not be growth: what else rises in that time. Empty for nothing that is known."""
+
+    @property
+    def grows(self) -> bool:
+        """True if chance does not explain the rises, and no load that rises does."""
+        return self.rises_too_often and not self.load
+
+    @property
+    def rises_too_often(self) -> bool:
+        return self.chance < GROWS_BELOW
+
+
+def growth(lives: Sequence[Life]) -> Growth | None:
+    """Judge the lives of environments with one function, version and memory size. None if none had an invocation that
+    ended."""
+    whole = [each for life in lives if (each := life.before_kill()) is not None]
+    if not whole:
+        return None
+    long = [life for life in whole if life.invocations >= LEAST_INVOCATIONS]
+    rises = sum(life.rises_after(life.invocations // 2) for life in long)
+    expected = sum(_records(life.invocations) - _records(life.invocations // 2) for life in long)
+    longest = max(whole, key=lambda life: life.invocations)
+    were_killed = any(life.killed for life in lives)
+    return Growth(
+        rises=rises,
+        expected=expected,
+        chance=_at_least(rises, expected),
+        about_kib=_about(long),
+        likely_kib=None if were_killed else _likely([life for life in long if life.from_birth]),
+        proven_kib=_proven(longest),
+        longest=longest.invocations,
+        load=_load(whole),
+    )
+
+
+def _records(invocations: int) -> float:
+    """The sum of 1/i: so many records has a sequence of so many values in random order, on average."""
+    return (
+        sum(1 / i for i in range(1, invocations + 1))
+        if invocations < 100
+        else (math.log(invocations) + 0.5772156649 + 1 / (2 * invocations))
+    )
+
+
+def _at_least(count: int, expected: float) -> float:
+    """Probability that a sum of independent indicators with this mean is at least so large, or more (Hoeffding 1956:
+    above the mean plus one, Poisson's is)."""
+    if count <= expected + 1:
+        return 1.0
+    term = math.exp(count * math.log(expected) - expected - math.lgamma(count + 1))
+    total, i = 0.0, count
+    while term > total * 1e-12:
+        total += term
+        i += 1
+        term *= expected / i
+    return min(1.0, total)
+
+
+def _about(lives: Sequence[Life]) -> float | None:
+    rates = [
+        (life.mark_at(life.invocations) - life.mark_at(life.invocations // 2)) * KIB / (life.invocations / 2)
+        for life in lives
+    ]
+    return fmean(rates) if rates else None
+
+
+def _proven(life: Life) -> float | None:
+    """Memory was at least 0 after the first invocation, and is at most the mark after the last."""
+    left = life.invocations - 1
+    return (life.mark_at(life.invocations) + ROUNDED_MB) * KIB / left if left > 0 else None
+
+
+def _likely(lives: Sequence[Life]) -> float | None:
+    """If g is the growth, and the highest peak of a life's second half is no lower than that of its first invocations
+    (without g), then the mark has risen by g times what lies between. Each life is an exception with a probability
+    that is known, so of all their bounds one with a known rank holds."""
+    if not lives:
+        return None
+    part = EARLY if len(lives) >= FEW_LIVES else EARLY_OF_FEW
+    bounds = []
+    for life in lives:
+        early, late = max(1, int(part * life.invocations)), life.invocations // 2
+        risen = life.mark_at(life.invocations) - life.mark_at(early) + ROUNDED_MB
+        bounds.append(risen * KIB / (life.invocations - late - early))
+    exception = part / (part + 1 / 2)
+    rank = next((r for r in range(1, len(lives) + 1) if _binomial_tail(r, len(lives), exception) <= 1 - CERTAIN), None)
+    return None if rank is None else sorted(bounds)[rank - 1]
+
+
+def _binomial_tail(least: int, of: int, chance: float) -> float:
+    """Probability of at least so many."""
+    if of > 1000:
+        spread = math.sqrt(of * chance * (1 - chance))
+        return 1 - NormalDist(of * chance, spread).cdf(least - 0.5)
+    return sum(math.comb(of, k) * chance**k * (1 - chance) ** (of - k) for k in range(least, of + 1))
+
+
+def _load(lives: Sequence[Life]) -> str:
+    from ..support.estimates import ranks
+
+    young = [life for life in lives if life.began_ms is not None and life.invocations >= YOUNG]
+    if len(young) >= LEAST_LIVES:
+        born, marks = ranks([life.began_ms or 0.0 for life in young]), ranks([life.mark_at(YOUNG) for life in young])
+        if (spread := stdev(born) * stdev(marks)) > 0:
+            middle = (len(young) + 1) / 2
+            together = fmean((x - middle) * (y - middle) for x, y in zip(born, marks, strict=True)) / spread
+            if 1 - NormalDist().cdf(together * math.sqrt(len(young) - 1)) < LOAD_BELOW:
+                return "environments that began later need more from their first invocations on"
+    slowing = [s for life in lives if life.invocations >= LEAST_INVOCATIONS and not math.isnan(s := life.slowing())]
+    if slowing:
+        slower = sum(each > SLOWER for each in slowing)
+        is_so = (
+            _binomial_tail(slower, len(slowing), 0.5) < LOAD_BELOW and median(slowing) > SLOWER
+            if len(slowing) >= LEAST_LIVES
+            else min(slowing) > SLOWER_OF_FEW
+        )
+        if is_so:
+            return f"invocations take {median(slowing) - 1:.0%} longer in the second half of an environment's life"
+    return ""
+
+
+def pattern(ages: Sequence[int]) -> Pattern:
+    """At which ages, in invocations, environments were killed: in the first ones, at an age that is more regular than
+    chance allows, or at any; or too few kills for that."""
+    if not ages:
+        return "few"
+    if sum(age <= AT_START for age in ages) > len(ages) / 2:
+        return "start"
+    if len(ages) < 3:
+        return "few"
+    if _regular(list(ages[:MOST_AGES])) < REGULAR_BELOW:
+        return "regular"
+    return "irregular" if len(ages) >= LEAST_LIVES else "few"
+
+
+def _regular(ages: Sequence[int]) -> float:
+    """How likely ages are that much alike where each invocation is as dangerous as the others (Greenwood 1946)."""
+    total = sum(ages)
+    statistic = sum(age * age for age in ages) / (total * total)
+    drawn = _greenwood(len(ages))
+    return bisect_left(drawn, statistic) / len(drawn)
+
+
+@cache
+def _greenwood(count: int) -> list[float]:
+    import numpy as np
+
+    drawn = np.random.default_rng(1946).exponential(size=(DRAWS, count))
+    return sorted((np.square(drawn).sum(1) / np.square(drawn.sum(1))).tolist())

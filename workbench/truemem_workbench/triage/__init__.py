@@ -1,0 +1,1 @@
+"""What logs prove of functions that run without the sidecar."""
