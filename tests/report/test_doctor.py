@@ -14,7 +14,7 @@ from truemem_workbench.support.diagnosis import Diagnosis
 
 from tests.attach.captured import FILE as CAPTURED
 from tests.report.conftest import Command, put_events, put_function
-from tests.report.written import extended, life, line, log, request
+from tests.report.written import extended, life, line, line_now, log, request
 
 REPORT = "REPORT RequestId: {id}\tDuration: 1 ms\tMemory Size: 128 MB\tMax Memory Used: 30 MB"
 START = "truemem INFO method=vmhwm function processes=1 environment=meminfo telemetry=on limit=512 MiB"
@@ -38,7 +38,7 @@ HEALTHY = [STATE, START, *reports(11), *(line("a", number) for number in range(1
 
 LOGS = {
     "healthy": (HEALTHY, 0, "10 of 10 peaks: vmhwm"),
-    "no layer": (reports(5), 1, "Max Memory Used, the highest that an environment ever held (30 of 128 MB)"),
+    "no layer": (reports(5), 1, "`truemem report` says what its REPORT lines prove"),
     "nothing at all": (
         ["START"],
         1,
@@ -250,7 +250,8 @@ def function(aws: Callable[[str], Any]) -> str:
 def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aws: Callable[[str], Any]) -> None:
     before = truemem("doctor", function)
     at = int(time.time() * 1000) - 1000
-    put_events(aws("logs"), f"/aws/lambda/{function}", "a", [(at, each) for each in HEALTHY])
+    healthy = [STATE, START, *reports(11), *(line_now("a", number, ago_s=-60) for number in range(1, 11))]
+    put_events(aws("logs"), f"/aws/lambda/{function}", "a", [(at, each) for each in healthy])
     after = truemem("doctor", function)
 
     assert (before.code, after.code) == (1, 0)
@@ -258,6 +259,19 @@ def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aw
     assert f"never invoked, or its role does not permit logs.\n  /aws/lambda/{function}\n" in before.out
     assert "The sidecar is attached: its log says so." in after.out
     assert "10 lines of the sidecar" in after.out
+
+
+def test_a_function_that_was_detached_is_not_attached(
+    truemem: Command, function: str, aws: Callable[[str], Any]
+) -> None:
+    """What is configured now counts, not what the log remembers."""
+    at = int(time.time() * 1000) - 1000
+    before = [line_now("a", number, ago_s=3600) for number in range(1, 11)]
+    put_events(aws("logs"), f"/aws/lambda/{function}", "a", [(at, each) for each in before])
+    ran = truemem("doctor", function)
+    assert ran.code == 1
+    assert ran.out.startswith("✗ It is not attached now: no layer has truemem in its name. The lines in its log end at")
+    assert f"  → truemem attach {function}\n" in ran.out
 
 
 @pytest.mark.parametrize("option", [[], ["--function"], ["--follow"]])

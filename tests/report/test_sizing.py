@@ -160,10 +160,10 @@ def test_a_local_log_names_no_command_for_aws(told: Told) -> None:
     here = local_id()
     for lines in (life(here, 150), life(here, 300, grows=0.5), life(here, 10)):
         out = told(lines)
-        assert re.search("Next: truemem (check|explain) app.py:handler", out)
+        assert re.search("Next: truemem (check|explain) FILE:HANDLER", out)
         assert "--function" not in out
         assert "attach" not in out
-    assert "Measure it: truemem size app.py:handler -" in told(life(here, 150))
+    assert "Measure it: truemem size FILE:HANDLER -" in told(life(here, 150))
 
 
 def test_cpu_time_of_another_size_predicts_nothing(report: Report) -> None:

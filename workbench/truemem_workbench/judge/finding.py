@@ -77,9 +77,9 @@ def commands_deployed(function: str) -> Commands:
 
 def commands_of(function: str, environment: str) -> Commands:
     """The commands for the function of this environment, whose lines were read. A line of the local Lambda does not say
-    what was run: `app.py:handler` stands for it."""
+    what was run: FILE:HANDLER stands for it."""
     if is_local(environment):
-        return commands_local(Command("check", ("app.py:handler",)))
+        return commands_local(Command("check", ("FILE:HANDLER",)))
     return commands_deployed(function)
 
 

@@ -9,6 +9,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from truemem import output_settings
@@ -77,11 +78,6 @@ SAID_OF_HEAP = "the heap may grow to "
 
 _REPORT = re.compile(r'REPORT RequestId: (\S+)|"platform\.report".*?"requestId":\s*"([^"]+)"')
 """REPORT in Lambda's text format, and in its JSON format."""
-_MARK = re.compile(r"(?:Memory Size: |memorySizeMB\W+)(\d+).*?(?:Max Memory Used: |maxMemoryUsedMB\W+)(\d+)")
-MARK_ALONE = (
-    "Its REPORT lines have Max Memory Used, the highest that an environment ever held{most}: that says how near it came"
-    " to a kill. It cannot say what an invocation needs, nor whether memory grows"
-)
 
 
 def ran_out(text: str) -> str:
@@ -99,6 +95,8 @@ class Log:
     is_empty: bool = True
     """True if it has no event at all."""
     lines: int = 0
+    last_ms: float | None = None
+    """When the latest of them was printed, epoch ms."""
     invocations: int = 0
     """Invocations in these lines: a line can have many."""
     methods: Counter[str] = field(default_factory=Counter)
@@ -114,8 +112,6 @@ class Log:
     """True if lines have a heap that only the probe in Python or Node.js tells."""
     reports: set[str] = field(default_factory=set)
     """Request ids of REPORT lines."""
-    mark: tuple[int, int] | None = None
-    """The highest Max Memory Used beside its memory size, both in MB."""
     with_line: set[str] = field(default_factory=set)
     """Request ids of the sidecar's lines."""
     attached: bool = False
@@ -168,9 +164,6 @@ def _look(log: Log, text: str) -> None:
     """Look at what is no line of the sidecar."""
     if report := _REPORT.search(text):
         log.reports.add(next(filter(None, report.groups())))
-        if found := _MARK.search(text):
-            size, mark = int(found[1]), int(found[2])
-            log.mark = max(log.mark or (0, 1), (mark, size or 1), key=lambda pair: pair[0] / pair[1])
     elif re.search(r"EXTENSION\s+Name: truemem\b", text) or ('"platform.extension"' in text and '"truemem"' in text):
         log.attached = True
     elif start := re.search(r"truemem INFO (method=.*)", text):
@@ -191,6 +184,8 @@ def _count(log: Log, line: Line) -> None:
     from .runtime_heap import limit_advice, reading
 
     log.invocations += 1
+    if line.time_ms is not None:
+        log.last_ms = max(log.last_ms or 0.0, line.time_ms)
     log.methods[line.method or "none"] += 1
     log.exact += line.mode == "exact"
     if wide := "raced" if line.raced else line.method if line.wide else None:
@@ -327,13 +322,6 @@ def _intervals(widths: Sequence[float]) -> str:
     return f"{counted(len(widths), 'peak is an interval', 'peaks are intervals')}{wide}"
 
 
-def before_attached(log: Log) -> str:
-    """What REPORT lines can tell of a function that runs without the sidecar. Empty if that is not so."""
-    if log.lines or not log.reports or log.attached or log.start:
-        return ""
-    return MARK_ALONE.format(most=" ({} of {} MB)".format(*log.mark) if log.mark else "")
-
-
 def _silent(log: Log, fix: str, function: str) -> Diagnosis:
     """The finding on a log without any line of the sidecar."""
     name = shlex.quote(function)
@@ -349,8 +337,9 @@ def _silent(log: Log, fix: str, function: str) -> Diagnosis:
             "The extension is there, and has not printed a line yet: one comes when the next invocation begins.",
             f"truemem doctor {name} --follow --invoke",
         )
-    if said := before_attached(log):
-        return Diagnosis("problem", f"The function runs without the sidecar. {said}.", f"truemem attach {name}")
+    if log.reports:
+        text = "The function runs without the sidecar. `truemem report` says what its REPORT lines prove."
+        return Diagnosis("problem", text, f"truemem attach {name}")
     nothing = "This log is empty." if log.is_empty else "No invocation and no line of the sidecar is in this log."
     return Diagnosis("problem", nothing, fix)
 
@@ -497,6 +486,8 @@ def _attached(attach: str, configuration: Mapping[str, Any], log: Log) -> Iterat
         yield Diagnosis("problem", f"The function is {architecture}, the layer's name says {other}.", attach, own)
     elif own is not None:
         yield Diagnosis("ok", "The layer is attached.", evidence=own)
+    elif changed := _changed_since(configuration, log):
+        yield Diagnosis("problem", f"It is not attached now: no layer has truemem in its name. {changed}.", attach)
     elif log.lines or log.attached:
         yield Diagnosis("ok", "The sidecar is attached: its log says so. No layer has truemem in its name.")
     elif configuration.get("PackageType") == "Image":
@@ -505,3 +496,16 @@ def _attached(attach: str, configuration: Mapping[str, Any], log: Log) -> Iterat
     else:
         text = "No layer with truemem in its name is attached, and no line is in the log."
         yield Diagnosis("problem", text, attach, f"Layers: {', '.join(layers) or 'none'}")
+
+
+def _changed_since(configuration: Mapping[str, Any], log: Log) -> str:
+    """Whether the function was changed after the latest line of the sidecar, and runs without an image: empty if not,
+    or if that is not known."""
+    changed = configuration.get("LastModified")
+    if log.last_ms is None or not isinstance(changed, str) or configuration.get("PackageType") == "Image":
+        return ""
+    at = datetime.fromisoformat(changed.replace("+0000", "+00:00"))
+    if at.timestamp() * 1000 <= log.last_ms:
+        return ""
+    last = datetime.fromtimestamp(log.last_ms / 1000, UTC)
+    return f"The lines in its log end at {last:%H:%M:%S}, before it was changed at {at:%H:%M:%S} ({at:%Y-%m-%d}, UTC)"
