@@ -20,6 +20,8 @@ from truemem_workbench.report.spark import MOST_PARTS
 from tests.report.conftest import Command
 from tests.report.fleet_files import write
 from tests.report.written import life, log
+from tests.triage.logged import flat, noisy
+from tests.triage.logged import life as logged_life
 
 ROOT = Path(__file__).parents[2]
 JAVA = shutil.which("java") or os.environ.get("JAVA_HOME")
@@ -50,6 +52,19 @@ class TestWithSpark:
         of_one_machine = truemem("report", *sorted(fleet.iterdir()), "--json", *options).document
         assert len(of_one_machine["functions"]) >= (1 if "--function" in options else 10)
         assert spark(fleet, "--json", *options) == of_one_machine
+
+    def test_functions_without_the_sidecar_are_judged(self, tmp_path: Path, truemem: Command) -> None:
+        lines = [*logged_life([*noisy(60, 1), 600.0], "a"), *logged_life(flat(50), "b")]
+        group = {"logGroup": "/aws/lambda/orders"}
+        files = [
+            log(
+                tmp_path, [json.dumps({**group, "logStream": e.stream, "logEvents": [{"message": e.text}]})], f"{n}.log"
+            )
+            for n, e in enumerate(lines)
+        ]
+        of_one_machine = truemem("report", *files, "--json").document
+        assert of_one_machine["without_sidecar"][0]["invocations"] == len(lines)
+        assert truemem("report", "--engine", "spark", *files, "--json").document == of_one_machine
 
     def test_a_large_file_is_divided(self, tmp_path: Path, truemem: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         from truemem_workbench.report import spark as engine
