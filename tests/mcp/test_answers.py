@@ -11,6 +11,8 @@ import pytest
 from testing.incidents import INCIDENTS, Incident
 from tests.mcp.conftest import asked
 from tests.report.written import life, line, log
+from tests.triage.logged import life as logged_life
+from tests.triage.logged import tail
 
 KEEPS = str(Path(__file__).with_name("functions") / "keeps.py")
 TARGET = f"{KEEPS}:handler"
@@ -78,6 +80,14 @@ def test_report_of_many_functions_begins_with_the_most_urgent(tmp_path: Path) ->
     assert answer.document["actions"][0]["function"] == "leaks"
     assert answer.document["cut"]["functions"].endswith(" of 101")
     assert answer.document["cut"]["all"] == f"truemem report --json -- {path}"
+
+
+def test_a_log_without_the_sidecar_has_an_answer_too(tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    path.write_text(tail(logged_life([600.0])))
+    answer = asked("report", {"files": [str(path)]})
+    assert answer.text.startswith(f"{path}: out of memory: Memory ran out once")
+    assert answer.next == "truemem attach NAME"
 
 
 def test_two_versions_are_compared(tmp_path: Path) -> None:

@@ -143,6 +143,23 @@ def test_since_and_environment_choose(told: Told) -> None:
     assert told(lines, "--since", since)["invocations"] == 180
 
 
+@pytest.mark.parametrize(
+    ("peaks", "code"), [([600.0], {"oom": 1, "leak": 0}), (noisy(1000, 1, grows=0.3), {"oom": 0, "leak": 1})]
+)
+def test_a_build_can_fail_on_it(peaks: list[float], code: dict[str, int], truemem: Command, tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    path.write_text(tail(life(peaks)))
+    assert {kind: truemem("report", str(path), "--fail-on", kind).code for kind in code} == code
+
+
+def test_one_line_tells_them_too(truemem: Command, tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    path.write_text(tail(life([600.0])))
+    said = "1 function without the sidecar, 1 invocation: 1 out of memory"
+    assert truemem("report", str(path), "--format", "line").out == f"{said}\n"
+    assert truemem("report", str(path), "--json").document["summary"] == said
+
+
 RECORDED = {
     "line": True,
     "node": True,

@@ -33,8 +33,14 @@ FORMATS = ("text", "json", "csv", "line")
 ENDINGS = (".json", ".csv", ".html")
 ORDERS = ("urgency", "growth", "saving", "cost")
 FAILURES = {
-    "leak": lambda view: any(function.growing for function in view.report.functions),
-    "oom": lambda view: any(function.peaks.out_of_memory + function.ended for function in view.report.functions),
+    "leak": lambda view: (
+        any(function.growing for function in view.report.functions)
+        or any(each.is_growing for each in view.report.without_sidecar)
+    ),
+    "oom": lambda view: (
+        any(function.peaks.out_of_memory + function.ended for function in view.report.functions)
+        or any(each.seen.out_of_memory for each in view.report.without_sidecar)
+    ),
     "peak": lambda view: any(each.peak_rose for each in view.changes.changes),
     "duration": lambda view: any(each.duration_rose for each in view.changes.changes),
 }

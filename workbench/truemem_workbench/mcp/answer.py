@@ -79,9 +79,11 @@ def _shortened(value: Any, most: int, place: str, cut: dict[str, str]) -> Any:
 
 def of_report(document: Document) -> AnswerText:
     """The most urgent function in full, and what to act on of the others."""
-    functions, actions = document["functions"], document["actions"]
+    functions, actions, others = document["functions"], document["actions"], document["without_sidecar"]
+    own_log = [f"{each['function'] or each['file']}: {each['state']}: {each['sentence']}" for each in others]
+    own_log = own_log[:MOST_ROWS]
     if not actions:
-        return AnswerText([document["summary"]])
+        return AnswerText([*own_log, document["summary"]], others[0]["next"] if others else "")
     first, several = actions[0], len(functions) > 1
     name = f"{first['function']}:{first['version']}"
     (own,) = [each for each in functions if f"{each['function']}:{each['version']}" == name][:1]
@@ -93,7 +95,9 @@ def of_report(document: Document) -> AnswerText:
     more = [f"{each['function']}:{each['version']}: {each['text']}" for each in actions[1:MOST_ROWS]]
     rest = [f"and {len(actions) - MOST_ROWS:,} more"] if len(actions) > MOST_ROWS else []
     own_lines = [f"{name}: {lines[0]}", *lines[1:]]
-    return AnswerText([compared, *own_lines, first["text"], *more, *rest, document["summary"]], finding.get("next", ""))
+    return AnswerText(
+        [compared, *own_lines, first["text"], *more, *rest, *own_log, document["summary"]], finding.get("next", "")
+    )
 
 
 def _without_next(finding: Document) -> str:

@@ -294,11 +294,16 @@ def print_as(view: View, form: str) -> None:
     if form == "text":
         show(view, output())
     elif form == "line":
-        parts = [triage.in_one_line(view.report.without_sidecar)] if view.report.without_sidecar else []
-        parts += [in_one_line(view.report, view.actions)] if view.report.functions or not parts else []
-        output().print("; ".join(parts), soft_wrap=True)
+        output().print(_one_line(view), soft_wrap=True)
     else:
         _write_as(view, form, sys.stdout)
+
+
+def _one_line(view: View) -> str:
+    """Those without the sidecar first: they are to be attached."""
+    report = view.report
+    parts = [triage.in_one_line(report.without_sidecar)] if report.without_sidecar else []
+    return "; ".join([*parts, *([in_one_line(report, view.actions)] if report.functions or not parts else [])])
 
 
 def write_report(view: View, path: Path) -> None:
@@ -327,7 +332,7 @@ def to_json(view: View, file: TextIO) -> None:
     """Write the whole report as JSON. Sizes in MiB, names as in the code, unknown figures null."""
     report = view.report
     document = {
-        "summary": in_one_line(report, view.actions),
+        "summary": _one_line(view),
         "actions": [
             {"function": each.function.function, "version": each.function.version, "need": each.need.text}
             | {"text": each.text}

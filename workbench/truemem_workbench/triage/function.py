@@ -59,6 +59,10 @@ class Unmeasured:
         return f"{name}:{self.key.version}" if self.key.version not in ("", "$LATEST") else name
 
     @property
+    def is_growing(self) -> bool:
+        return self.state is State.GROWING
+
+    @property
     def usd(self) -> float:
         """What the invocations in the logs have cost, in us-east-1 on x86_64."""
         return computing(self.key.size_mb, self.seen.billed_ms, PRICE) + self.seen.invocations * REQUEST
