@@ -21,9 +21,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # its parts are imported when they are used: signal takes a second
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 Floats = NDArray[np.floating]
 
@@ -268,7 +268,7 @@ def _swaps(random: Generator, count: int) -> Part:
 def _traffic(random: Generator, count: int) -> Part:
     """What is held follows a load that wanders and returns."""
     keep = float(np.exp(-1 / spread(random, "traffic invocations")))
-    walk = lfilter([np.sqrt(1 - keep**2)], [1, -keep], random.normal(size=count + 2000))[2000:]
+    walk = scipy.signal.lfilter([np.sqrt(1 - keep**2)], [1, -keep], random.normal(size=count + 2000))[2000:]
     return Part(np.abs(walk + random.uniform(0, 3)) * spread(random, "traffic"))
 
 
@@ -277,7 +277,7 @@ def _reclaimed(random: Generator, count: int) -> Part:
     whole, length = spread(random, "reclaimed"), spread(random, "reclaimed invocations")
     taken = np.where(random.random(count) < 1 / length, random.random(count), 0)
     keep = float(np.exp(-1 / random.uniform(1, length)))
-    return Part(whole * (1 - np.minimum(lfilter([1], [1, -keep], taken), 1)))
+    return Part(whole * (1 - np.minimum(scipy.signal.lfilter([1], [1, -keep], taken), 1)))
 
 
 # --- what fills -------------------------------------------------------------------------------------------------------

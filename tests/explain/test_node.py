@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order
 from truemem_workbench.explain.explanation import Explanation, what
 from truemem_workbench.explain.node import HeapGrowth, Snapshot, breadth_first, holders
 from truemem_workbench.explain.run import JITTER
@@ -140,8 +139,8 @@ def test_bytes_are_those_of_new_objects(kept: list[int]) -> None:
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=80))
 def test_the_shortest_ways_from_the_root_are_scipys(edges: list[tuple[int, int]]) -> None:
     begins, ends = np.array(edges, np.int64).reshape(-1, 2).T
-    graph = csr_array((np.ones(len(edges)), (begins, ends)), shape=(20, 20))
-    order, above = breadth_first_order(graph, 0)
+    graph = scipy.sparse.csr_array((np.ones(len(edges)), (begins, ends)), shape=(20, 20))
+    order, above = scipy.sparse.csgraph.breadth_first_order(graph, 0)
     found = breadth_first(20, begins, ends)
     assert (found[0].tolist(), found[1].tolist()) == (order.tolist(), np.maximum(above, -1).tolist())
 

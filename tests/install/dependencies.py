@@ -4,6 +4,7 @@ import ast
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from deploy.materials import named
@@ -21,6 +22,7 @@ EXTRAS = {
 }
 
 
+@cache
 def imported() -> set[str]:
     """Packages of others that some module of the wheel imports when it runs, late imports included."""
     found: set[str] = set()
