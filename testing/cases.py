@@ -384,7 +384,7 @@ def api(event: str) -> Iterator[tuple[type[Api], str]]:
     kind = type("Api", (Api,), {"gate": threading.Semaphore(0), "idle": threading.Semaphore(0), "event": event})
     server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield kind, f"127.0.0.1:{server.server_port}"
     finally:

@@ -107,7 +107,7 @@ class CloudWatch:
         """Why it has not taken the others."""
 
     def __enter__(self) -> CloudWatch:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(

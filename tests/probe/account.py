@@ -126,7 +126,7 @@ def account_at(moto: str, client: Callable[[str], Any]) -> Iterator[Account]:
         request_queue_size = 64
 
     server = Server(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     account.address = f"http://127.0.0.1:{server.server_port}"
     try:
         yield account
