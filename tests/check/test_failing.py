@@ -12,7 +12,9 @@ from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.commands.explain import explain
 
 from tests.check.conftest import Check
-from tests.mcp.conftest import asked
+from tests.mcp.conftest import Asked, asked
+
+__all__ = ["asked"]
 
 HANDLER = "def handler(event, context):\n    return event['order']\n"
 UNSET = f"import os\nTABLE = os.environ['TABLE_NAME']\n{HANDLER}"
@@ -119,7 +121,7 @@ def test_a_local_run_says_what_is_missing(folder: Path) -> None:
     assert (finding["cause"], finding["next"]) == ("failing", f"{CHECK} --event '{{}}' --env TABLE_NAME=VALUE")
 
 
-def test_an_assistant_is_told_the_same(folder: Path) -> None:
+def test_an_assistant_is_told_the_same(asked: Asked, folder: Path) -> None:
     answer = asked("check", {"target": f"{folder}/{written(folder, UNSET)}"})
 
     assert answer.text.startswith("Failing: 5 of 5 invocations failed.")

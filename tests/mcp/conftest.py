@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
+import pytest
+from anyio.from_thread import start_blocking_portal
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult, TextContent
@@ -57,11 +59,11 @@ def converse(about: Conversation, *options: str, mode: str = "auto") -> Any:
     return anyio.run(session)
 
 
-def asked(tool: str, arguments: Mapping[str, Any], *options: str) -> Told:
-    """One question to a server of its own."""
+Asked = Callable[[str, Mapping[str, Any]], Told]
 
-    async def about(client: Client) -> Told:
-        return told(await client.call_tool(tool, dict(arguments)))
 
-    answer: Told = converse(about, *options)
-    return answer
+@pytest.fixture(scope="session")
+def asked() -> Iterator[Asked]:
+    """One question to a server that is there for all of them: it starts in two seconds."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(serving()) as client:
+        yield lambda tool, arguments: told(portal.call(client.call_tool, tool, dict(arguments)))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testing.incidents import INCIDENTS, Incident
-from tests.mcp.conftest import asked
+from tests.mcp.conftest import Asked
 from tests.report.written import life, line, log
 from tests.triage.logged import life as logged_life
 from tests.triage.logged import tail
@@ -26,7 +26,7 @@ def saved(incident: Incident, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("incident", PROFILED)
-def test_lines_names_the_line_and_the_way_to_it(incident: Incident, tmp_path: Path) -> None:
+def test_lines_names_the_line_and_the_way_to_it(asked: Asked, incident: Incident, tmp_path: Path) -> None:
     answer = asked("lines", {"files": [saved(incident, tmp_path)]})
     place, _, function = incident.said.partition(" in ")
     assert f"{place} {function} keeps" in answer.text.splitlines()[0]
@@ -34,14 +34,14 @@ def test_lines_names_the_line_and_the_way_to_it(incident: Incident, tmp_path: Pa
     assert answer.document["versions"][0]["lines"][0]["function"] == function
 
 
-def test_lines_without_a_profile_says_how_to_get_one(tmp_path: Path) -> None:
+def test_lines_without_a_profile_says_how_to_get_one(asked: Asked, tmp_path: Path) -> None:
     (sockets,) = [each for each in INCIDENTS if each.name == "sockets"]
     answer = asked("lines", {"files": [saved(sockets, tmp_path)]})
     assert answer.is_error
     assert "truemem attach NAME --lines" in answer.text
 
 
-def test_check_names_cause_and_line() -> None:
+def test_check_names_cause_and_line(asked: Asked) -> None:
     answer = asked("check", {"target": TARGET, "memory": 256, "event": {}})
     first, *rest = answer.text.splitlines()
     assert re.match(r"Leak: (19|20|21)\d\.\d KiB more in each invocation", first), first
@@ -50,25 +50,25 @@ def test_check_names_cause_and_line() -> None:
     assert answer.next.startswith(f"truemem check {TARGET}")
 
 
-def test_explain_names_the_line_and_what_holds_it() -> None:
+def test_explain_names_the_line_and_what_holds_it(asked: Asked) -> None:
     answer = asked("explain", {"target": TARGET, "invocations": 150})
     assert any("keeps.kept" in each for each in answer.text.splitlines()), answer.text
     assert f"{KEEPS}:7" in answer.text
 
 
-def test_size_says_first_that_memory_grows() -> None:
+def test_size_says_first_that_memory_grows(asked: Asked) -> None:
     answer = asked("size", {"target": TARGET, "sizes": [128, 256], "invocations": 20, "event": {}})
     assert answer.document["sentences"][0] == "No size is suggested: memory grows, so none is safe for long."
     assert answer.next.startswith("truemem explain ")
 
 
-def test_an_event_is_data_whatever_it_looks_like() -> None:
+def test_an_event_is_data_whatever_it_looks_like(asked: Asked) -> None:
     answer = asked("check", {"target": TARGET, "event": {"--help": ["--json"]}, "invocations": 1, "max_peak": 1})
     assert answer.document["outcome"] == "failed"
     assert "max-peak" in {each["name"] for each in answer.document["limits"]}
 
 
-def test_report_of_many_functions_begins_with_the_most_urgent(tmp_path: Path) -> None:
+def test_report_of_many_functions_begins_with_the_most_urgent(asked: Asked, tmp_path: Path) -> None:
     """It has more than an assistant should read: the document says what is cut, and how to see all of it."""
     well = [line(f"e{number}", 1, FunctionName=f"well{number}") for number in range(100)]
     path = log(tmp_path, [*well, *life("a", grows=1.0, FunctionName="leaks")])
@@ -82,7 +82,7 @@ def test_report_of_many_functions_begins_with_the_most_urgent(tmp_path: Path) ->
     assert answer.document["cut"]["all"] == f"truemem report --json -- {path}"
 
 
-def test_a_log_without_the_sidecar_has_an_answer_too(tmp_path: Path) -> None:
+def test_a_log_without_the_sidecar_has_an_answer_too(asked: Asked, tmp_path: Path) -> None:
     path = tmp_path / "orders.log"
     path.write_text(tail(logged_life([600.0])))
     answer = asked("report", {"files": [str(path)]})
@@ -90,7 +90,7 @@ def test_a_log_without_the_sidecar_has_an_answer_too(tmp_path: Path) -> None:
     assert answer.next == "truemem attach NAME"
 
 
-def test_two_versions_are_compared(tmp_path: Path) -> None:
+def test_two_versions_are_compared(asked: Asked, tmp_path: Path) -> None:
     before = life("a", grows=1.0, functionVersion="41")
     path = log(tmp_path, [*before, *life("b", functionVersion="42")])
     answer = asked("report", {"files": [str(path)], "compare": "41:42"})

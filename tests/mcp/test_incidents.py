@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from mcp import Client
 from truemem_workbench.judge.finding import GROWS
 
 from testing.incidents import INCIDENTS, Incident
-from tests.mcp.conftest import Told, converse, told
+from tests.mcp.conftest import Asked
 
 ENDS = {*GROWS} - {"hoarding"}
 """Causes that end an environment."""
@@ -29,21 +28,14 @@ FORMS: dict[str, Callable[[Sequence[str]], str]] = {
 """The same log, as people save it."""
 
 
-def lines_of(incident: Incident) -> list[str]:
-    return gzip.decompress(incident.file.read_bytes()).decode().splitlines()
-
-
 @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.name)
-def test_report_and_doctor_name_cause_and_next_command(incident: Incident, tmp_path: Path) -> None:
+def test_report_and_doctor_name_cause_and_next_command(asked: Asked, incident: Incident, tmp_path: Path) -> None:
     """The log is in a form that is drawn anew each time; the file's name says which."""
     form = random.choice([*FORMS])
     path = tmp_path / f"{form}.log"
     path.write_text(FORMS[form](gzip.decompress(incident.file.read_bytes()).decode().splitlines()))
 
-    async def about(client: Client) -> list[Told]:
-        return [told(await client.call_tool(tool, {"files": [str(path)]})) for tool in ("report", "doctor")]
-
-    report, doctor = converse(about)
+    report, doctor = (asked(tool, {"files": [str(path)]}) for tool in ("report", "doctor"))
     assert not report.is_error, report.text
     assert incident.said in report.text
     assert report.next.startswith(incident.next), report.text

@@ -23,7 +23,7 @@ from mcp_types import CallToolResult
 from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.mcp.answer import MOST_DOCUMENT, MOST_TEXT, AnswerText, bounded, text_of
 
-from tests.mcp.conftest import asked, converse, serving, told
+from tests.mcp.conftest import Asked, converse, serving, told
 from tests.report.conftest import put_function
 from tests.report.written import life, log
 
@@ -37,10 +37,8 @@ async def tools(client: Client) -> dict[str, Any]:
     return {tool.name: tool for tool in (await client.list_tools()).tools}
 
 
-def test_nothing_that_changes_an_account_without_the_flag() -> None:
-    offered = converse(tools)
-    assert set(offered) == READ_ONLY | RUN_CODE
-    assert set(converse(tools, "--allow-changes")) == READ_ONLY | RUN_CODE | CHANGE
+def test_nothing_that_changes_an_account_without_the_flag(asked: Asked) -> None:
+    assert set(converse(tools)) == READ_ONLY | RUN_CODE
     refused = asked("attach", {"functions": ["orders"], "apply": True})
     assert refused.is_error
     assert "attach" in refused.text
@@ -48,6 +46,7 @@ def test_nothing_that_changes_an_account_without_the_flag() -> None:
 
 def test_tools_say_what_they_do() -> None:
     offered = converse(tools, "--allow-changes")
+    assert set(offered) == READ_ONLY | RUN_CODE | CHANGE
     assert {name for name, tool in offered.items() if tool.annotations.read_only_hint} == READ_ONLY
     assert {name for name, tool in offered.items() if tool.annotations.destructive_hint} == RUN_CODE | CHANGE
     for name, tool in offered.items():
@@ -236,7 +235,7 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     assert result.stderr == "truemem mcp: mcp is not installed. Try pip install 'truemem[mcp]'\n"
 
 
-def test_every_query_of_the_page_is_there() -> None:
+def test_every_query_of_the_page_is_there(asked: Asked) -> None:
     names = asked("queries", {}).document["names"]
     assert len(names) >= 15
     answer = asked("queries", {"name": "the-one-plot"})
