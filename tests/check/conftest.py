@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from truemem_workbench.commands.__main__ import cli
+from truemem_workbench.explain import run
 from truemem_workbench.printed.line import parse_event
 from truemem_workbench.runs.measurement import Measurement, Recorded
 
@@ -18,6 +19,7 @@ FUNCTIONS = Path(__file__).with_name("functions")
 LEAKY = f"{FUNCTIONS / 'leaky.py'}:handler"
 STEADY = f"{FUNCTIONS / 'steady.py'}:handler"
 
+FEW = (*run.JITTER[:4], 0.0)  # looks of a tracer: ten, as a user has them, take twice the time
 Check = Callable[..., Result]
 Refused = Callable[..., str]
 
@@ -59,6 +61,8 @@ FILLING = [50 + 8 * (1 - math.exp(-number / 120)) for number in range(400)]
 @pytest.fixture
 def invoke_check(monkeypatch: pytest.MonkeyPatch) -> Check:
     """`truemem check ARGUMENTS`, in this process. A test that wants the lines of a leak asks for them: `--explain`."""
+    monkeypatch.setattr(run, "LOOKS", len(FEW))
+    monkeypatch.setattr(run, "JITTER", FEW)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.setattr("truemem_workbench.support.exit_codes.raise_on_signals", lambda: None)  # they are pytest's
 

@@ -70,15 +70,18 @@ def test_the_sample_function_passes_and_fails_with_a_leak(
     events.write_text(json.dumps([{"model": model} for model in range(4)]))
     small = {"MODEL_DIR": folder, "MODEL_COUNT": 4, "CACHE_SIZE": 4, "MODEL_LAYERS": 2, "INTRA_OP_THREADS": 1}
     variables = [option for name, value in small.items() for option in ("--env", f"{name}={value}")]
-    limits = ["--max-drift", 4, "--max-peak", 512, *(["--explain"] if "broken" in outcomes else [])]
+    page = tmp_path / "growth.html"
+    limits = ["--max-drift", 4, "--max-peak", 512, *(["--output", page] if "broken" in outcomes else [])]
     done = invoke_check(f"{handler}:handler", "--events", events, *limits, "--json", *variables)
     document = json.loads(done.stdout)
     assert [limit["outcome"] for limit in document["limits"]] == outcomes, done.output
     assert done.exit_code == outcomes.count("broken")
     if done.exit_code:
-        first, page = document["explanation"]["lines"][0], (DOCS / "patterns.md").read_text()
-        assert first["source"] in page
-        assert f"leaky_sample.py:{first['line']} " in page
+        first, patterns = document["explanation"]["lines"][0], (DOCS / "patterns.md").read_text()
+        assert first["source"] in patterns
+        assert f"leaky_sample.py:{first['line']} " in patterns
+        assert "kept.append(bytearray(b" in page.read_text()
+        assert "under a tracer, for " in done.stderr
         assert first["perInvocationKiB"] == pytest.approx(8, rel=0.1)
 
 

@@ -20,9 +20,9 @@ from truemem_workbench.local import Function
 from truemem_workbench.support.terminal import Progress
 from truemem_workbench.target.target import Target
 
+from tests.check.conftest import FEW
+
 FUNCTIONS = Path(__file__).with_name("functions")
-FEW = (*run.JITTER[:4], 0.0)
-"""Five looks: ten, as a user has them, take twice the time."""
 
 
 def explained(
