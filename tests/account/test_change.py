@@ -1,6 +1,6 @@
 """Records of changes: whatever truemem and others change in turn, detach restores what was there before truemem."""
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from truemem_workbench.attach.change import (
     CHAINED_WRAPPER,
@@ -42,7 +42,6 @@ def starts(held: tuple[str, ...], values: dict[str, str]) -> bool:
     return not names_one or any(map(is_ours, held))
 
 
-@settings(max_examples=500)
 @given(one_of_ours, variables, st.lists(st.tuples(st.sampled_from(OURS), wanted), min_size=1, max_size=3))
 def test_any_number_of_attachments_is_undone_by_one_record(
     held: tuple[str, ...], values: dict[str, str], attachments: list[tuple[str, dict[str, str]]]

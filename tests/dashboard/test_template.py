@@ -211,6 +211,7 @@ def test_each_function_is_in_one_template_and_stays_there(before: list[int], now
     assert all(place.get(name, number) == number for number, part in enumerate(held) for name in part)
 
 
+@pytest.mark.nightly
 def test_cfn_lint_takes_each_of_several_templates(tmp_path: Path) -> None:
     parts = arranged(names(MOST_FUNCTIONS + 1))
     for number, part in enumerate(parts, 1):

@@ -12,8 +12,8 @@ import pytest
 from testing import installs
 from testing.installs import Missing
 
-VERSIONS = ("17", "21", "25")
-"""Those that AWS has managed runtimes for."""
+VERSIONS = ("17", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("21", "25")))
+"""Those that AWS has managed runtimes for: the parameters of a fixture."""
 
 
 @functools.cache

@@ -24,7 +24,7 @@ ASKED = GROWING_FROM + 60
 MOST = 5000
 """Invocations until it has answered, at most."""
 ORDERS = 40
-G1 = ("-XX:-UseSerialGC", "-XX:+UseG1GC")
+G1 = pytest.param(("-XX:-UseSerialGC", "-XX:+UseG1GC"), True, marks=pytest.mark.nightly)
 CANNOT = {"runtime": "java", "looks": 0, "gaveUp": "the JVM was started so that it cannot be attached to"}
 
 
@@ -90,14 +90,14 @@ class Keeps(Environment):
         return [file.name for folder in folders for file in folder.iterdir() if file.name.startswith(ours)]
 
 
-@pytest.fixture(params=[VERSIONS[0], *(pytest.param(each, marks=pytest.mark.nightly) for each in VERSIONS[1:])])
+@pytest.fixture(params=VERSIONS)
 def version(request: pytest.FixtureRequest) -> str:
     install(request.param)
     java(request.param)
     return str(request.param)
 
 
-@pytest.mark.parametrize(("options", "exact"), [((), True), ((), False), (G1, True)], ids=["exact", "sampled", "G1"])
+@pytest.mark.parametrize(("options", "exact"), [((), True), ((), False), G1], ids=["exact", "sampled", "G1"])
 def test_the_class_that_grows_is_named_first(version: str, options: tuple[str, ...], exact: bool) -> None:
     """Its arrays of bytes are larger. Beside it a cache is full, and its entries change."""
     with Keeps(version, *options, exact=exact) as running:

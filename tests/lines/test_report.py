@@ -39,6 +39,7 @@ def finding(truemem: Command, file: Path) -> Mapping[str, Any]:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_a_profile_is_no_part_of_the_rate_of_a_leak(truemem: Command, tmp_path: Path) -> None:
     """Its free room would hold what the leak keeps in 500 invocations."""

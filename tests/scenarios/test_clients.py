@@ -28,7 +28,7 @@ VARIABLES = {"MALLOC_MMAP_THRESHOLD_": "131072"}
 NODE_SLACK_MIB = 2
 """What V8 takes for collecting, and gives back."""
 
-COUNT = 25
+COUNT = 12
 
 
 def function(*command: str | Path, root: Path, handler: str) -> Function:

@@ -85,7 +85,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=2 * settings().max_examples)
 @given(STEPS)
 def test_each_tick_is_in_one_window(steps: list[tuple[str, int, int]]) -> None:
     machine = Machine()

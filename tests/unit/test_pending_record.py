@@ -331,7 +331,7 @@ LOW: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@settings(max_examples=10 * settings().max_examples)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.fixed_dictionaries(LOW), st.sampled_from([0.0, 0.5 * LIMIT, LIMIT]), st.integers(0, 2))
 def test_a_low_level_is_no_verdict_but_the_platforms_or_kernels(
     low: dict[str, Any], mark_before: float, of_others: int

@@ -177,7 +177,7 @@ REPORTED = ["nothing", "done", "started", "both"]
 """What the platform says of the time between the two invocations."""
 
 
-@settings(max_examples=10 * settings().max_examples)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.data(), changes, changes, st.sampled_from(REPORTED), st.booleans())
 def test_in_any_order_and_by_any_lead_the_bounds_hold(
     data: st.DataObject, first: Plan, second: Plan, reported: str, sidecar_first: bool
