@@ -33,16 +33,18 @@ site: $(READY) ## Commit this version's docs, as `latest`, to the branch gh-page
 	@PATH="$(abspath $(BIN)):$$PATH" && version=$$(python -c 'import truemem; print(truemem.VERSION)') && \
 		mike deploy --update-aliases "$$version" latest && mike set-default latest
 
-# Three processes on two cores, as a test often waits for the processes that it has started; what takes long begins
+# Four processes on two cores, as a test often waits for the processes that it has started; what takes long begins
 # early, small files fill up the end.
 PYTEST := $(BIN)/pytest --durations=15
-ON_BOTH_CORES := -n 3 --no-loadscope-reorder
+ON_BOTH_CORES := -n 4 --no-loadscope-reorder
 
 quick: lint types ## Before a commit, in a minute: lint, types, the tests of single parts, ten scenarios
-	@$(PYTEST) $(ON_BOTH_CORES) --hypothesis-profile=quick -m "not nightly and not smoke" tests/docs tests/drift tests/proxy tests/unit $(ARGS)
-	@$(PYTEST) $(ON_BOTH_CORES) -m smoke tests/drift tests/scenarios $(ARGS)
+	@$(PYTEST) -n 2 --no-loadscope-reorder --hypothesis-profile=quick -m "not nightly and not smoke" \
+		$(filter-out %_contributing.py %_site.py,$(wildcard tests/docs/test_*.py)) tests/drift tests/proxy tests/unit $(ARGS)
+	@$(PYTEST) -m smoke tests/drift tests/scenarios $(ARGS)
 
-test: lint types layer pytest ## Lint, types, tests: what CI runs, in 11 minutes
+test: lint layer ## Lint, types, tests: what CI runs, in 11 minutes
+	@$(MAKE) --no-print-directory -j 2 types pytest
 	@$(BIN)/python -m tests.deletable --changed HEAD~1 --most 1
 
 nightly: layer executable faults deletable pyspark ## What takes long: builds from nothing, the scenarios against the executable, faults

@@ -2,6 +2,7 @@
 
 import compileall
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ settings.load_profile("test")
 
 
 ROOT = Path(__file__).parents[1]
+sys.dont_write_bytecode = False  # pytest's asserts are compiled once, not by each process of each run: 8 s
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,16 +37,20 @@ def pytest_configure(config: pytest.Config) -> None:
             compileall.compile_dir(ROOT / folder, quiet=2)
 
 
-BY_FILE = ("local", "scenarios", "unit")
-"""Folders whose files share no server and no build, and would take one process for too long."""
+BUILDS = ("install", "layer", "sample", "template")
+"""Folders whose files share what takes long to build: each stays in one process, and begins early."""
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Keeps the tests of one folder, or of one file, in one process: their servers and builds are made once."""
+    """Keeps the tests of such a folder, or of one file, in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         _, folder, *rest = nodeid.partition("::")[0].split("/")
-        return "/".join([folder, *rest]) if folder in BY_FILE else folder
+        return folder if folder in BUILDS else "/".join([folder, *rest])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent.name not in BUILDS)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
