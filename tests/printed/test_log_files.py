@@ -13,40 +13,8 @@ from truemem_workbench.report.judging import ordered
 from truemem_workbench.support.bad_input import BadInput
 
 from tests.report.conftest import Command
-from tests.report.forms import ENVIRONMENTS, FORMS, subscription
-from tests.report.written import line, log, request
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_has_the_same_invocations(form: str, truemem: Command, tmp_path: Path) -> None:
-    path = tmp_path / "it's a log [*]"
-    path.write_text(FORMS[form], encoding="utf-8", newline="")
-
-    report = truemem("report", path, "--json").document
-
-    assert [(each["environment_id"], each["peaks"]["invocations"]) for each in report["environments"]] == ENVIRONMENTS
-    assert not any(report["unread"].values())
-    assert "3 lines of the sidecar." in truemem("doctor", path).out
-
-
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])  # as PowerShell writes
-@pytest.mark.parametrize("form", ["lines", "console, CSV", "Firehose"])
-def test_every_encoding_has_the_same_lines(form: str, encoding: str, packed: bool, tmp_path: Path) -> None:
-    path = tmp_path / ("log [*].gz" if packed else "it's a log [*]")
-    content = (("\ufeff" if encoding == "utf-16-be" else "") + FORMS[form]).encode(encoding)
-    path.write_bytes(gzip.compress(content) if packed else content)
-
-    one_by_one = [(each.environment, each.invocation, each.request_id) for each in read([path])]
-    reader = Reader(Job())
-    part = merged(reader.read([path]))
-    loaded = reader.loaded
-    rows = zip(*(part.rows[name].tolist() for name in ("environment", "invocation", "request")), strict=True)
-    in_columns = sorted((part.names[key].environment_id, number, at.decode()) for key, number, at in rows)
-
-    assert one_by_one == [(f"2026/11/21/[$LATEST]{e}", i, request(e, i)) for e, i in (("a", 1), ("a", 2), ("b", 1))]
-    assert in_columns == one_by_one
-    assert (loaded.lines, loaded.unread.total()) == (3, 0)
+from tests.report.forms import subscription
+from tests.report.written import line, log
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["as it came", "packed again"])

@@ -10,7 +10,7 @@ from truemem_workbench.judge.drift import Point
 
 from testing import fleets
 from tests.attach.captured import stored
-from tests.report.forms import FORMS
+from tests.report.forms import FORMS, MESSAGES
 from tests.report.profiled import growth_line, with_profile
 from tests.report.written import life, line, request
 
@@ -30,7 +30,7 @@ def write(folder: Path) -> list[Path]:
     )
     for name in ("sam logs", "console, CSV", "Insights, JSON", "Firehose", "Loki"):
         files.append(folder / f"{name}.export")
-        files[-1].write_text(FORMS[name], encoding="utf-8", newline="")
+        files[-1].write_bytes(FORMS[name](MESSAGES))
     return files
 
 

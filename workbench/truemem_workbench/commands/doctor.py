@@ -145,10 +145,11 @@ def _of_first(name: str, event: str | None, wait_s: float) -> Iterator[Diagnosis
 
 def _of_log(where: Source) -> Iterator[Diagnosis]:
     from ..page.environments import Gathered
-    from ..printed.log_files import events, on_disk, size_of
+    from ..printed.log_files import events, size_of
+    from ..printed.packed import on_disk
 
     with tempfile.TemporaryDirectory(prefix="truemem-doctor-") as folder:
-        paths = [on_disk(path, Path(folder)) for path in where.paths(Path(folder), "filter")]
+        paths = on_disk(where.paths(Path(folder), "filter"), Path(folder))
         for path in paths:
             size_of(path)  # refuses what is no file
         gathered = Gathered()

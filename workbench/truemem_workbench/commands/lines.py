@@ -141,11 +141,12 @@ Found = Mapping[Key, Sequence[tuple[float, GrowthProfile]]]
 
 def _read(where: Source, way: Any) -> Found:
     from ..printed.line import read
-    from ..printed.log_files import on_disk, size_of
+    from ..printed.log_files import size_of
+    from ..printed.packed import on_disk
 
     found: dict[Key, list[tuple[float, GrowthProfile]]] = {}
     with tempfile.TemporaryDirectory(prefix="truemem-lines-") as folder:
-        paths = [on_disk(path, Path(folder)) for path in where.paths(Path(folder), way, containing=MEMBER)]
+        paths = on_disk(where.paths(Path(folder), way, containing=MEMBER), Path(folder))
         with progress("reading", sum(map(size_of, paths))) as done:
             for line in read(paths, containing=MEMBER, done=done):
                 profile = profile_in(line.members)

@@ -54,14 +54,15 @@ def page(
     check_outputs(outputs, *ENDINGS)
     where = source(files, function_name, log_group, since)
     from ..printed.line import read  # judging needs numpy
-    from ..printed.log_files import on_disk, size_of
+    from ..printed.log_files import size_of
+    from ..printed.packed import on_disk
     from ..printed.wrapped import Unread, not_read
     from ..support.terminal import progress
 
     unread = Unread()
     wanted = (lambda name: any(part in name for part in only)) if only else None
     with tempfile.TemporaryDirectory(prefix="truemem-page-") as folder:
-        paths = [on_disk(file, Path(folder)) for file in where.paths(Path(folder))]
+        paths = on_disk(where.paths(Path(folder)), Path(folder))
         with progress("reading", sum(map(size_of, paths))) as done:
             lines = read(paths, wanted=wanted, done=done, unread=unread)
             environments = gather(line for line in lines if where.wants(line.function, line.time_ms))

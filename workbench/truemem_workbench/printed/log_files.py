@@ -11,20 +11,21 @@ import gzip
 import io
 import itertools
 import re
-import shutil
-import stat
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, Literal, NamedTuple, cast
 
 from ..support.bad_input import BadInput
-from ..support.untrusted_text import chunks, first_document
-from .wrapped import MOST_TRIES, OBJECT, Event, compact, like_line, may_be_line
+from ..support.untrusted_text import first_document
+from .discovered import spelled_out
+from .opened import opened
+from .wrapped import MOST_TRIES, NAMES, OBJECT, Event, compact, like_line, may_be_line, stream_in
 
-CSV_COLUMNS = ("@message", "message", "line", "content", "_raw", "log")
-"""Columns with the text of an event, in lower case: of the console, of Datadog (Message), and others."""
+CSV_COLUMNS = ("@message", "message", "line", "content", "_raw", "log", "text")
+"""Columns with the text of an event, in lower case: of the console, of Datadog (Message), of Athena's table, others."""
+DELIMITERS = ",;\t|"
+"""Of cells. Excel writes those of its country, and a tab where one copies."""
 LONGEST = 4 << 20
 """Longest line that is read as one. CloudWatch's longest event is 1 MiB. A longer one has several JSON objects."""
 LARGEST = 64 << 20
@@ -64,21 +65,60 @@ def _together(begun: list[str]) -> Iterator[str]:
         yield from begun
 
 
-def csv_events(file: Iterable[str]) -> Iterator[str]:
+class Header(NamedTuple):
+    """The first line of a table that has events."""
+
+    delimiter: str
+    names: list[str]
+    place: int | None
+    """Of the column that has the events' text. None: each member of the line has a column."""
+
+
+def header_of(first: str) -> Header | None:
+    """Read the first line of a file as that of a table of events. None if it is none."""
+    for delimiter in DELIMITERS:
+        try:
+            names = [name.strip() for name in next(csv.reader([first.replace("\0", "")], delimiter=delimiter), [])]
+        except csv.Error:
+            continue
+        lower = [name.lower() for name in names]
+        place = next((lower.index(name) for name in CSV_COLUMNS if name in lower), None)
+        if set(NAMES) <= set(names) and CSV_COLUMNS[0] not in lower:
+            return Header(delimiter, names, None)
+        if place is not None:
+            return Header(delimiter, names, place)
+    return None
+
+
+def _refuse_columns(path: Path, first: str) -> None:
+    """Raise BadInput for Athena's answer that has columns in place of lines. They are not all that a line has, and
+    Athena prints an object as `{a=1, b=x, y}`: without quotes its texts cannot be told apart again."""
+    names = {name.strip(' "').lower().replace("_", "") for name in first.split(",")}
+    if {name.lower() for name in NAMES} <= names:
+        raise BadInput(
+            f"{path} has Athena's columns, in which no line is whole. Try SELECT text FROM truemem_log WHERE text LIKE"
+            " '%environmentId%', or the files in S3 themselves"
+        )
+
+
+def csv_events(file: Iterable[str]) -> Iterator[Event]:
+    """The events of a table: the text of each row, with the log stream beside it; or the members of each line."""
     csv.field_size_limit(1 << 24)
     lines = itertools.dropwhile(lambda line: not line.strip("\ufeff \r\n\t"), file)
-    rows = csv.reader(line.replace("\0", "") for line in lines)
-    place = column(next(rows, []))
-    if place is None:
+    header = header_of(next(lines, "").strip("\ufeff \r\n\t"))
+    if header is None:
         raise csv.Error(f"it has no column {' or '.join(CSV_COLUMNS[:2])}")
-    for row in rows:
-        yield " ".join(row[place].splitlines()) if place < len(row) else ""
-
-
-def column(header: list[str]) -> int | None:
-    """The place of the column that has the events' text."""
-    names = [name.strip().lower() for name in header]
-    return next((names.index(name) for name in CSV_COLUMNS if name in names), None)
+    place = header.place
+    for row in csv.reader((line.replace("\0", "") for line in lines), delimiter=header.delimiter):
+        if place is None:
+            of_cut = dict.fromkeys(NAMES) if 0 < len(row) < len(header.names) else {}
+            yield of_cut | {name: cell for name, cell in zip(header.names, row, strict=False) if cell}
+        elif place >= len(row):  # a table inside a cell, or a line of something else
+            yield header.delimiter.join(row)
+        else:
+            text = " ".join(row[place].splitlines())
+            stream = next(filter(None, map(stream_in, row[:place] + row[place + 1 :])), "")
+            yield {"@logStream": stream, "@message": text} if stream else text
 
 
 def lines_of(file: IO[str]) -> Iterator[Event]:
@@ -98,7 +138,7 @@ def documents(read: Callable[[int], str], text: str = "") -> Iterator[Event]:
     while True:
         between = _BETWEEN.match(text, place)
         place = between.end() if between else place
-        wanted, failed = 0, place
+        wanted, failed, is_cut = 0, place, False
         if place == len(text):
             wanted = _CHUNK
         elif text[place] == "{":
@@ -110,6 +150,8 @@ def documents(read: Callable[[int], str], text: str = "") -> Iterator[Event]:
                     failed = getattr(error, "pos", place)
                 elif not ended and len(text) - place < LARGEST:
                     wanted = len(text) - place
+                elif ended:
+                    is_cut = text.find("\n{", place, place + LONGEST) < 0
             else:
                 yield document
                 failures = 0
@@ -125,6 +167,8 @@ def documents(read: Callable[[int], str], text: str = "") -> Iterator[Event]:
             return
         if failures >= MOST_TRIES:  # a hostile file may be all braces: then all that was read is one text
             end, failures = len(text), 0
+        elif is_cut:
+            end = min(len(text), place + LONGEST)
         else:
             end = _end_of_text(text, place, failed)
         yield text[place:end].rstrip("\r\n")
@@ -166,35 +210,6 @@ _LIST = re.compile(r"\[\s*(?:[\[\]{]|$)")
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
-def on_disk(file: Path, folder: Path) -> Path:
-    """Return the file, or a copy in `folder` of a pipe or (for `-`) of standard input. Raises BadInput.
-
-    A copy, because the input may be larger than memory, and its form must be known before it is read.
-    """
-    if str(file) == "-":
-        path = folder / "standard-input"
-        with path.open("wb") as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy)
-        return path
-    if not _is_pipe(file):
-        return file
-    path = folder / f"pipe-{len(list(folder.iterdir()))}"
-    try:
-        with path.open("wb") as copy:
-            copy.writelines(chunks(file))
-    except OSError as error:
-        raise BadInput(f"{file} cannot be read: {error.strerror}") from error
-    return path
-
-
-def _is_pipe(file: Path) -> bool:
-    """True if the file can be read only once."""
-    try:
-        return stat.S_ISFIFO(file.stat().st_mode)
-    except OSError:
-        return False  # reported where it is opened
-
-
 def size_of(path: Path) -> int:
     """Size in bytes. Raises BadInput if it is not a file."""
     try:
@@ -217,7 +232,7 @@ def as_it_is(path: Path, kind: Kind) -> bool:
     if kind != "lines":
         return False
     with path.open("rb") as raw:
-        return _unpacked(raw).read(2) not in (GZIP_MAGIC, *UTF_16)
+        return unpacked(raw).read(2) not in (GZIP_MAGIC, *UTF_16)
 
 
 def kind_of(path: Path) -> Kind:
@@ -231,8 +246,9 @@ def kind_of(path: Path) -> Kind:
         raise BadInput(f"{path} is not a log, because it is not text. Try the log itself, or its .gz")
     first, newline, _ = head.partition("\n")
     first = first.strip()
-    if _is_header(first):
+    if header_of(first) is not None:
         return "csv"
+    _refuse_columns(path, first)
     is_too_long = not newline and len(head) >= HEAD  # for one event: then it has many JSON objects
     if _LIST.match(head) or (first.startswith("{") and (first.endswith(("{", "[", ",", ":")) or is_too_long)):
         return "json"
@@ -249,15 +265,9 @@ def _is_wrapped(head: str) -> bool:
         document, end = first_document(line, begin.start()) if begin else ({}, 0)
     except ValueError:
         return False  # one that is cut off
-    return begin is not None and not (like_line(document) and not line[end:].strip())
-
-
-def _is_header(first: str) -> bool:
-    """True for the first line of a CSV that has a column of events."""
-    try:
-        return column(next(csv.reader([first.replace("\0", "")]), [])) is not None
-    except csv.Error:
-        return False
+    return begin is not None and not (
+        like_line(document) and document == spelled_out(document) and not line[end:].strip()
+    )
 
 
 def events(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator[Event]:
@@ -270,7 +280,7 @@ def events(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator
                 if number % EVERY == 0 or not isinstance(event, str):  # a document may have thousands of events
                     read(raw.tell() - reported)
                     reported = raw.tell()
-                yield event
+                yield opened(event) if isinstance(event, str) else event
             read(raw.tell() - reported)
     except (OSError, EOFError, ValueError, zlib.error, csv.Error) as error:
         raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
@@ -325,10 +335,11 @@ def _to_the_line_end(file: IO[bytes], begin: bytes) -> Callable[[int], str]:
 
 def _plain(raw: IO[bytes]) -> IO[bytes]:
     """The file from its beginning, unpacked if it is gzipped. Firehose may gzip twice."""
-    return _unpacked(_unpacked(raw))
+    return unpacked(unpacked(raw))
 
 
-def _unpacked(raw: IO[bytes]) -> IO[bytes]:
+def unpacked(raw: IO[bytes]) -> IO[bytes]:
+    """The file from its beginning, unpacked once if it is gzipped."""
     packed = raw.read(2) == GZIP_MAGIC
     raw.seek(0)
     return cast("IO[bytes]", gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw

@@ -21,6 +21,7 @@ from .columns import columns_of, hash_of
 from .document import version_in
 from .line import NO_MEMBERS, Line, decode, decode_lines, lines_in
 from .log_files import as_it_is, events, kind_of, raw_lines
+from .opened import may_open, opened
 from .own_lines import OwnLines
 from .parts import Name, Part, Rows, merged
 from .platform_lines import PlatformLines, Reports
@@ -121,19 +122,23 @@ class Reader:
 
     def _read(self, block: bytes) -> None:
         """Read lines as they stand in a file. Most blocks have nothing but lines of ours."""
-        if (own := self._own) is not None:
-            for text in filter(own.may_be_in, block.split(b"\n")):
-                own.read(text.decode(errors="replace"))
         try:
             lines = decode_lines(block)
         except (ValueError, RecursionError):
             lines = []
         ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
-        if lines and len(lines) == len(ends):
+        is_ours = bool(lines) and len(lines) == len(ends)
+        texts = [] if is_ours and self._own is None else block.split(b"\n")
+        if not is_ours and may_open(whole := block.decode(errors="replace")):
+            texts = [opened(text).encode(errors="replace") for text in whole.split("\n")]
+        if (own := self._own) is not None:
+            for text in filter(own.may_be_in, texts):
+                own.read(text.decode(errors="replace"))
+        if is_ours:
             self._lines += lines
             self._sizes += (np.diff(ends, prepend=-1) - 1 - block.endswith(b"\r\n")).tolist()
         else:
-            for text in block.split(b"\n"):
+            for text in texts:
                 self._read_line(text)
 
     def _read_line(self, text: bytes) -> None:

@@ -16,6 +16,8 @@ from typing import Any
 from truemem.line_schema import SCHEMA
 
 from ..support.untrusted_text import first_document
+from .discovered import spelled_out
+from .opened import may_open, opened, text_of
 
 WORDS = {
     "cut_off": "cut off or damaged",
@@ -28,9 +30,9 @@ NAMES = ("environmentId", "PeakRSS")
 """A line of the sidecar has one of these names in it, also when it is cut off or quoted in other JSON."""
 
 _METRIC = re.compile(r'PeakRSS\\*"')
-_MEMBER = re.compile(r'environmentId\\*"\s*:')
-_BESIDE = re.compile(r'(?:schema|FunctionName|functionVersion)\\*"\s*:')
-"""In JSON, or in JSON that is quoted: each quote has backslashes before it."""
+_MEMBER = re.compile(r'environmentId\\*"+\s*:')
+_BESIDE = re.compile(r'(?:schema|FunctionName|functionVersion)\\*"+\s*:')
+"""In JSON, or in JSON that is quoted: each quote has backslashes before it, in a table another quote."""
 
 Unread = Counter[str]
 """Number of lines that were not read, by reason."""
@@ -43,14 +45,40 @@ class Cut:
     text: str
 
 
+class Text(str):
+    """A text that is no line of the sidecar."""
+
+    beside = ""
+    """The log stream that its wrapper names."""
+
+    @property
+    def stream(self) -> str:
+        """The log stream of Lambda that stands beside it or in it; empty if none does."""
+        return self.beside or stream_in(self)
+
+
+_STREAM = re.compile(r"\d{4}/\d\d/\d\d/[\w-]*\[[\w$]+\][0-9a-f]+")
+
+
+def stream_in(text: str) -> str:
+    """The first name of a log stream of Lambda in a text; empty if it has none."""
+    found = _STREAM.search(text)
+    return found[0] if found else ""
+
+
+def has_name(text: str) -> bool:
+    """True if one of NAMES is in a text."""
+    return NAMES[0] in text or NAMES[1] in text
+
+
 def may_be_line(text: str) -> bool:
-    """False if a text certainly has no line of the sidecar in it."""
-    return any(name in text for name in NAMES)
+    """False if a text certainly has no line of the sidecar in it, also none that is to be `opened`."""
+    return has_name(text) or may_open(text)
 
 
 def is_cut(text: str) -> bool:
     """True if a text that is no JSON looks like a part of a line."""
-    if not may_be_line(text):
+    if not has_name(text):
         return False
     return bool(_METRIC.search(text) or (_MEMBER.search(text) and _BESIDE.search(text)))
 
@@ -89,17 +117,20 @@ def not_read(unread: Mapping[str, int]) -> str:
 
 Event = str | dict[str, Any] | list[Any]
 """One event of a log: its text, or a JSON document that is parsed already."""
-Found = dict[str, Any] | Cut | str
+Found = dict[str, Any] | Cut | Text
 """What is inside an event: a line of the sidecar, a part of one, or other text."""
 
 TEXT_KEYS = {
     *("@message", "message", "msg", "text", "log", "record", "event", "line", "values", "_raw", "content", "body")
 }
-"""Names under which forwarders and exports keep the text of an event. The sidecar's lines are found under any name."""
+"""Names under which forwarders and exports keep the text of an event, in lower case. The sidecar's lines and those of
+the platform are found under any name."""
+_OF_PLATFORM = r"(?:START|END|REPORT|RESTORE_REPORT) RequestId: |INIT_(?:START|REPORT) "
+_PLATFORM = re.compile(rf'\b(?:{_OF_PLATFORM})|"platform\.')
 OBJECT = re.compile(r'\{\s*"')
 """Begin of a JSON object. Not that of Loki's labels: {job="x"}."""
-_QUOTED = re.compile(OBJECT.pattern + r'|"(?:[^"\\{]|\\.){0,80}\{\s*\\+"')
-"""The same, or begin of a JSON string that has an object in it, as in msg="{\\"a\\": 1}"."""
+_QUOTED = re.compile(rf'{OBJECT.pattern}|"(?:{_OF_PLATFORM})' + r'|"(?:[^"\\{]|\\.){0,80}\{\s*\\+"')
+"""The same, or begin of a JSON string that has an object in it, as in msg="{\\"a\\": 1}", or the platform's text."""
 TRIES = 20
 """After so many failures in one text, what was read once is not read again: a hostile text may be all braces."""
 MOST_TRIES = 1000
@@ -107,32 +138,43 @@ MOST_TRIES = 1000
 
 
 def inside(event: Event) -> Iterator[Found]:
-    """Unwrap an event: lines of the sidecar as objects, parts of them as Cut, all else as text.
+    """Unwrap an event: lines of the sidecar as objects, parts of them as Cut, all else as Text.
 
     An object may be a line that cannot be read: see `reason`.
     """
     yield from _in_text(event) if isinstance(event, str) else _in_document(event)
 
 
-def _in_text(text: str) -> Iterator[Found]:
+def _in_text(text: str, stream: str = "") -> Iterator[Found]:
     found: list[Found] = []
     rest: list[str] = []  # what no document covers
     done, whole = 0, True  # whole: no object before has no end
     for begin, end, document in _documents(text):
         whole = whole and OBJECT.search(text, done, begin) is None
-        inner = list(_wrapped(document))
+        inner = list(_wrapped(document, stream or (stream_in(text[done:begin]) if begin > done else "")))
         found += inner
         if inner or whole:  # else it is part of an object that is cut off
             rest.append(text[done:begin])
             done = end
     cut = "".join((*rest, text[done:]))
-    if is_cut(cut):
+    is_table = '""' in cut and (is_cut(cut) or '"platform.' in cut)  # one whose first line nobody has understood
+    if is_table or is_cut(cut):
         yield from found
-        yield Cut(cut)
+        if is_table:
+            yield from _in_text(cut.replace('""', '"'), stream)
+        else:
+            yield Cut(cut)
     elif found:
         yield from found
     else:
-        yield text
+        yield _beside(text, stream)
+
+
+def _beside(text: str, stream: str) -> Text:
+    made = Text(text)
+    if stream:
+        made.beside = stream
+    return made
 
 
 def _documents(text: str) -> Iterator[tuple[int, int, Any]]:
@@ -156,28 +198,51 @@ def _in_document(document: dict[str, Any] | list[Any]) -> Iterator[Found]:
         found = True
         yield each
     if not found:
-        yield compact(document)
+        yield Text(compact(document))
 
 
-def _wrapped(document: Any) -> Iterator[Found]:
+def _wrapped(document: Any, stream: str = "") -> Iterator[Found]:
     """What is inside a document, in its order. Nothing for a document that wraps nothing."""
-    ahead: list[tuple[str, Any]] = [("", document)]
+    ahead: list[tuple[str, Any, str]] = [("", document, stream)]
     while ahead:
-        key, value = ahead.pop()
+        key, value, stream = ahead.pop()
         if isinstance(value, list):
-            ahead += [(key, each) for each in reversed(value)]
+            value = _joined(value)
+        if isinstance(value, list):
+            ahead += [(key, each, stream) for each in reversed(value)]
         elif isinstance(value, str):
-            if key in TEXT_KEYS or may_be_line(value):
-                yield from _in_text(value)
+            if key.lower() in TEXT_KEYS or may_be_line(value) or _PLATFORM.search(value):
+                yield from _in_text(opened(value), stream)
         elif isinstance(value, dict):
+            is_platform = str(value.get("type")).startswith("platform.")
+            if is_platform or NAMES[0] in value:
+                value = spelled_out(value)
+            if value.get("@message"):  # with the members that Logs Insights has found in it
+                value = {name: each for name, each in value.items() if name in ("@message", "@logStream")}
             if like_line(value):
                 yield value
-            elif str(value.get("type")).startswith("platform."):
-                yield compact(value)
-            elif value.get("field") == "@message":  # get-query-results
-                ahead.append(("@message", value.get("value")))
+                continue
+            texts = (each for each in value.values() if isinstance(each, str))
+            stream = next(filter(_STREAM.fullmatch, texts), stream)
+            if is_platform:
+                yield _beside(compact(value), stream)
+            elif value.keys() == _CELL:  # of a row that is cut off, or in a file too large to be read whole
+                ahead.append((str(value["field"]), value["value"], stream))
+                if value["field"] == NAMES[0]:
+                    yield Cut(compact(value))
             else:
-                ahead += reversed(value.items())
+                ahead += [(name, each, stream) for name, each in reversed(value.items())]
+
+
+_CELL = {"field", "value"}
+"""Names in a cell of get-query-results."""
+
+
+def _joined(values: list[Any]) -> Any:
+    """What a list stands for: a text in bytes, or a row of get-query-results. Other lists stay as they are."""
+    if values and all(isinstance(each, dict) and each.keys() == _CELL for each in values):
+        return {str(each["field"]): each["value"] for each in values}
+    return values if (text := text_of(values)) is None else text
 
 
 def around(event: Event) -> Iterator[str]:
@@ -188,7 +253,9 @@ def around(event: Event) -> Iterator[str]:
     ahead: list[Any] = [event]
     while ahead:
         value = ahead.pop()
-        if isinstance(value, str) and _QUOTED.search(value):
+        if isinstance(value, list):
+            value = _joined(value)
+        if isinstance(value, str) and _QUOTED.search(value := opened(value)):
             yield " ".join(value.splitlines())
             ahead += [document for _, _, document in _documents(value)]
         elif isinstance(value, list):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import statistics
 import sys
 import tempfile
@@ -29,7 +30,8 @@ from ..judge.sizing import HEADROOM, SizingFigures, advise_size
 from ..page import html as page_html
 from ..page.environments import most
 from ..printed.line import read as read_lines
-from ..printed.log_files import gzipped, on_disk, size_of
+from ..printed.log_files import events, gzipped, size_of
+from ..printed.packed import on_disk
 from ..printed.parts import Files, in_order, merged, read_pieces
 from ..printed.platform_lines import Reports
 from ..printed.reader import Job, Loaded
@@ -62,8 +64,8 @@ PACKED = 10
 """A gzipped log has this many times as many bytes, about."""
 MOST_PARTS = 500
 """Each has an open file."""
-
-
+_ANSWER = re.compile(r" (?:response|  failed) \| ")
+"""How `truemem local run` prints an answer."""
 LEAST_SPAN_MS = 3600 * 1000
 """Lines of a shorter time do not tell a month's traffic."""
 
@@ -249,7 +251,7 @@ def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Re
     those of the command. Raises BadInput."""
     job = Job(by=options["by"], since_ms=where.since_ms, environment=options["environment"], function=where.function)
     with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder:
-        paths = [on_disk(file, Path(folder)) for file in where.paths(Path(folder), options["way"])]
+        paths = on_disk(where.paths(Path(folder), options["way"]), Path(folder))
         size = sum(map(size_of, paths))
         unpacked = sum(size_of(path) * (PACKED if gzipped(path) else 1) for path in paths)
         least = 4 * (os.cpu_count() or 1) if unpacked >= WORTH_A_POOL else 1
@@ -260,7 +262,7 @@ def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Re
             if not (parts.loaded.lines or counted) and where.log_group and options["way"] == "insights":
                 counted = _counted_there(where)  # of what has no JSON only these are asked for
             if not counted:
-                check_loaded(parts.loaded, where)
+                check_loaded(parts.loaded, where, paths)
             with progress("judging", parts.loaded.lines) as done:
                 made = judge_parts(parts, job, prices, pool, done)
             if not made.functions:
@@ -300,8 +302,8 @@ def _draw(made: Report, paths: Sequence[Path], where: Source, html: Path, read: 
         notify("truemem report", f"{text}. --environment chooses others")
 
 
-def check_loaded(loaded: Loaded, where: Source) -> None:
-    """Raise BadInput if there is no line, with what to try."""
+def check_loaded(loaded: Loaded, where: Source, files: Sequence[Path] = ()) -> None:
+    """Raise BadInput if there is no line, with what to try. `files` are asked whether they are of a local run."""
     if loaded.lines:
         return
     if loaded.elsewhere:
@@ -309,6 +311,9 @@ def check_loaded(loaded: Loaded, where: Source) -> None:
             f"all {loaded.elsewhere:,} lines are of another time, function or environment."
             " Leave --since, --function or --environment out"
         )
+    if any(isinstance(event, str) and _ANSWER.match(event) for path in files for event in events(path)):
+        text = "no line of the sidecar: without --raw, truemem local run prints a summary in place of them"
+        raise BadInput(f"{text}. Try truemem local run --raw ... > my.log")
     place = where.place if where.log_group else "these files"
     hint = f"Try an earlier --since, or {where.doctor}" if where.log_group else f"Try {where.doctor}"
     unread = f" ({not_read(loaded.unread)})" if loaded.unread else ""
