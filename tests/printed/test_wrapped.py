@@ -113,6 +113,7 @@ def test_every_command_says_what_is_not_read(truemem: Command, tmp_path: Path) -
     assert said in truemem("report", path).out.splitlines()[0]
     assert truemem("report", path, "--json").document["unread"] == {
         "cut_off": 2,
+        "left_out": 0,
         "newer_schema": 2,
         "no_schema": 1,
         "no_environment_id": 1,
@@ -120,6 +121,13 @@ def test_every_command_says_what_is_not_read(truemem: Command, tmp_path: Path) -
     assert said[1:] in truemem("doctor", path).out
     assert said in truemem("page", path, "--output", page).err
     assert said in page.read_text()
+
+
+def test_what_journalctl_leaves_out_is_counted(truemem: Command, tmp_path: Path) -> None:
+    path = log(tmp_path, ['{"__CURSOR":"s=1","MESSAGE":null,"_PID":"1"}', line("a", 1)])
+
+    assert in_columns(path) == one_by_one(path) == (1, {"left_out": 1})
+    assert "not read: 1 line left out by journalctl (try --all)" in truemem("report", path).out
 
 
 @pytest.mark.parametrize("text", ['{"environmentId":"prod","FunctionName":"x"}', "PeakRSS", '{"schema":1}'])

@@ -24,7 +24,7 @@ from .wrapped import MOST_TRIES, NAMES, OBJECT, Event, compact, like_line, may_b
 
 CSV_COLUMNS = ("@message", "message", "line", "content", "_raw", "log", "text")
 """Columns with the text of an event, in lower case: of the console, of Datadog (Message), of Athena's table, others."""
-DELIMITERS = ",;\t|"
+DELIMITERS = ",;\t"
 """Of cells. Excel writes those of its country, and a tab where one copies."""
 LONGEST = 4 << 20
 """Longest line that is read as one. CloudWatch's longest event is 1 MiB. A longer one has several JSON objects."""

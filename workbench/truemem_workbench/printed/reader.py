@@ -213,7 +213,7 @@ class Reader:
 
 
 def _may_be_line(text: bytes) -> bool:
-    return _ENVIRONMENT in text or _PEAK in text
+    return _ENVIRONMENT in text or _PEAK in text or b'"MESSAGE":null' in text
 
 
 def _json_in(text: bytes) -> bytes:

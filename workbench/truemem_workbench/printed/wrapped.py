@@ -21,6 +21,7 @@ from .opened import may_open, opened, text_of
 
 WORDS = {
     "cut_off": "cut off or damaged",
+    "left_out": "left out by journalctl (try --all)",
     "newer_schema": "of a newer schema",
     "no_schema": "without a schema",
     "no_environment_id": "without an environment id",
@@ -40,9 +41,10 @@ Unread = Counter[str]
 
 @dataclass(frozen=True)
 class Cut:
-    """Part of a line of the sidecar: its other end is missing, or it is damaged."""
+    """Part of a line of the sidecar: its other end is missing, or it is damaged; or a text that is left out."""
 
     text: str
+    reason: str = "cut_off"
 
 
 class Text(str):
@@ -92,7 +94,7 @@ def like_line(document: Mapping[str, Any]) -> bool:
 def reason(found: Mapping[str, Any] | Cut) -> str | None:
     """Why a part of a line, or an object that is `like_line`, is not read. None if it is read."""
     if isinstance(found, Cut):
-        return "cut_off"
+        return found.reason
     schema = _schema(found)
     if schema is None or schema < 1:
         return "no_schema"
@@ -222,6 +224,8 @@ def _wrapped(document: Any, stream: str = "") -> Iterator[Found]:
             if like_line(value):
                 yield value
                 continue
+            if value.get("MESSAGE", "") is None and "__CURSOR" in value:  # longer than journalctl prints
+                yield Cut(compact(value), "left_out")
             texts = (each for each in value.values() if isinstance(each, str))
             stream = next(filter(_STREAM.fullmatch, texts), stream)
             if is_platform:
