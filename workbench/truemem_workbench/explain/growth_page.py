@@ -7,6 +7,7 @@ from html import escape
 from typing import TypeVar
 
 from ..judge.growth_lines import Growth
+from ..support.untrusted_text import visible
 from .attribution import Frame, Holder
 from .explanation import Explanation, place, source, what
 
@@ -23,6 +24,11 @@ code { white-space: pre-wrap; }
 """
 
 
+def _shown(text: str) -> str:
+    """As HTML shows it, on one line: a title's control characters would reach the window and its list."""
+    return escape(visible(text))
+
+
 def page(explanation: Explanation | None, headline: str) -> str:
     """The content of the file. Without an explanation nothing grew."""
     sentences = explanation.sentences() if explanation else ["Nothing was traced: no growth was found."]
@@ -31,7 +37,7 @@ def page(explanation: Explanation | None, headline: str) -> str:
         sums = tree((stack_of(each), each.kib) for each in explanation.holders)
         body = f"{_table(explanation)}{_graph(sums, place, source)}"
     elif explanation:
-        body = f"<p>{escape(explanation.lines()[0])}</p>"
+        body = f"<p>{_shown(explanation.lines()[0])}</p>"
     return _document(headline, body, sentences)
 
 
@@ -40,7 +46,7 @@ def page_of_profiles(growths: Mapping[str, Growth], headline: str, sentences: Se
     must not choose which files of this machine are read."""
     body = ""
     for name, growth in growths.items():
-        body += f"<h2>{escape(name)}</h2>{_table_of_lines(growth)}"
+        body += f"<h2>{_shown(name)}</h2>{_table_of_lines(growth)}"
         if growth.lines:
             sums = tree((each.line.stack or (each.line.place,), each.line.kib) for each in growth.lines)
             body += _graph(sums, lambda frame: frame, lambda _: "")
@@ -48,10 +54,10 @@ def page_of_profiles(growths: Mapping[str, Growth], headline: str, sentences: Se
 
 
 def _document(headline: str, body: str, sentences: Sequence[str]) -> str:
-    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+    said = "".join(f"<p>{_shown(sentence)}</p>" for sentence in sentences)
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(headline)}</title>'
-        f"<style>{STYLE}</style></head><body><h1>What grew, by line of code</h1><p>{escape(headline)}</p>"
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_shown(headline)}</title>'
+        f"<style>{STYLE}</style></head><body><h1>What grew, by line of code</h1><p>{_shown(headline)}</p>"
         f"{body}{said}</body></html>\n"
     )
 
@@ -78,8 +84,8 @@ def stack_of(holder: Holder) -> tuple[Frame, ...]:
 def _table(explanation: Explanation) -> str:
     rows = "".join(
         f"<tr><td>{each.kib:.1f}</td><td>{explanation.share(each.kib):.0%}</td>"
-        f"<td>{escape(place((each.file, each.line)))}<br><code>{escape(source((each.file, each.line)))}</code></td>"
-        f"<td>{escape(what(each))}</td></tr>"
+        f"<td>{_shown(place((each.file, each.line)))}<br><code>{_shown(source((each.file, each.line)))}</code></td>"
+        f"<td>{_shown(what(each))}</td></tr>"
         for each in explanation.holders
     )
     return f"<table><tr><th>KiB per invocation<th>share<th>line<th>what holds it</tr>{rows}</table>"
@@ -87,8 +93,8 @@ def _table(explanation: Explanation) -> str:
 
 def _table_of_lines(growth: Growth) -> str:
     rows = "".join(
-        f"<tr><td>{each.line.kib:.1f}</td><td>{each.line.share:.0%}</td><td>{escape(each.line.place)}</td>"
-        f"<td>{escape(each.line.function)}</td><td>{each.environments} of {growth.counted}</td></tr>"
+        f"<tr><td>{each.line.kib:.1f}</td><td>{each.line.share:.0%}</td><td>{_shown(each.line.place)}</td>"
+        f"<td>{_shown(each.line.function)}</td><td>{each.environments} of {growth.counted}</td></tr>"
         for each in growth.lines
     )
     heads = "<tr><th>KiB per invocation<th>share<th>line<th>function<th>environments</tr>"
@@ -109,8 +115,8 @@ def _graph(sums: Mapping[tuple[Each, ...], float], label: Callable[[Each], str],
         name, text = (label(stack[-1]), quoted(stack[-1])) if stack else ("all that grew", "")
         boxes.append(
             f'<div style="left:{left / whole:.3%};width:{sums[stack] / whole:.3%};top:calc({len(stack)} * var(--row));'
-            f'background:hsl({hues[stack]:.0f} 70% {88 - 6 * (len(stack) % 2)}%)" title="{escape(name)}&#10;{kib}'
-            f'&#10;{escape(text)}">{escape(name)}<br>{kib}</div>'
+            f'background:hsl({hues[stack]:.0f} 70% {88 - 6 * (len(stack) % 2)}%)" title="{_shown(name)}&#10;{kib}'
+            f'&#10;{_shown(text)}">{_shown(name)}<br>{kib}</div>'
         )
     rows = max(map(len, sums)) + 1
     return f'<div class="graph" style="height:calc({rows} * var(--row))">{"".join(boxes)}</div>'
