@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.mcp.answer import AnswerText, bounded, text_of
+from truemem_workbench.printed.line import Line, parse_event
 
 from tests.fuzz.test_outside import TEXT, TOKENS, Elements, is_seen
 from tests.records import full, line_of
@@ -123,3 +124,14 @@ def test_any_values_of_a_line_stop_no_output(
     tmp_path_factory: pytest.TempPathFactory, values: dict[Path_, str]
 ) -> None:
     check_outputs(tmp_path_factory.mktemp("values"), [changed(values)])
+
+
+ODD = ["heap.gc.9999", "heap..", ".", "PeakRSS.0", "heap.gc.x"]
+NAMES = st.sampled_from([*(".".join(map(str, path)) for path in PLACES), *ODD]) | TEXT
+
+
+@given(st.dictionaries(NAMES, st.sampled_from(VALUES + TOKENS), max_size=6))
+def test_any_members_that_were_taken_apart_are_a_line(values: dict[str, str]) -> None:
+    members = {"environmentId": '"a"', "schema": '"1"', **values}
+    text = ",".join(f"{json.dumps(name)}:{value}" for name, value in members.items())
+    assert all(isinstance(each, Line) for each in parse_event(f"{{{text}}}"))

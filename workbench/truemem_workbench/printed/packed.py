@@ -38,7 +38,7 @@ def _place(folder: Path, name: str) -> Path:
 def _copied(file: Path, folder: Path) -> Path:
     if str(file) != "-" and not _is_pipe(file):
         return file
-    path = _place(folder, "standard-input" if str(file) == "-" else "pipe")
+    path = folder / "standard-input" if str(file) == "-" else _place(folder, "pipe")
     try:
         with path.open("wb") as copy:
             if str(file) == "-":

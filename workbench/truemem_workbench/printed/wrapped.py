@@ -216,7 +216,7 @@ def _wrapped(document: Any, stream: str = "") -> Iterator[Found]:
             if key.lower() in TEXT_KEYS or may_be_line(value) or _PLATFORM.search(value):
                 yield from _in_text(opened(value), stream)
         elif isinstance(value, dict):
-            is_platform = str(value.get("type")).startswith("platform.")
+            beside, is_platform = value.values(), str(value.get("type")).startswith("platform.")
             if is_platform or NAMES[0] in value:
                 value = spelled_out(value)
             if value.get("@message"):  # with the members that Logs Insights has found in it
@@ -226,7 +226,7 @@ def _wrapped(document: Any, stream: str = "") -> Iterator[Found]:
                 continue
             if value.get("MESSAGE", "") is None and "__CURSOR" in value:  # longer than journalctl prints
                 yield Cut(compact(value), "left_out")
-            texts = (each for each in value.values() if isinstance(each, str))
+            texts = (each for each in beside if isinstance(each, str))
             stream = next(filter(_STREAM.fullmatch, texts), stream)
             if is_platform:
                 yield _beside(compact(value), stream)
