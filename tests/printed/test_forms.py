@@ -78,6 +78,30 @@ def test_every_form_has_the_platforms_lines(form: str, written: Callable[[str], 
     assert set(found.values()) <= {"", *expected.values()}
 
 
+Row = tuple[str, int, float, int]
+
+
+def reports(path: Path, folder: Path) -> list[Row]:
+    """What REPORT says of each invocation, as it is judged where the sidecar is not attached: the stream, the request,
+    duration and mark."""
+    reader = Reader(Job())
+    merged(reader.read(on_disk([path], folder)))
+    (found,) = reader.loaded.reports
+    columns = (found.columns[name].tolist() for name in ("place", "request", "duration_ms", "mark_mb"))
+    return sorted((found.places[place].stream, *rest) for place, *rest in zip(*columns, strict=True))
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form not in DISCOVERED])
+def test_every_form_has_the_same_reports(form: str, written: Callable[[str], Path], tmp_path: Path) -> None:
+    found, expected = reports(written(form), tmp_path), reports(written("aws logs tail"), tmp_path)
+
+    assert [each[1:] for each in sorted(found, key=lambda each: each[1])] == [
+        each[1:] for each in sorted(expected, key=lambda each: each[1])
+    ]
+    if form in WITH_STREAM:
+        assert found == expected
+
+
 # --- what cannot be read ----------------------------------------------------------------------------------------------
 
 NO_END = [form for form in FORMS if form in ("gzip", "export task", "tar", "tar.gz", "zip", "zst") or "packed" in form]

@@ -102,7 +102,7 @@ def messages() -> Iterator[Message]:
     for number, (name, text) in enumerate(ours()):
         around = mark(number, request(name, number)) if number % 3 == 0 else []
         for each in (*around[:2], text, others[number % len(others)], *around[2:]):
-            yield Message(compact(json.loads(each)) if each is text else each, DATE + name)
+            yield Message(compact(json.loads(each)) if each is text else each, DATE + name * 32)
 
 
 MESSAGES = list(messages())

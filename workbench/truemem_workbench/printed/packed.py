@@ -38,7 +38,7 @@ def _place(folder: Path, name: str) -> Path:
 def _copied(file: Path, folder: Path) -> Path:
     if str(file) != "-" and not _is_pipe(file):
         return file
-    path = folder / "standard-input" if str(file) == "-" else _place(folder, "pipe")
+    path = folder / ("standard-input" if str(file) == "-" else f"pipe-{len(list(folder.iterdir()))}")
     try:
         with path.open("wb") as copy:
             if str(file) == "-":
@@ -85,7 +85,7 @@ def _copies(path: Path, folder: Path, *, is_tar: bool) -> Iterator[Path]:
             archive = opened.enter_context(zipfile.ZipFile(path))
             files = ((each.filename, archive.open(each)) for each in archive.infolist() if not each.is_dir())
         for name, content in files:
-            copy = _place(folder, PurePosixPath(name).name[-100:])
+            copy = _place(folder, "-".join(PurePosixPath(name).parts)[-150:])  # a folder may be a log stream
             if content is None or PurePosixPath(name).parts[0] == "__MACOSX":
                 continue
             with content, copy.open("wb") as file:

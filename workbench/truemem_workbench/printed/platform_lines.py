@@ -24,9 +24,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..support.untrusted_text import first_document, loads
+from ..support.untrusted_text import loads
 from .columns import hash_of
-from .wrapped import Event
+from .opened import opened
+from .wrapped import Event, documents_in, stands_for
 
 
 class Ended(IntEnum):
@@ -103,7 +104,7 @@ _OUT_OF_MEMORY, _STATUS = "Runtime.OutOfMemory", b"Status: "
 _ENDS = re.compile(
     r"RequestId: ([\w-]+) Error: Runtime exited with error: (signal: killed)|([\w-]{36}) (Task timed out) after"
 )
-_NAMED = re.compile(rb'FunctionName\\*":\s*\\*"([\w-]+)')
+_NAMED = re.compile(rb'FunctionName[\\"]+:\s*[\\"]+([\w-]+)')
 """A line of the sidecar names its function, also where it is quoted."""
 NAMELESS = ("standard-input", "cloudwatch.log", "pipe-0")
 """Files of our own making."""
@@ -171,11 +172,11 @@ class PlatformLines:
             return
         self._flush()
         if any(
-            b'{"' in block[block.rfind(b"\n", 0, found.start()) + 1 : found.start()] for found in _ANY.finditer(block)
+            b'"' in block[block.rfind(b"\n", 0, found.start()) + 1 : found.start()] for found in _ANY.finditer(block)
         ):
             for line in block.split(b"\n"):
                 if _ANY.search(line):
-                    (self._read_json if b'{"' in line else self._read_text)(line)
+                    (self._read_json if b'"' in line else self._read_text)(line)
         else:
             self._read_text(block)
 
@@ -193,18 +194,8 @@ class PlatformLines:
 
     def _read_json(self, line: bytes) -> None:
         """JSON documents, one after the other, after what may stand before them."""
-        text = line.decode(errors="replace")
-        begin = text.find("{")
-        place, time = self._before(text[:begin].encode(errors="replace"))
-        time_ms = _epoch_ms(time)
-        while begin >= 0:
-            try:
-                document, end = first_document(text, begin)
-            except ValueError:
-                return
-            for inner, where, at_ms in self._inside(document, place, time_ms):
-                self._text(inner, where, at_ms)
-            begin = text.find("{", end)
+        for text, place, time_ms in self._inside(line.decode(errors="replace"), self._file, math.nan):
+            self._text(text, place, time_ms)
 
     def read_event(self, event: Event) -> None:
         """Read what is inside an event, however it is wrapped."""
@@ -323,13 +314,26 @@ class PlatformLines:
         while ahead:
             value, place, time_ms = ahead.pop()
             if isinstance(value, str):
-                if _may_have(value) or self._is_nameless:
-                    yield value, place, time_ms
+                if not _may_have(value := opened(value)):
+                    if self._is_nameless:
+                        yield value, place, time_ms
+                else:
+                    rest, parts, done = "", [], 0
+                    for begin, end, document in documents_in(value):
+                        own, time = self._before(value[done:begin].encode(errors="replace"))
+                        parts.append((document, _both(place, own), _epoch_ms(time) if math.isnan(time_ms) else time_ms))
+                        rest, done = f"{rest}{value[done:begin]} ", end
+                    if '""' in (rest := rest + value[done:]):  # of a table, in which each quote is two
+                        parts.append((rest.replace('""', '"'), place, time_ms))
+                    elif _may_have(rest):
+                        yield rest, place, time_ms
+                    ahead += reversed(parts)
             elif isinstance(value, list):
-                if value and all(isinstance(each, dict) and each.keys() >= {"field", "value"} for each in value):
-                    value = [{str(each["field"]): each["value"] for each in value}]  # get-query-results
-                ahead += [(each, place, time_ms) for each in reversed(value)]
+                meant = stands_for(value)
+                ahead += [(each, place, time_ms) for each in (reversed(value) if meant is value else [meant])]
             elif isinstance(value, dict):
+                if isinstance(name := value.get("FunctionName"), str):
+                    self._measured.add(name)
                 place, time_ms = self._said_by(value, place, time_ms)
                 if str(value.get("type")).startswith("platform."):
                     self._document(value, place, time_ms)

@@ -107,8 +107,7 @@ class Reader:
             self._platform.begin_file(named.get(path, str(path)))
             if as_it_is(path, kind_of(path)):
                 for block in raw_lines(path, read):
-                    self._platform.read_block(block)
-                    self._read(block)
+                    self._platform.read_block(self._read(block))
                     yield from self._part(RANGE)
             else:
                 for event in events(path, read):
@@ -120,8 +119,8 @@ class Reader:
         yield from self._part(0)
         self._loaded.reports = [self._platform.taken()]
 
-    def _read(self, block: bytes) -> None:
-        """Read lines as they stand in a file. Most blocks have nothing but lines of ours."""
+    def _read(self, block: bytes) -> bytes:
+        """Read lines as they stand in a file, and return them, opened. Most blocks have nothing but lines of ours."""
         try:
             lines = decode_lines(block)
         except (ValueError, RecursionError):
@@ -131,6 +130,7 @@ class Reader:
         texts = [] if is_ours and self._own is None else block.split(b"\n")
         if not is_ours and may_open(whole := block.decode(errors="replace")):
             texts = [opened(text).encode(errors="replace") for text in whole.split("\n")]
+            block = b"\n".join(texts)
         if (own := self._own) is not None:
             for text in filter(own.may_be_in, texts):
                 own.read(text.decode(errors="replace"))
@@ -140,6 +140,7 @@ class Reader:
         else:
             for text in texts:
                 self._read_line(text)
+        return block
 
     def _read_line(self, text: bytes) -> None:
         if not _may_be_line(text):

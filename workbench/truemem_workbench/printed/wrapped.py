@@ -151,7 +151,7 @@ def _in_text(text: str, stream: str = "") -> Iterator[Found]:
     found: list[Found] = []
     rest: list[str] = []  # what no document covers
     done, whole = 0, True  # whole: no object before has no end
-    for begin, end, document in _documents(text):
+    for begin, end, document in documents_in(text):
         whole = whole and OBJECT.search(text, done, begin) is None
         inner = list(_wrapped(document, stream or (stream_in(text[done:begin]) if begin > done else "")))
         found += inner
@@ -179,7 +179,7 @@ def _beside(text: str, stream: str) -> Text:
     return made
 
 
-def _documents(text: str) -> Iterator[tuple[int, int, Any]]:
+def documents_in(text: str) -> Iterator[tuple[int, int, Any]]:
     """The JSON objects and quoted objects in a text, with begin and end, also those in an object that is cut off."""
     place = failures = 0
     while failures < MOST_TRIES and (found := _QUOTED.search(text, place)):
@@ -209,7 +209,7 @@ def _wrapped(document: Any, stream: str = "") -> Iterator[Found]:
     while ahead:
         key, value, stream = ahead.pop()
         if isinstance(value, list):
-            value = _joined(value)
+            value = stands_for(value)
         if isinstance(value, list):
             ahead += [(key, each, stream) for each in reversed(value)]
         elif isinstance(value, str):
@@ -242,9 +242,9 @@ _CELL = {"field", "value"}
 """Names in a cell of get-query-results."""
 
 
-def _joined(values: list[Any]) -> Any:
+def stands_for(values: list[Any]) -> Any:
     """What a list stands for: a text in bytes, or a row of get-query-results. Other lists stay as they are."""
-    if values and all(isinstance(each, dict) and each.keys() == _CELL for each in values):
+    if values and all(isinstance(each, dict) and each.keys() >= _CELL for each in values):
         return {str(each["field"]): each["value"] for each in values}
     return values if (text := text_of(values)) is None else text
 
@@ -258,10 +258,10 @@ def around(event: Event) -> Iterator[str]:
     while ahead:
         value = ahead.pop()
         if isinstance(value, list):
-            value = _joined(value)
+            value = stands_for(value)
         if isinstance(value, str) and _QUOTED.search(value := opened(value)):
             yield " ".join(value.splitlines())
-            ahead += [document for _, _, document in _documents(value)]
+            ahead += [document for _, _, document in documents_in(value)]
         elif isinstance(value, list):
             ahead += value
         elif isinstance(value, dict) and not like_line(value):
