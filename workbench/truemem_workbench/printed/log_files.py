@@ -20,10 +20,12 @@ from ..support.bad_input import BadInput
 from ..support.untrusted_text import first_document
 from .discovered import spelled_out
 from .opened import opened
-from .wrapped import MOST_TRIES, NAMES, OBJECT, Event, compact, like_line, may_be_line, stream_in
+from .wrapped import MOST_TRIES, NAMES, OBJECT, Event, compact, like_line, may_be_line
 
 CSV_COLUMNS = ("@message", "message", "line", "content", "_raw", "log", "text")
 """Columns with the text of an event, in lower case: of the console, of Datadog (Message), of Athena's table, others."""
+_STREAM = re.compile(r"\d{4}/\d\d/\d\d/[\w-]*\[[\w$]+\][0-9a-f]+")
+"""The name of a log stream of Lambda."""
 DELIMITERS = ",;\t"
 """Of cells. Excel writes those of its country, and a tab where one copies."""
 LONGEST = 4 << 20
@@ -117,8 +119,8 @@ def csv_events(file: Iterable[str]) -> Iterator[Event]:
             yield header.delimiter.join(row)
         else:
             text = " ".join(row[place].splitlines())
-            stream = next(filter(None, map(stream_in, row[:place] + row[place + 1 :])), "")
-            yield {"@logStream": stream, "@message": text} if stream else text
+            stream = next(filter(None, map(_STREAM.search, row[:place] + row[place + 1 :])), None)
+            yield {"@logStream": stream[0], "@message": text} if stream else text
 
 
 def lines_of(file: IO[str]) -> Iterator[Event]:

@@ -47,27 +47,6 @@ class Cut:
     reason: str = "cut_off"
 
 
-class Text(str):
-    """A text that is no line of the sidecar."""
-
-    beside = ""
-    """The log stream that its wrapper names."""
-
-    @property
-    def stream(self) -> str:
-        """The log stream of Lambda that stands beside it or in it; empty if none does."""
-        return self.beside or stream_in(self)
-
-
-_STREAM = re.compile(r"\d{4}/\d\d/\d\d/[\w-]*\[[\w$]+\][0-9a-f]+")
-
-
-def stream_in(text: str) -> str:
-    """The first name of a log stream of Lambda in a text; empty if it has none."""
-    found = _STREAM.search(text)
-    return found[0] if found else ""
-
-
 def has_name(text: str) -> bool:
     """True if one of NAMES is in a text."""
     return NAMES[0] in text or NAMES[1] in text
@@ -119,7 +98,7 @@ def not_read(unread: Mapping[str, int]) -> str:
 
 Event = str | dict[str, Any] | list[Any]
 """One event of a log: its text, or a JSON document that is parsed already."""
-Found = dict[str, Any] | Cut | Text
+Found = dict[str, Any] | Cut | str
 """What is inside an event: a line of the sidecar, a part of one, or other text."""
 
 TEXT_KEYS = {
@@ -140,20 +119,20 @@ MOST_TRIES = 1000
 
 
 def inside(event: Event) -> Iterator[Found]:
-    """Unwrap an event: lines of the sidecar as objects, parts of them as Cut, all else as Text.
+    """Unwrap an event: lines of the sidecar as objects, parts of them as Cut, all else as text.
 
     An object may be a line that cannot be read: see `reason`.
     """
     yield from _in_text(event) if isinstance(event, str) else _in_document(event)
 
 
-def _in_text(text: str, stream: str = "") -> Iterator[Found]:
+def _in_text(text: str) -> Iterator[Found]:
     found: list[Found] = []
     rest: list[str] = []  # what no document covers
     done, whole = 0, True  # whole: no object before has no end
     for begin, end, document in documents_in(text):
         whole = whole and OBJECT.search(text, done, begin) is None
-        inner = list(_wrapped(document, stream or (stream_in(text[done:begin]) if begin > done else "")))
+        inner = list(_wrapped(document))
         found += inner
         if inner or whole:  # else it is part of an object that is cut off
             rest.append(text[done:begin])
@@ -163,20 +142,13 @@ def _in_text(text: str, stream: str = "") -> Iterator[Found]:
     if is_table or is_cut(cut):
         yield from found
         if is_table:
-            yield from _in_text(cut.replace('""', '"'), stream)
+            yield from _in_text(cut.replace('""', '"'))
         else:
             yield Cut(cut)
     elif found:
         yield from found
     else:
-        yield _beside(text, stream)
-
-
-def _beside(text: str, stream: str) -> Text:
-    made = Text(text)
-    if stream:
-        made.beside = stream
-    return made
+        yield text
 
 
 def documents_in(text: str) -> Iterator[tuple[int, int, Any]]:
@@ -200,42 +172,40 @@ def _in_document(document: dict[str, Any] | list[Any]) -> Iterator[Found]:
         found = True
         yield each
     if not found:
-        yield Text(compact(document))
+        yield compact(document)
 
 
-def _wrapped(document: Any, stream: str = "") -> Iterator[Found]:
+def _wrapped(document: Any) -> Iterator[Found]:
     """What is inside a document, in its order. Nothing for a document that wraps nothing."""
-    ahead: list[tuple[str, Any, str]] = [("", document, stream)]
+    ahead: list[tuple[str, Any]] = [("", document)]
     while ahead:
-        key, value, stream = ahead.pop()
+        key, value = ahead.pop()
         if isinstance(value, list):
             value = stands_for(value)
         if isinstance(value, list):
-            ahead += [(key, each, stream) for each in reversed(value)]
+            ahead += [(key, each) for each in reversed(value)]
         elif isinstance(value, str):
             if key.lower() in TEXT_KEYS or may_be_line(value) or _PLATFORM.search(value):
-                yield from _in_text(opened(value), stream)
+                yield from _in_text(opened(value))
         elif isinstance(value, dict):
-            beside, is_platform = value.values(), str(value.get("type")).startswith("platform.")
+            is_platform = str(value.get("type")).startswith("platform.")
             if is_platform or NAMES[0] in value:
                 value = spelled_out(value)
             if value.get("@message"):  # with the members that Logs Insights has found in it
-                value = {name: each for name, each in value.items() if name in ("@message", "@logStream")}
+                value = {"@message": value["@message"]}
             if like_line(value):
                 yield value
                 continue
             if value.get("MESSAGE", "") is None and "__CURSOR" in value:  # longer than journalctl prints
                 yield Cut(compact(value), "left_out")
-            texts = (each for each in beside if isinstance(each, str))
-            stream = next(filter(_STREAM.fullmatch, texts), stream)
             if is_platform:
-                yield _beside(compact(value), stream)
+                yield compact(value)
             elif value.keys() == _CELL:  # of a row that is cut off, or in a file too large to be read whole
-                ahead.append((str(value["field"]), value["value"], stream))
+                ahead.append((str(value["field"]), value["value"]))
                 if value["field"] == NAMES[0]:
                     yield Cut(compact(value))
             else:
-                ahead += [(name, each, stream) for name, each in reversed(value.items())]
+                ahead += reversed(value.items())
 
 
 _CELL = {"field", "value"}
