@@ -4,7 +4,6 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,10 +18,8 @@ from truemem_workbench.judge.runtime_heap import (
     LEAKS,
     CollectedHeap,
     HeapReading,
-    find_in,
     kept_at_most,
     longest_life,
-    readings,
 )
 from truemem_workbench.printed.line import Line, line_of, parse_event
 
@@ -85,8 +82,7 @@ def found(lines: Iterable[Line]) -> CollectedHeap:
 
 
 def any_heap(lines: Iterable[Line]) -> CollectedHeap | None:
-    known = readings(lines)
-    return find_in(longest_life(known)) if known else None
+    return curves_of(lines).heap
 
 
 def answer(lines: Iterable[Line]) -> Finding:
@@ -273,7 +269,7 @@ def test_only_the_process_that_ran_last_is_judged() -> None:
     leak, level = life(lambda n: 10 + n / 4), life(lambda _: 12)
     again = [line_of({**line.members, "invocation": 240 + n}) for n, line in enumerate(level, 1)]
     assert found([*leak, *again]).kind == "lazy"
-    assert len(longest_life(readings([*leak, *again]))) == 240
+    assert len(longest_life(curves_of([*leak, *again]).readings)) == 240
 
 
 def test_growth_that_has_ended_long_ago_is_no_leak() -> None:
@@ -348,7 +344,7 @@ def used(*sizes: int, collections: Sequence[int], begins: int = 0, overlaps: boo
     """Readings of these MiB, with the number of major collections so far; of a new process from `begins` on."""
     made = [HeapReading(runtime="nodejs", number=at, committed=99.0, used=size) for at, size in enumerate(sizes, 1)]
     return [
-        replace(each, collections=count, begins=each.number == begins, overlaps=overlaps)
+        each._replace(collections=count, begins=each.number == begins, overlaps=overlaps)
         for each, count in zip(made, collections, strict=True)
     ]
 

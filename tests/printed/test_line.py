@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from truemem_workbench.printed.line import ABSENT, NO_MEMBERS, Holders, Line, line_of, parse_event
+from truemem_workbench.printed.line import NO_MEMBERS, Holders, Line, line_of, parse_event
 
 LINE = {
     "_aws": {"Timestamp": 1766000000000, "CloudWatchMetrics": [{"Metrics": [{"Name": "PeakRSS"}]}]},
@@ -37,7 +37,7 @@ def test_what_is_not_known_is_unknown_and_not_zero(members: dict[str, Any], know
     line = line_of(document)
     assert line.members == document
     assert line.sidecar_holds == (5 if isinstance(members.get("holders"), dict) else None)
-    line.members, line.holders, line.heap = NO_MEMBERS, Holders(), ABSENT
+    line.members, line.holders, line.heap = NO_MEMBERS, Holders(), None
     assert line == Line(environment="e", schema=1, **known)
 
 

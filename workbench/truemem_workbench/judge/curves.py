@@ -316,14 +316,6 @@ class Others:
         return found
 
 
-def others_of(numbered: Iterable[tuple[int, Line]]) -> dict[str, Curve]:
-    """The curves beside RSS of lines with their numbers."""
-    others = Others()
-    for number, line in numbered:
-        others.add(number, line)
-    return others.curves()
-
-
 def library_of(readings: Sequence[Settled]) -> str:
     """Whose cache may be what grows: SOFT if most invocations leave a soft reference, DIRECT if direct buffers hold
     ever more and are no more of them, or else a library that is mapped; empty if there is none."""

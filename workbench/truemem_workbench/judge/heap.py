@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from truemem import verdict
 
-from ..printed.document import figure
+from ..printed.document import HUGE_MIB, figure
 from .thresholds import (
     ABOVE,
     ENDED_SHARE,
@@ -30,9 +30,6 @@ from .thresholds import (
 
 if TYPE_CHECKING:
     from ..printed.line import Line
-
-HUGE_MIB = 2**30
-"""Larger figures are not believed."""
 
 
 @dataclass(frozen=True, kw_only=True)

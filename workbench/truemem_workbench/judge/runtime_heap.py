@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from truemem import verdict
 from truemem.verdict import heap_limit_advice
@@ -35,9 +35,6 @@ from .thresholds import (
     STEP_MIB,
     TAIL_READINGS,
 )
-
-if TYPE_CHECKING:
-    from ..printed.line import Line
 
 SUFFIX_KIB = {"": 1 / 1024, "k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3}
 """A size with this suffix, in KiB."""
@@ -115,8 +112,7 @@ def _limits_by(setting: _Setting, variables: Mapping[str, object], memory_mib: f
 HEAP_RUNTIMES = ("java", "nodejs", "go", "dotnet")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HeapReading:
+class HeapReading(NamedTuple):
     """What one line says of the heap of its runtime (docs/metrics.md, `heap`). Sizes in MiB; None: it does not say."""
 
     runtime: str
@@ -143,12 +139,6 @@ class HeapReading:
     def outside(self) -> float:
         """What the runtime is known to hold outside of its heap."""
         return (self.metaspace or 0.0) + (self.external or 0.0)
-
-
-def readings(lines: Iterable[Line]) -> list[HeapReading]:
-    """The readings of these lines of one environment, in the order of their invocations."""
-    found = (reading(line.members, place) for place, line in enumerate(lines, 1))
-    return sorted((each for each in found if each is not None), key=lambda each: each.number)
 
 
 def reading(members: Mapping[str, Any], place: int = 1) -> HeapReading | None:

@@ -9,7 +9,6 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 from msgspec.structs import astuple
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from truemem.line_schema import SHORT
 
 from .document import OF_EXACT_MODE, SAME_AS, USUAL
+from .heap_columns import heap_columns, is_one, numbers
 from .line import ABSENT, Line, encode, epoch_ms, is_there
 from .parts import COLUMNS, NO_REQUEST
 
@@ -30,11 +30,11 @@ _INNER = {
     "sidecar_holds": ("holders", "sidecar"),
     "environment_used": ("environment_memory", "used"),
 }
-_WITH_TEXT = ("heap", "resources", "growth_profile")
-"""A line that has one of them, or extensions, is kept in `parts.Part.texts`."""
+_WITH_TEXT = ("resources", "growth_profile")
+"""A line that has one of them, extensions, or what its heap keeps, is kept in `parts.Part.texts`."""
 _OF_TEXT = {
     *("current_rss", "invocation", "cold_start", "suppressed_init", "shared_by", "memory_limit", "holders", "rss"),
-    *("processes", "growth_lines", "schema", *_WITH_TEXT),
+    *("processes", "growth_lines", "schema", "heap", *_WITH_TEXT),
 }
 _FIELDS = fields_of(Line)
 _IN_TEXT = [(each.name, each.encode_name, each.default) for each in _FIELDS if each.name in _OF_TEXT]
@@ -51,7 +51,7 @@ def columns_of(
     count = len(lines)
     found = dict(zip(Line.__struct_fields__, zip(*map(astuple, lines), strict=True), strict=True))
     made: dict[str, Column] = {
-        name: _flags(found[name]) if kind is np.bool_ else _numbers(found[name])
+        name: _flags(found[name]) if kind is np.bool_ else numbers(found[name])
         for name, kind in COLUMNS.items()
         if name in found and kind is not np.uint64
     }
@@ -59,11 +59,11 @@ def columns_of(
     timestamps, statuses, errors = found["timestamp"], found["status"], found["error_type"]
     if timestamps.count(None) < count:
         _put_times(made["time_ms"], timestamps)
-    is_short, is_exact = _numbers(found["schema"]) == SHORT, _are(found["mode"], "exact")
-    payload = np.nan_to_num(made["request_bytes"]) + np.nan_to_num(_numbers(found["response_bytes"]))
+    is_short, is_exact = numbers(found["schema"]) == SHORT, _are(found["mode"], "exact")
+    payload = np.nan_to_num(made["request_bytes"]) + np.nan_to_num(numbers(found["response_bytes"]))
     _complete(made, is_short, is_exact)
-    is_killed = (_numbers(found["oom_count"]) > 0) | _are_there(found["oom_signals"])
-    ended = (_numbers(found["environment_kills"]) > 0) | _are(errors, "Extension.Crash")
+    is_killed = (numbers(found["oom_count"]) > 0) | _are_there(found["oom_signals"])
+    ended = (numbers(found["environment_kills"]) > 0) | _are(errors, "Extension.Crash")
     is_unknown = _are(statuses, None)
     succeeded = _are(statuses, "success") | (is_short & is_unknown)
     made |= {
@@ -81,8 +81,6 @@ def columns_of(
         "failed": np.zeros(count, np.uint64),
         "by_value": np.zeros(count, np.uint64),
         "held_by_extensions": np.full(count, NAN),
-        "heap_held": np.full(count, NAN),
-        "has_runtime": np.zeros(count, np.bool_),
         "text": np.full(count, -1),
     }
     made["request_key"] = keys_of(made["request"])
@@ -91,33 +89,20 @@ def columns_of(
         places = np.flatnonzero(is_failed)
         made["failed"][places] = _hashes([errors[each] or statuses[each] for each in places.tolist()], words)
     extensions = [*map(attrgetter("extensions"), found["holders"])]
-    is_there = ~_are(extensions, None)
+    of_heaps = heap_columns(found["heap"], found["rss"], lambda name: _put_word(name, words))
+    has_text = ~_are(extensions, None) | of_heaps.pop("is_kept")
     for name in _WITH_TEXT:
-        is_there |= _are_there(found[name])
-    for at in np.flatnonzero(is_there).tolist():
+        has_text |= _are_there(found[name])
+    for at in np.flatnonzero(has_text).tolist():
         _put_text(made, at, lines[at], texts)
-    made["has_malloc"] = ~np.isnan(made["heap_held"])
-    return made
-
-
-def _numbers(values: Sequence[float | None]) -> Column:
-    """NaN for None."""
-    if _is_one(values):
-        return np.full(len(values), NAN if values[0] is None else values[0])
-    return np.array(values, float)
-
-
-def _is_one(values: Sequence[object]) -> bool:
-    """Is it the same value on all lines, or on none? Most columns differ at their ends if they differ at all."""
-    first, last = values[0], values[-1]
-    return (first is last or first == last) and values.count(first) == len(values)
+    return made | of_heaps
 
 
 def _inner_numbers(values: Sequence[Struct], inner: str) -> Column:
     """The same of a member of a member, which most lines do not have."""
-    if _is_one(values):
-        return _numbers([getattr(values[0], inner)] * len(values))
-    return _numbers([*map(attrgetter(inner), values)])
+    if is_one(values):
+        return numbers([getattr(values[0], inner)] * len(values))
+    return numbers([*map(attrgetter(inner), values)])
 
 
 def _flags(values: Sequence[bool]) -> Column:
@@ -197,11 +182,17 @@ def hash_of(text: str) -> int:
 
 def _hashes(texts: Sequence[str | None], words: dict[int, str]) -> Column:
     """The hash of each text, or of `none`."""
-    if _is_one(texts):
+    if is_one(texts):
         texts = texts[:1]
-    hashes = {each: hash_of(each or "none") for each in set(texts)}
-    words.update({key: text or "none" for text, key in hashes.items()})
+    hashes = {each: _put_word(each or "none", words) for each in set(texts)}
     return np.array([hashes[each] for each in texts], np.uint64)
+
+
+def _put_word(text: str, words: dict[int, str]) -> int:
+    """The hash that stands for it."""
+    key = hash_of(text)
+    words[key] = text
+    return key
 
 
 def _keys(functions: Sequence[str | None], environments: Sequence[str], key_of: Callable[[str, str], int]) -> Column:
@@ -216,23 +207,8 @@ def _are_there(values: Sequence[Raw]) -> Column:
     return np.array([is_there(each) for each in values])
 
 
-class _Heap(Struct, gc=False):
-    held: float | None = None
-    runtime: Raw = ABSENT
-
-
-_decode_heap = msgspec.json.Decoder(_Heap).decode
-
-
 def _put_text(made: dict[str, Column], at: int, line: Line, texts: list[bytes]) -> None:
     """Keep what few lines say, as JSON."""
-    if is_there(line.heap):
-        try:
-            heap = _decode_heap(line.heap)
-        except (ValueError, RecursionError):
-            heap = _Heap()
-        made["heap_held"][at] = NAN if heap.held is None else heap.held
-        made["has_runtime"][at] = is_there(heap.runtime)
     if line.holders.extensions:
         made["held_by_extensions"][at] = sum(line.holders.extensions.values())
     made["text"][at] = len(texts)

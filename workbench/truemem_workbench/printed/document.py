@@ -58,6 +58,10 @@ LARGEST = 3.4e38
 """No figure of a line is larger: it has room in 4 bytes."""
 
 
+HUGE_MIB = 2**30
+"""Larger figures of a heap are not believed."""
+
+
 def figure(value: object) -> float | None:
     """Read a JSON value as a number. None if it is none, or too large to be a figure."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:

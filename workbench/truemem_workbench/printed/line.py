@@ -66,6 +66,33 @@ class EnvironmentMemory(Struct, frozen=True, gc=False, omit_defaults=True):
     used: Figure | None = None
 
 
+class Rss(Struct, frozen=True, gc=False, omit_defaults=True):
+    file: Figure | None = None
+
+
+class Heap(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
+    """What a line says of its runtime's heap, as far as it is judged by. docs/heap.md has the meanings. MiB."""
+
+    in_use: Figure | None = None
+    held: Figure | None = None
+    mapped: Figure | None = None
+    blocks: Figure | None = None
+    small: Figure | None = None
+    runtime: str | None = None
+    used: Figure | None = None
+    committed: Figure | None = None
+    live: Figure | None = None
+    limit: Figure | None = None
+    external: Figure | None = None
+    metaspace: Figure | None = None
+    collections: Figure | None = None
+    gc_ms: Figure | None = None
+    kept: Figure | None = None
+    garbage: Figure | None = None
+    room: Figure | None = None
+    source: str | None = None
+
+
 class Line(Struct, gc=False, kw_only=True, omit_defaults=True, rename=_member_of):
     """What the sidecar's line says of one invocation. docs/metrics.md has the meanings. Sizes in MiB; None: not said.
 
@@ -106,11 +133,11 @@ class Line(Struct, gc=False, kw_only=True, omit_defaults=True, rename=_member_of
     opening_rss: Figure | None = None
     """RSS when the window opened."""
     holders: Holders = Holders()
-    rss: Raw = ABSENT
+    rss: Rss = Rss()
     processes: Figure | None = None
     threads: Figure | None = None
     environment_memory: EnvironmentMemory = EnvironmentMemory()
-    heap: Raw = ABSENT
+    heap: Heap | None = None
     resources: Raw = ABSENT
     handler_error: bool = False
     oom_signals: Raw = ABSENT

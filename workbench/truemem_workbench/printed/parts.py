@@ -14,11 +14,13 @@ from typing import IO, Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .heap_columns import FIGURES
+
 COLUMNS: dict[str, type[np.generic] | str] = {
-    **dict.fromkeys(("environment", "request_key", "method", "failed", "by_value"), np.uint64),
+    **dict.fromkeys(("environment", "request_key", "method", "failed", "by_value", "runtime"), np.uint64),
     "request": "S36",
     **dict.fromkeys(("invocation", "time_ms", "processes", "threads", "shared_by", "line_bytes"), np.float64),
-    **dict.fromkeys(("held_by_extensions", "heap_held"), np.float64),
+    **dict.fromkeys(("held_by_extensions", *FIGURES), np.float64),
     **dict.fromkeys(("peak_rss", "current_rss", "max_memory_used", "peak_lower", "peak_upper"), np.float32),
     **dict.fromkeys(("opening_rss", "init_peak_rss", "memory_limit", "duration_ms", "cpu_ms"), np.float32),
     **dict.fromkeys(("billed_duration_ms", "function_holds", "sidecar_holds", "environment_used"), np.float32),
@@ -28,8 +30,8 @@ COLUMNS: dict[str, type[np.generic] | str] = {
     "text": np.int64,
 }
 """What is known of an invocation, with its type: fields of its `line.Line`, and what follows from them. NaN: not known.
-`environment`, `request_key`, `method`, `failed` and `by_value` are hashes; of the last two 0 is none. `is_last`: closed
-by the environment's end. `text`: its place in `Part.texts`, or -1."""
+`environment`, `request_key`, `method`, `failed`, `by_value` and `runtime` are hashes; of the last three 0 is none.
+`is_last`: closed by the environment's end. `text`: its place in `Part.texts`, or -1."""
 NO_REQUEST = b" " * 36
 
 

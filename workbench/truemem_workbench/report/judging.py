@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,26 +16,30 @@ from truemem.line_schema import FULL
 
 from ..judge.causes import find
 from ..judge.curves import (
+    BLOCKS,
     ENVIRONMENT,
     EXTENSION,
+    FILES,
+    HELD,
+    IN_USE,
     PROCESSES,
+    SMALL,
     THREADS,
     Curves,
     Failed,
-    others_of,
     profiled_in,
-    runtime_of,
     settled_on,
     without_profiles,
 )
 from ..judge.drift import Curve
 from ..judge.finding import Finding, commands_of
 from ..judge.resources import resources
-from ..judge.runtime_heap import readings
+from ..judge.runtime_heap import HEAP_RUNTIMES, HeapReading
 from ..judge.settled import Reading, last_life
 from ..printed.document import completed
 from ..printed.growth import profile_in
-from ..printed.line import Holders, Line
+from ..printed.heap_columns import COLLECTED
+from ..printed.line import Line
 from ..printed.parts import NO_REQUEST, Name, Part, Rows
 from ..support.untrusted_text import parsed
 from . import fleet
@@ -58,6 +62,14 @@ _OTHERS = {
     ENVIRONMENT: ("environment_used", 1024.0),
 }
 """Witnesses that are on each line: the column, and what one of its unit is in the curve's."""
+_OF_MALLOC = {
+    IN_USE: ("malloc_used", 1024.0),
+    HELD: ("malloc_held", 1024.0),
+    BLOCKS: ("blocks", 1.0),
+    SMALL: ("small", 1024.0),
+    FILES: ("files", 1024.0),
+}
+"""The same of those that lines with malloc's figures have."""
 
 
 class Judged(NamedTuple):
@@ -244,24 +256,31 @@ class _Told(NamedTuple):
 
     text: bytes
     number: int
-    has_extensions: bool
-    has_malloc: bool
-    has_runtime: bool
-    has_ended: bool
 
     def line(self) -> Line:
         """A line that has these members alone."""
         return Line(environment="", schema=FULL, members=_read(self.text))
 
 
+class _Places:
+    """Which rows have a flag, by environment."""
+
+    def __init__(self, flags: Flags, starts: Sequence[int]) -> None:
+        self._at = np.flatnonzero(flags)
+        self._edges = np.searchsorted(self._at, starts).tolist()
+
+    def of(self, place: int) -> NDArray[np.intp]:
+        return self._at[slice(*self._edges[place : place + 2])]
+
+
 class _Columns:
     """The curves of each environment."""
 
     def __init__(self, found: Sorted) -> None:
-        self._found, rows = found, found.rows
+        self._found, rows, starts = found, found.rows, found.starts
         current = np.where(np.isnan(rows["current_rss"]) & rows["out_of_memory"], rows["peak_rss"], rows["current_rss"])
         is_point = ~(np.isnan(rows["invocation"]) | np.isnan(current))
-        self._edges = np.append(0, np.cumsum(is_point))[found.starts].tolist()
+        self._edges = np.append(0, np.cumsum(is_point))[starts].tolist()
         at = np.flatnonzero(is_point)
         points = rows.take(at)
         self._rss = Curve(
@@ -275,20 +294,20 @@ class _Columns:
         )
         self._points = {name: points[name].astype(float) for name, _ in _OTHERS.values()}
         self._words = found.part.words
-
-    def _told(self, own: slice) -> list[_Told]:
-        """Those of these rows that have a text."""
-        rows, texts = self._found.rows, self._found.part.texts
-        at = np.flatnonzero(rows["text"][own] >= 0) if texts else np.empty(0, int)
-        names = ("text", "invocation", "held_by_extensions", "has_malloc", "has_runtime", "ended")
-        text, number, extensions, *flags = (rows[name][own][at] for name in names)
-        numbers, has_extensions = np.nan_to_num(number).astype(int), ~np.isnan(extensions)
-        columns = (each.tolist() for each in (numbers, has_extensions, *flags))
-        return list(map(_Told, [texts[each] for each in text.tolist()], *columns))
+        self._numbers = np.nan_to_num(rows["invocation"]).astype(np.int64)
+        """Of each row."""
+        self._told = _Places((rows["text"] >= 0) & bool(found.part.texts), starts)
+        self._sampled = _Places(rows["has_malloc"] | ~np.isnan(rows["held_by_extensions"]), starts)
+        self._of_runtime = _Places(rows["has_runtime"], starts)
+        self._killed, self._ended = (_Places(rows[name], starts) for name in ("out_of_memory", "ended"))
+        self._failed = _Places(rows["failed"] > 0, starts)
+        self._answered = _Places(rows["handler_error"] & (rows["failed"] == 0) & ~rows["out_of_memory"], starts)
+        self._size, self._latest = (
+            np.fmax.reduceat(rows[name], starts[:-1]) for name in ("memory_limit", "invocation")
+        )
 
     def curves(self, place: int) -> Curves:
-        own = slice(*self._found.starts[place : place + 2])
-        rows, at = self._found.rows, slice(*self._edges[place : place + 2])
+        at = slice(*self._edges[place : place + 2])
         rss = self._rss[at]
         others: dict[str, Curve] = {}
         for name, (column, unit) in _OTHERS.items():
@@ -299,64 +318,93 @@ class _Columns:
             of_those = (values_of[known] * unit, np.full(len(known), np.nan), np.ones(len(known), bool))
             nothing = np.zeros(len(known))
             others[name] = Curve(rss.invocation[known], nothing, *of_those, rss.begins[known], nothing > 0)
-        told = self._told(own)
-        drawn = _drawn([each for each in told if each.has_malloc or each.has_extensions], SAMPLED)
-        sampled = sorted(((each.number, _sampled(each)) for each in drawn), key=lambda each: each[0])
-        of_runtime = [each for each in told if each.has_runtime]
-        heaps = [each.line() for each in (*_drawn(of_runtime, HEAPS), *of_runtime[-1:])]
-        first = (*(line for _, line in sampled[:1]), *heaps[:1])
+        texts, rows = self._found.part.texts, self._found.rows
+        with_text = self._told.of(place)
+        numbered = zip(rows["text"][with_text].tolist(), self._numbers[with_text].tolist(), strict=True)
+        told = [_Told(texts[text], number) for text, number in numbered]
+        sampled, of_runtime = self._drawn(self._sampled.of(place), SAMPLED), self._of_runtime.of(place)
+        sampled = sampled[np.argsort(self._numbers[sampled], kind="stable")]
+        heaps = np.append(self._drawn(of_runtime, HEAPS), of_runtime[-1:])
         reported = [each for each in told if _RESOURCES in each.text][-REPORTED:]
         profiles = ((each.number, profile_in(_read(each.text))) for each in told if PROFILED in each.text)
-        failed: dict[str, int] = {}
-        if (said := rows["failed"][own]).any():
-            hashes, counts = np.unique(said[said > 0], return_counts=True)
-            failed = dict(sorted(zip(map(self._words.__getitem__, hashes.tolist()), counts.tolist(), strict=True)))
-        answered = rows["handler_error"][own] & (said == 0) & ~rows["out_of_memory"][own]
-        size, latest = (np.fmax.reduce(rows[name][own]) for name in ("memory_limit", "invocation"))
+        hashes, counts = np.unique(rows["failed"][self._failed.of(place)], return_counts=True)
+        failed = dict(sorted(zip(map(self._words.__getitem__, hashes.tolist()), counts.tolist(), strict=True)))
+        size, latest = self._size[place], self._latest[place]
         curves = Curves(
             invocations=len(rss),
             rss=rss,
-            others={**others, **(_with_begins(others_of(sampled), rss) if sampled else {})},
-            readings=readings(heaps),
+            others={**others, **self._sampled_curves(sampled, rss)},
+            readings=self._readings(heaps),
             reported=resources(
                 [(each.number, _read(each.text).get("resources")) for each in reported],
-                0 if np.isnan(latest) else int(latest),
+                0 if math.isnan(latest) else int(latest),
             ),
             settled=_last_life([each for each in told if _KEPT in each.text or _OUTSIDE in each.text], rss),
-            runtime=next(filter(None, map(runtime_of, first)), ""),
+            runtime=self._runtime((*sampled[:1].tolist(), *heaps[:1].tolist())),
             limit_mib=_value(size),
-            failed=Failed(failed, int(answered.sum())),
-            out_of_memory=self._numbers(own, "out_of_memory"),
-            killed=self._numbers(own, "ended"),
+            failed=Failed(failed, len(self._answered.of(place))),
+            out_of_memory=self._numbers[self._killed.of(place)].tolist(),
+            killed=self._numbers[self._ended.of(place)].tolist(),
         )
         return without_profiles(curves, [profiled_in(number, each) for number, each in profiles if each is not None])
 
-    def _numbers(self, own: slice, flag: str) -> list[int]:
-        """The invocations that have the flag."""
-        flags = self._found.rows[flag][own]
-        return np.nan_to_num(self._found.rows["invocation"][own][flags]).astype(int).tolist() if flags.any() else []
+    def _drawn(self, at: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+        """At most so many of these rows, at random by the invocation's number."""
+        if len(at) <= most:
+            return at
+        numbers = self._numbers[at].astype(np.uint64)
+        for _ in range(2):  # murmur's finalizer
+            numbers = (numbers ^ (numbers >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+        return at[np.argsort(numbers ^ (numbers >> np.uint64(32)), kind="stable")[-most:]]
 
+    def _sampled_curves(self, at: NDArray[np.intp], rss: Curve) -> dict[str, Curve]:
+        """What these rows say of malloc and of extensions, with the begin of each life: the line that says so may not
+        be among them."""
+        rows, begins = self._found.rows, rss.invocation[rss.begins]
+        found: dict[str, Curve] = {}
 
-def _drawn(told: list[_Told], most: int) -> list[_Told]:
-    """At most so many of them, at random by the invocation's number."""
-    if len(told) <= most:
-        return told
-    numbers = np.array([each.number for each in told], np.int64).astype(np.uint64)
-    for _ in range(2):  # murmur's finalizer
-        numbers = (numbers ^ (numbers >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    order = np.argsort(numbers ^ (numbers >> np.uint64(32)), kind="stable")
-    return [told[at] for at in order[-most:].tolist()]
+        def put(name: str, of: NDArray[np.intp], kib: Floats, died: Flags | bool = False) -> None:
+            lives = np.searchsorted(begins, self._numbers[of], side="right")
+            begun = np.diff(lives, prepend=0) > 0
+            found[name] = Curve.made(self._numbers[of], 0.0, kib, begins=begun, died=died)
 
+        of_malloc = at[rows["has_malloc"][at]]
+        for name, (column, unit) in _OF_MALLOC.items():
+            values = rows[column][of_malloc]
+            known = ~np.isnan(values)
+            if known.any():
+                put(name, of_malloc[known], values[known] * unit)
+        held: dict[str, dict[int, float]] = {}
+        for row in at[~np.isnan(rows["held_by_extensions"][at])].tolist():
+            for name, mib in _extensions(_read(self._found.part.texts[rows["text"][row]])).items():
+                held.setdefault(f"{EXTENSION}{name}", {})[row] = mib * 1024
+        for name, kib in held.items():
+            of = np.array([*kib])
+            put(name, of, np.array([*kib.values()]), rows["ended"][of])
+        return found
 
-def _with_begins(others: Mapping[str, Curve], rss: Curve) -> dict[str, Curve]:
-    """The curves of some lines, with the begin of each life: the line that says so may not be among them."""
-    begins = rss.invocation[rss.begins]
-    found = {}
-    for name, curve in others.items():
-        lives = np.searchsorted(begins, curve.invocation, side="right")
-        begun = np.diff(lives, prepend=0) > 0
-        found[name] = Curve.made(curve.invocation, curve.time_ms, curve.current_kib, begins=begun, died=curve.died)
-    return found
+    def _readings(self, at: NDArray[np.intp]) -> list[HeapReading]:
+        """What these rows say of a collected heap."""
+        if not len(at):
+            return []
+        rows = self._found.rows
+        known = {name: rows[f"heap_{name}"][at] for name in COLLECTED}
+        known["number"] = np.where(np.isnan(rows["invocation"][at]), np.arange(1, len(at) + 1), self._numbers[at])
+        known["rss"] = np.where(rows["processes"][at] == 1, np.round(rows["current_rss"][at].astype(float), 2), np.nan)
+        known["memory"] = rows["memory_limit"][at].astype(float)
+        given = {name: _or_none(values) for name, values in known.items()}
+        given["collections"] = [None if each is None else int(each) for each in given["collections"]]
+        given["runtime"] = [self._words[each] for each in rows["runtime"][at].tolist()]
+        given["begins"], given["overlaps"] = rows["begins"][at].tolist(), (~np.isnan(rows["shared_by"][at])).tolist()
+        columns = [given[name] for name in HeapReading._fields]
+        made = map(HeapReading._make, zip(*columns, strict=True))
+        kept = (each for each in made if each.runtime in HEAP_RUNTIMES and each.committed is not None)
+        return sorted(kept, key=lambda each: each.number)
+
+    def _runtime(self, at: Iterable[int]) -> str:
+        """The runtime of the first of these rows whose heap tells it; else empty."""
+        hashes = (int(self._found.rows["runtime"][each]) for each in at)
+        return next((self._words[each] for each in hashes if each), "")
 
 
 _KEPT, _OUTSIDE = b'"kept":', b'"outside"'
@@ -379,18 +427,17 @@ def _read(text: bytes) -> Mapping[str, Any]:
     return completed(parsed(text) or {})
 
 
-def _sampled(told: _Told) -> Line:
-    """The line of one sampled invocation, with what it says of the heap and of the extensions alone."""
-    members = _read(told.text)
-    kept = {name: members[name] for name in ("heap", "rss") if told.has_malloc and name in members}
-    holders = Holders(extensions=_extensions(members))
-    return Line(environment="", schema=FULL, members=kept, holders=holders, environment_kills=int(told.has_ended))
-
-
 def _extensions(members: Mapping[str, Any]) -> dict[str, float]:
     """What each extension holds; the decoder has read it before."""
     found: dict[str, float] = members.get("holders", {}).get("extensions") or {}
     return found
+
+
+def _or_none(values: NDArray[Any]) -> list[Any]:
+    """None for NaN."""
+    made = values.astype(object)
+    made[np.isnan(values)] = None
+    return [*made]
 
 
 def _value(value: Any) -> float | None:
