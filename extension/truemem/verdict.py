@@ -42,10 +42,9 @@ class Trend(NamedTuple):
     """Ends of the 95 % interval."""
 
 
-def trend(levels: Sequence[float], invocations: float = float("inf")) -> Trend:
-    """The trend of at least six levels, KiB, of so many invocations: without it nothing moves slowly."""
+def trend(levels: Sequence[float], slope: float, invocations: float) -> Trend:
+    """The trend of at least six levels, KiB, of so many invocations, whose `median_slope` this is."""
     count = len(levels)
-    slope = middle(all_slopes(levels))
     parts = parts_of(levels, RISE_PARTS)
     middles, lengths = [median(part) for part in parts], [len(part) for part in parts]
     # parts may differ by a level: of each rise only what the slope does not make of its length
@@ -97,13 +96,13 @@ def next_step(levels: Sequence[float]) -> float:
     return size if len(levels) - 1 - alike[0] <= (4 if len(alike) == 2 else 2) * apart else 0.0
 
 
-def all_slopes(levels: Sequence[float]) -> list[float]:
-    """The slope between each two levels, in order (Sen 1968)."""
+def median_slope(levels: Sequence[float]) -> float:
+    """The median of the slopes between each two levels (Sen 1968)."""
     found = []
     for gap in range(1, len(levels)):
         found += [(late - early) / gap for late, early in zip(levels[gap:], levels, strict=False)]
     found.sort()
-    return found
+    return middle(found)
 
 
 def middle(ordered: Sequence[float]) -> float:
@@ -155,6 +154,10 @@ CONFIDENCE = ((4096, 0.94), (1024, 0.88), (0, 0.84))
 class LeakVerdict:
     """The verdict on one life of an environment: from a look to the next."""
 
+    def slope_of(self, levels: Sequence[float]) -> float:
+        """The median slope of levels: the workbench has numpy for it."""
+        return median_slope(levels)
+
     def __init__(self) -> None:
         self._base = self._top = 0.0
         """Where growth began, and its highest level since, KiB."""
@@ -202,7 +205,7 @@ class LeakVerdict:
 
     def _see(self, judged: Sequence[float], per_level: float) -> Trend:
         """Set the growth to that of some levels."""
-        seen = trend(judged, len(judged) * per_level)
+        seen = trend(judged, self.slope_of(judged), len(judged) * per_level)
         self.growth = (seen.slope / per_level, seen.low / per_level, seen.high / per_level)
         return seen
 
@@ -238,12 +241,6 @@ class LeakVerdict:
                 return PLATEAU if grew else STABLE
         self.growth = whole
         return WARMING
-
-
-def levels_of(values: Sequence[float], count: int) -> tuple[list[float], list[float]]:
-    """The values, all there at once, as `count` levels or fewer, and the levels' floors."""
-    parts = parts_of(values, min(count, len(values)))
-    return [median(part) for part in parts], [min(part) for part in parts]
 
 
 def noise_of(levels: Sequence[float]) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast, overload
 
@@ -25,7 +26,6 @@ from truemem.verdict import (
     SPIKE_KIB,
     LeakVerdict,
     Trend,
-    levels_of,
     median,
     middle,
     parts_of,
@@ -183,11 +183,15 @@ def lives(points: Sequence[Point]) -> list[Curve]:
     """Split points into lives: invocations of the same processes. At least one life, which may be empty."""
     curve = Curve.of(points)
     edges = [0, *(np.flatnonzero(curve.begins[1:]) + 1).tolist(), len(curve)]
+    if len(edges) == 2:
+        return [curve]
     return [curve[first:last] for first, last in pairwise(edges)]
 
 
 def trusted_of(life: Curve, least: int = MINIMUM) -> Curve:
     """The points that are certain, if there are at least `least` of them; else all points."""
+    if life.certain.all():
+        return life
     certain = life[life.certain]
     return certain if len(certain) >= least else life  # doubtful is better than not at all: medians bear some of it
 
@@ -197,11 +201,45 @@ def _judge(life: Curve) -> Verdict:
     trusted = trusted_of(life)
     if len(trusted) < MINIMUM:
         return INSUFFICIENT
-    seen = LeakVerdict()
+    seen = _Look()
     most = MOST_LEVELS_KEPT if len(trusted) < LONG_LIFE_INVOCATIONS else LAST_LEVELS
-    levels, floors = levels_of(trusted.current_kib.tolist(), min(most, len(trusted) // LEVEL_INVOCATIONS))
+    levels, floors = _levels_of(trusted.current_kib, min(most, len(trusted) // LEVEL_INVOCATIONS))
     seen.look(levels, floors, int(trusted.invocation[-1]) - int(life.invocation[0]) + 1, _spikes(life))
     return Verdict(cast(Name, seen.name), *seen.growth, seen.confidence if seen.name == "growing" else None)
+
+
+class _Look(LeakVerdict):
+    """The same verdict: numpy takes a fifth of the time for all pairs of levels."""
+
+    def slope_of(self, levels: Sequence[float]) -> float:
+        late, early, gaps = _pairs(len(levels))
+        values = np.array(levels)
+        return middle(np.sort((values[late] - values[early]) / gaps).tolist())
+
+
+@cache
+def _pairs(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+    """The places of all pairs among so many, the later one first, and how far they are apart."""
+    late, early = np.tril_indices(count, -1)
+    return late, early, (late - early).astype(float)
+
+
+def _levels_of(values: Floats, count: int) -> tuple[list[float], list[float]]:
+    """The values, all there at once and at least `count`, as so many levels, and the levels' floors."""
+    inside, lengths = _parts(len(values), count)
+    parts = np.sort(np.where(inside >= 0, values[inside], np.inf), axis=1)
+    rows = np.arange(count)
+    medians = (parts[rows, (lengths - 1) // 2] + parts[rows, lengths // 2]) / 2
+    return medians.tolist(), parts[:, 0].tolist()
+
+
+@lru_cache(maxsize=16)
+def _parts(count: int, parts: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """A row for each of so many parts of about the same length: the places in it, -1 behind them; and its length."""
+    edges = np.array([round(count * at / parts) for at in range(parts + 1)])
+    lengths = np.diff(edges)
+    places = np.arange(lengths.max())
+    return np.where(places < lengths[:, None], edges[:-1, None] + places, -1), lengths
 
 
 def median_of(values: Floats) -> float:
