@@ -182,9 +182,9 @@ def judge(points: Sequence[Point]) -> Verdict:
 def lives(points: Sequence[Point]) -> list[Curve]:
     """Split points into lives: invocations of the same processes. At least one life, which may be empty."""
     curve = Curve.of(points)
-    edges = [0, *(np.flatnonzero(curve.begins[1:]) + 1).tolist(), len(curve)]
-    if len(edges) == 2:
+    if not curve.begins[1:].any():
         return [curve]
+    edges = [0, *(np.flatnonzero(curve.begins[1:]) + 1).tolist(), len(curve)]
     return [curve[first:last] for first, last in pairwise(edges)]
 
 

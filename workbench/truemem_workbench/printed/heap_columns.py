@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from msgspec.structs import astuple
@@ -64,10 +65,13 @@ def heap_columns(heaps: Sequence[Heap | None], rss: Sequence[Rss], hash_of: Call
 
 
 def numbers(values: Sequence[float | None]) -> Column:
-    """NaN for None."""
+    """NaN for None. Of at least one."""
     if is_one(values):
         return np.full(len(values), NAN if values[0] is None else values[0])
-    return np.array(values, float)
+    try:
+        return np.frombuffer(array("d", cast("Sequence[float]", values)))
+    except TypeError:  # for None numpy takes three times as long
+        return np.frombuffer(array("d", [NAN if each is None else each for each in values]))
 
 
 def is_one(values: Sequence[object]) -> bool:

@@ -63,7 +63,11 @@ class Rows:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         values = self._columns[name]
-        return values if len(values) == self._count else np.broadcast_to(values, self._count)
+        if len(values) == self._count:
+            return values
+        repeated: NDArray[Any] = np.ndarray(self._count, values.dtype, values, strides=(0,))
+        repeated.flags.writeable = False  # as np.broadcast_to makes it, in a tenth of the time
+        return repeated
 
     def take(self, places: NDArray[np.intp]) -> Rows:
         taken = {name: each[places] if len(each) == self._count else each for name, each in self._columns.items()}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -191,8 +192,8 @@ class _Figures:
             held = {holder: _value(rows[column][latest]) for holder, column in columns.items()}
             if rows["text"][latest] >= 0:
                 held |= _extensions(_read(self._found.part.texts[rows["text"][latest]]))
-        methods, counts = np.unique(rows["method"][own], return_counts=True)
-        words = [self._found.part.words[each] for each in methods.tolist()]
+        methods = Counter(rows["method"][own].tolist())
+        words = self._found.part.words
         killed: list[bytes] = []
         if self._peaks["out_of_memory"][place]:
             requests = rows["request"][own][rows["out_of_memory"][own]]
@@ -205,7 +206,7 @@ class _Figures:
             peaks=Peaks(**{field: column[place] for field, column in self._peaks.items()}),
             **{field: column[place] for field, column in self._figures.items()},
             holders={each: round(value, 2) for each, value in held.items() if value is not None},
-            methods=dict(sorted(zip(words, counts.tolist(), strict=True))),
+            methods=dict(sorted((words[each], count) for each, count in methods.items())),
             peak_request=None if highest is None else rows["request"][highest].decode(),
             out_of_memory_requests=[each.decode() for each in killed],
             finding=finding,
@@ -327,8 +328,8 @@ class _Columns:
         heaps = np.append(self._drawn(of_runtime, HEAPS), of_runtime[-1:])
         reported = [each for each in told if _RESOURCES in each.text][-REPORTED:]
         profiles = ((each.number, profile_in(_read(each.text))) for each in told if PROFILED in each.text)
-        hashes, counts = np.unique(rows["failed"][self._failed.of(place)], return_counts=True)
-        failed = dict(sorted(zip(map(self._words.__getitem__, hashes.tolist()), counts.tolist(), strict=True)))
+        said = Counter(rows["failed"][self._failed.of(place)].tolist())
+        failed = dict(sorted((self._words[each], count) for each, count in said.items()))
         size, latest = self._size[place], self._latest[place]
         curves = Curves(
             invocations=len(rss),
