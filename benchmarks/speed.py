@@ -125,13 +125,14 @@ def ratios(compared: Sequence[Contender]) -> dict[str, float]:
     ours = Contender(OURS, (EXECUTABLE,))
     found = cpu_ms({"ours": (ours, DEFAULT), "plain": (plain, DEFAULT), "exact": (ours, EXACT)}, GATE_BLOCKS)
     (large,) = exact.measure(exact.KINDS[1], VCPU_MIB, Bench(GATE_BLOCKS / exact.KINDS[1].blocks))
+    of_report = report.measured(report.EVEN, 300, 3, None)
     (name, lines), *_ = line_bytes.measure(ROOT, Bench(0.25), ["Python"]).items()
     made = {
         f"CPU of an invocation against {PLAIN}": found["ours"] / found["plain"],
         "CPU of an invocation, exact mode against default mode": found["exact"] / found["ours"],
         f"CPU of an {large.name}, exact mode against default mode": large.cpu_ms[1] / large.cpu_ms[0],
         f"bytes of a line, {name}": lines.median,
-        "`truemem report` by `json.loads` of each line": report.measured(300, 3, None).by_parse(report.REPORT),
+        "`truemem report` by `json.loads` of each line": of_report.by_parse(report.REPORT),
     }
     return {name: round(value, 4) for name, value in made.items()}
 
