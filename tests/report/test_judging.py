@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from truemem_workbench.printed.reader import Job
 from truemem_workbench.report.collect import collect
 from truemem_workbench.report.summary import EnvironmentSummary
 
+from testing import fleet_logs
 from tests.report.fleet_files import captured, leaking, overlapping, quiet, uncollected
 from tests.report.written import BEGIN_MS, line, log
 
@@ -149,7 +150,14 @@ def test_figures_are_those_of_a_plain_reading(tmp_path: Path, environments: dict
     assert report.repeated == len(lines[:3])
 
 
-@pytest.mark.parametrize("corpus", [captured, quiet, leaking, uncollected, overlapping])
+def with_heaps() -> Iterator[str]:
+    """Heaps of three runtimes and none, noise, spikes, collectors, caches, leaks; none so long that lines are drawn."""
+    for life in fleet_logs.lives(300):
+        if life.length <= 400:
+            yield from map(str.rstrip, fleet_logs.lines(life, "as-they-come"))
+
+
+@pytest.mark.parametrize("corpus", [captured, quiet, leaking, uncollected, overlapping, with_heaps])
 def test_findings_are_those_of_a_plain_reading(corpus: Any, tmp_path: Path) -> None:
     path = log(tmp_path, corpus())
     by_environment: dict[tuple[str, str], list[Line]] = {}

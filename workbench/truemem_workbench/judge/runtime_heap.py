@@ -176,9 +176,12 @@ def _lives(found: Sequence[HeapReading]) -> list[Sequence[HeapReading]]:
 
 def _is_new(before: HeapReading, after: HeapReading) -> bool:
     """Is the second one of another process?"""
-    counts = ((before.collections, after.collections), (before.gc_ms, after.gc_ms))
-    fell = any(earlier is not None and later is not None and later < earlier for earlier, later in counts)
+    fell = _fell(before.collections, after.collections) or _fell(before.gc_ms, after.gc_ms)
     return (fell and not after.overlaps) or after.begins or after.runtime != before.runtime
+
+
+def _fell(before: float | None, after: float | None) -> bool:
+    return before is not None and after is not None and after < before
 
 
 def kept_at_most(found: Sequence[HeapReading], name: str = "used") -> dict[int, float]:
