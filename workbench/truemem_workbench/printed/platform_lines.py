@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from ..support.untrusted_text import loads
 from .columns import hash_of
+from .line import Line
 from .opened import opened
 from .wrapped import Event, documents_in, stands_for
 
@@ -98,7 +99,9 @@ _REPORT = re.compile(
 )
 _REPORT_LINES = re.compile(rb"^([^\n]*?)" + _REPORT.pattern.encode(), re.MULTILINE)
 _WORDS = ("REPORT RequestId: ", "platform.r", "signal: killed", "Task timed out")
-_ANY = re.compile("|".join(map(re.escape, _WORDS)).encode())
+_BYTES = tuple(word.encode() for word in _WORDS)
+_ANY = re.compile(b"|".join(map(re.escape, _BYTES)))
+"""Takes as long as all else for a block that has none of them: that is asked of each word before."""
 _INIT = re.compile(rb"(?:Init|Restore) Duration: ([\d.]+) ms")
 _OUT_OF_MEMORY, _STATUS = "Runtime.OutOfMemory", b"Status: "
 _ENDS = re.compile(
@@ -164,11 +167,16 @@ class PlatformLines:
             self._named[self._file.file] = min(self._measured)
         self._measured = set()
 
+    def measured(self, lines: Sequence[Line]) -> None:
+        """Note whose these lines of the sidecar are: nothing else in them is read here."""
+        if self._is_nameless:
+            self._measured.update(line.function for line in lines if line.function)
+
     def read_block(self, block: bytes) -> None:
         """Read whole lines, as they stand in a file."""
         if self._is_nameless:
             self._measured.update(name.decode(errors="replace") for name in _NAMED.findall(block))
-        if _ANY.search(block) is None:
+        if not any(word in block for word in _BYTES):
             return
         self._flush()
         if any(

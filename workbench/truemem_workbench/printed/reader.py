@@ -107,7 +107,7 @@ class Reader:
             self._platform.begin_file(named.get(path, str(path)))
             if as_it_is(path, kind_of(path)):
                 for block in raw_lines(path, read):
-                    self._platform.read_block(self._read(block))
+                    self._read(block)
                     yield from self._part(RANGE)
             else:
                 for event in events(path, read):
@@ -119,8 +119,8 @@ class Reader:
         yield from self._part(0)
         self._loaded.reports = [self._platform.taken()]
 
-    def _read(self, block: bytes) -> bytes:
-        """Read lines as they stand in a file, and return them, opened. Most blocks have nothing but lines of ours."""
+    def _read(self, block: bytes) -> None:
+        """Read lines as they stand in a file. Most blocks have nothing but lines of ours."""
         try:
             lines = decode_lines(block)
         except (ValueError, RecursionError):
@@ -137,10 +137,11 @@ class Reader:
         if is_ours:
             self._lines += lines
             self._sizes += (np.diff(ends, prepend=-1) - 1 - block.endswith(b"\r\n")).tolist()
+            self._platform.measured(lines)
         else:
             for text in texts:
                 self._read_line(text)
-        return block
+            self._platform.read_block(block)
 
     def _read_line(self, text: bytes) -> None:
         if not _may_be_line(text):
