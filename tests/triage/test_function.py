@@ -136,6 +136,16 @@ def test_functions_with_and_without_the_sidecar_are_one_report(truemem: Command,
     assert "Next: truemem attach NAME" in said
 
 
+def test_a_duration_that_is_not_said_is_null(truemem: Command, tmp_path: Path) -> None:
+    """JSON has no NaN."""
+    metrics = {"memorySizeMB": 512, "maxMemoryUsedMB": 100}
+    path = tmp_path / "a.log"
+    path.write_text(json.dumps({"type": "platform.report", "record": {"requestId": "x", "metrics": metrics}}))
+    made = truemem("report", str(path), "--json")
+    assert "NaN" not in made.out
+    assert made.document["without_sidecar"][0]["durationMs"] is None
+
+
 def test_since_and_environment_choose(told: Told) -> None:
     lines = list(fleet(lambda _: flat(60), 3))
     assert told(lines, "--environment", stream_of("e1"))["invocations"] == 60

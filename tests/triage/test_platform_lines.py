@@ -161,3 +161,28 @@ def test_figures_that_are_none_are_left_out(tmp_path: Path) -> None:
     wrong = {"type": "platform.report", "record": {"requestId": "x", "metrics": {"maxMemoryUsedMB": "many"}}}
     path.write_text(f"{damaged}\n{json.dumps(wrong)}\nREPORT RequestId: \n{LINES[1].text}\n")
     assert len(read(path)) == 1
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {"memorySizeMB": 10**14, "maxMemoryUsedMB": 100},
+        {"memorySizeMB": 0, "maxMemoryUsedMB": 0},
+        {"memorySizeMB": 512, "maxMemoryUsedMB": -1},
+    ],
+)
+def test_sizes_that_cannot_be_are_left_out(metrics: dict[str, int]) -> None:
+    lines = PlatformLines()
+    lines.begin_file("a.log")
+    lines.read_block(json.dumps({"type": "platform.report", "record": {"requestId": "x", "metrics": metrics}}).encode())
+    text = LINES[0].text.replace("Memory Size: 512 MB", f"Memory Size: {metrics['memorySizeMB']} MB")
+    if metrics["memorySizeMB"] != 512:
+        lines.read_block(f"{text}\n".encode())
+    assert len(lines.taken()) == 0
+
+
+def test_an_init_duration_that_is_no_number_is_none() -> None:
+    lines = PlatformLines()
+    lines.begin_file("a.log")
+    lines.read_block(f"{LINES[0].text.replace('250.10', '1.2.3')}\n{LINES[1].text}\n".encode())
+    assert len(lines.taken()) == 2

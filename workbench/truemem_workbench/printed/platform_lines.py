@@ -95,14 +95,14 @@ _GROUP = re.compile(r"/aws/lambda/([\w.-]+)")
 _TIME = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
 _REPORT = re.compile(
     r"REPORT RequestId: ([\w-]{1,64})\s+Duration: (\d{1,12}(?:\.\d+)?) ms\s+Billed Duration: (\d{1,12}(?:\.\d+)?) ms\s+"
-    r"Memory Size: (\d{1,9}) MB\s+Max Memory Used: (\d{1,9}) MB([^\n]*)"
+    r"Memory Size: ([1-9]\d{0,8}) MB\s+Max Memory Used: (\d{1,9}) MB([^\n]*)"
 )
 _REPORT_LINES = re.compile(rb"^([^\n]*?)" + _REPORT.pattern.encode(), re.MULTILINE)
 _WORDS = ("REPORT RequestId: ", "platform.r", "signal: killed", "Task timed out")
 _BYTES = tuple(word.encode() for word in _WORDS)
 _ANY = re.compile(b"|".join(map(re.escape, _BYTES)))
 """Takes as long as all else for a block that has none of them: that is asked of each word before."""
-_INIT = re.compile(rb"(?:Init|Restore) Duration: ([\d.]+) ms")
+_INIT = re.compile(rb"(?:Init|Restore) Duration: (\d{1,12}(?:\.\d+)?) ms")
 _OUT_OF_MEMORY, _STATUS = "Runtime.OutOfMemory", b"Status: "
 _ENDS = re.compile(
     r"RequestId: ([\w-]+) Error: Runtime exited with error: (signal: killed)|([\w-]{36}) (Task timed out) after"
@@ -121,6 +121,7 @@ TOGETHER = 4096
 MOST_TEXTS = 100_000
 MILLISECONDS = len("2026-11-21T10:00:00.000")
 DATE = len("2026/11/21/")
+MOST_MB = 1e9
 MIXED = np.uint64(0x9E3779B97F4A7C15)
 LEAST_MS, SECONDS_BELOW = 1e12, 1e11
 """Epoch ms begin about there; a smaller number is in seconds."""
@@ -273,7 +274,7 @@ class PlatformLines:
         if document.get("type") != "platform.report" or not isinstance(metrics, dict):
             return
         size, mark = (_number(metrics.get(name)) for name in ("memorySizeMB", "maxMemoryUsedMB"))
-        if math.isnan(size + mark):
+        if not (1 <= size < MOST_MB and 0 <= mark < MOST_MB):
             return
         if math.isnan(time_ms) and isinstance(time := document.get("time"), str):
             time_ms = _epoch_ms(time.encode(errors="replace"))
@@ -373,7 +374,7 @@ def place_of(group: str, stream: str) -> Place:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and abs(value) < 1e15 else math.nan
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e15 else math.nan
 
 
 def _both(first: Place, second: Place) -> Place:

@@ -210,6 +210,7 @@ def _add_counts(found: dict[Key, Observed], rows: dict[str, Column], reports: Re
         one.at_limit = int((full & (part["ended"] == Ended.TIMEOUT)).sum())
         one.killed_ms = [t for t in part["time_ms"][part["ended"] == Ended.OUT_OF_MEMORY].tolist() if math.isfinite(t)]
         one.billed_ms = float(np.nansum(part["billed_ms"], dtype=float))
-        one.durations_ms = np.quantile(part["duration_ms"], (0.5, 0.99)).tolist()
+        if np.isfinite(part["duration_ms"]).any():
+            one.durations_ms = np.nanquantile(part["duration_ms"], (0.5, 0.99)).tolist()
         if np.isfinite(part["time_ms"]).any():
             one.first_ms, one.last_ms = float(np.nanmin(part["time_ms"])), float(np.nanmax(part["time_ms"]))
