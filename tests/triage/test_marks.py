@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Callable
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 
 import pytest
 from hypothesis import given
@@ -29,6 +29,14 @@ def fleet(peaks: Callable[[int], list[float]], environments: int = 12) -> Growth
     return judged([alive(peaks(number)) for number in range(environments)])
 
 
+def collector(seed: int, cycle: float, count: int = 2000) -> list[float]:
+    """A heap that is collected after some invocations, seldom after the same number."""
+    drawn, peaks = random.Random(seed), list[float]()
+    while len(peaks) < count:
+        peaks += [100.0 + held for held in range(1 + int(drawn.uniform(0.5, 1.5) * cycle))]
+    return peaks[:count]
+
+
 def test_a_mark_that_stands_still_bounds_growth() -> None:
     made = judged([alive(flat(2000))])
     assert made.likely_kib == pytest.approx(1024 / 950)  # 1 MB, over what lies between the windows
@@ -50,10 +58,11 @@ def test_growth_is_found_and_its_rate_is_near_the_truth() -> None:
         lambda number: noisy(2000, number),
         lambda number: [100 + random.Random(number * 7919 + i).paretovariate(1.5) * 3 for i in range(2000)],
         lambda number: [100 + 0.5 * ((i + number) % 60) for i in range(2000)],  # a collector
+        lambda number: collector(number, 60),
         lambda number: [400.0 if i == 97 * number % 2000 else 100.0 for i in range(2000)],  # a spike each
         lambda number: [100 + 40 * min(1.0, i / 300) + x for i, x in enumerate(noisy(2000, number, 0))],  # a cache
     ],
-    ids=["noise", "heavy tail", "collector", "spikes", "cache that is full"],
+    ids=["noise", "heavy tail", "collector", "collector at any height", "spikes", "cache that is full"],
 )
 def test_without_growth_marks_rise_no_more_than_by_chance(peaks: Callable[[int], list[float]]) -> None:
     assert not fleet(peaks).rises_too_often
@@ -121,5 +130,16 @@ def test_a_mark_is_that_of_the_run_it_is_in(peaks: list[int], age: int) -> None:
     life = alive([float(peak) for peak in peaks])
     age = min(age, len(peaks))
     assert life.mark_at(age) == max(peaks[:age])
-    rises = [number for number in range(1, len(peaks)) if peaks[number] > max(peaks[:number])]
-    assert life.rises_after(age) == sum(number >= age for number in rises)
+    part = len(peaks) // 8
+    ends = [len(peaks) - part * left for left in range(4, -1, -1)]
+    late = [max(peaks[:end]) > max(peaks[:begin]) for begin, end in pairwise(ends) if begin]
+    assert life.late_rises() == sum(late)
+
+
+@pytest.mark.parametrize("lives", [1, 8, 200, 201, 1000])
+def test_the_law_of_rises_is_that_of_random_orders(lives: int) -> None:
+    drawn = random.Random(9)
+    made = judged([alive([drawn.random() * 9e5 for _ in range(40)]) for _ in range(lives)])
+    assert made.parts == 4 * lives
+    assert made.rises == pytest.approx(made.expected, abs=4 * math.sqrt(lives))
+    assert 0.001 < made.chance <= 1

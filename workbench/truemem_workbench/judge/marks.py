@@ -6,7 +6,8 @@ that had it. Three statements follow, each weaker and sharper than the one befor
 - proven: memory after N invocations is at most the mark;
 - likely (95 %): where peaks are alike from begin to end, the late ones are not all below the first few by chance. A
   start that needs more than all that follows is not alike, and hides growth;
-- grows: without growth invocation i raises the mark with probability 1/i at most, whatever the distribution of peaks.
+- grows: without growth the i-th of equal parts of a life has its highest peak with probability 1/i at most, whatever the
+  distribution of peaks. Parts and not invocations: between two collections a heap raises the mark again and again.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from statistics import NormalDist, fmean, median, stdev
 from typing import Literal, NamedTuple
 
 KIB = 1024
 ROUNDED_MB = 1
 """The mark is in whole MB: a rise may be by so much less than it says."""
+PARTS = 8
+"""Of a life; the more, the shorter must be what comes again and again (a collector's cycle) to be alike in all of them."""
+MOST_EXACT = 200
+"""Lives up to which the law is not approximated."""
 GROWS_BELOW = 0.001
 """Chance of so many rises without growth, from which on memory is said to grow."""
 CERTAIN = 0.95
@@ -82,9 +87,11 @@ class Life:
         """The mark after so many invocations, MB."""
         return self.runs[bisect_left(self.ends, age)].mark
 
-    def rises_after(self, age: int) -> int:
-        """How often the mark has risen in later invocations than that."""
-        return sum(end >= age for end in self.ends[:-1])
+    def late_rises(self) -> int:
+        """In how many of the last PARTS / 2 equal parts the mark has risen. The first part is longer by what is left."""
+        part = self.invocations // PARTS
+        marks = [self.mark_at(self.invocations - part * left) for left in range(PARTS // 2, -1, -1)]
+        return sum(later > sooner for sooner, later in pairwise(marks))
 
     def slowing(self) -> float:
         """Mean duration of the second half, as a share of that of the first; NaN if it is not known."""
@@ -111,7 +118,9 @@ class Growth(NamedTuple):
     """What the marks of a function's environments say of growth per invocation."""
 
     rises: int
-    """In the second half of each life."""
+    """Parts in the second half of each life in which the mark rose."""
+    parts: int
+    """Of so many."""
     expected: float
     """At most so many without growth, on average."""
     chance: float
@@ -144,14 +153,14 @@ def growth(lives: Sequence[Life]) -> Growth | None:
     if not whole:
         return None
     long = [life for life in whole if life.invocations >= LEAST_INVOCATIONS]
-    rises = sum(life.rises_after(life.invocations // 2) for life in long)
-    expected = sum(_records(life.invocations) - _records(life.invocations // 2) for life in long)
+    rises = sum(life.late_rises() for life in long)
     longest = max(whole, key=lambda life: life.invocations)
     were_killed = any(life.killed for life in lives)
     return Growth(
         rises=rises,
-        expected=expected,
-        chance=_at_least(rises, expected),
+        parts=PARTS // 2 * len(long),
+        expected=sum(_LATE) * len(long),
+        chance=_at_least(rises, len(long)),
         about_kib=_about(long),
         likely_kib=None if were_killed else _likely([life for life in long if life.from_birth]),
         proven_kib=_proven(longest),
@@ -160,27 +169,19 @@ def growth(lives: Sequence[Life]) -> Growth | None:
     )
 
 
-def _records(invocations: int) -> float:
-    """The sum of 1/i: so many records has a sequence of so many values in random order, on average."""
-    return (
-        sum(1 / i for i in range(1, invocations + 1))
-        if invocations < 100
-        else (math.log(invocations) + 0.5772156649 + 1 / (2 * invocations))
-    )
+_LATE = [1 / i for i in range(PARTS // 2 + 1, PARTS + 1)]
+"""Probability that a part has the highest peak so far, of the second half."""
 
 
-def _at_least(count: int, expected: float) -> float:
-    """Probability that a sum of independent indicators with this mean is at least so large, or more (Hoeffding 1956:
-    above the mean plus one, Poisson's is)."""
-    if count <= expected + 1:
-        return 1.0
-    term = math.exp(count * math.log(expected) - expected - math.lgamma(count + 1))
-    total, i = 0.0, count
-    while term > total * 1e-12:
-        total += term
-        i += 1
-        term *= expected / i
-    return min(1.0, total)
+def _at_least(rises: int, lives: int) -> float:
+    """Probability of so many rises in so many lives, or more."""
+    if lives > MOST_EXACT:
+        spread = math.sqrt(lives * sum(p * (1 - p) for p in _LATE))
+        return 1 - NormalDist(lives * sum(_LATE), spread).cdf(rises - 0.5)
+    chances = [1.0]
+    for p in _LATE * lives:
+        chances = [stays * (1 - p) + comes * p for stays, comes in zip([*chances, 0.0], [0.0, *chances], strict=True)]
+    return min(1.0, sum(chances[rises:]))
 
 
 def _about(lives: Sequence[Life]) -> float | None:

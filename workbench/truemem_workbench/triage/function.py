@@ -98,6 +98,7 @@ class Unmeasured:
 def _growth_document(grown: Growth) -> dict[str, Any]:
     return {
         "rises": grown.rises,
+        "parts": grown.parts,
         "expected": grown.expected,
         "chance": grown.chance,
         "aboutKiB": grown.about_kib,
@@ -172,10 +173,10 @@ def _why(key: Key, seen: Observed, grown: Growth | None) -> str:
 
 
 def _rises(grown: Growth) -> str:
-    about = f", by about {mib(grown.about_kib)} KiB in each" if grown.about_kib else ""
+    about = f", by about {mib(grown.about_kib)} KiB in each invocation" if grown.about_kib else ""
     return (
-        f"the mark rises {_times(grown.rises)} in the second half of environments' lives, where at most"
-        f" {grown.expected:,.1f} are expected without growth{about}"
+        f"in the second half of environments' lives the mark rises in {grown.rises:,} of {grown.parts:,} eighths, where"
+        f" at most {grown.expected:,.1f} are expected without growth{about}"
     )
 
 
