@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.conftest import Command
 from tests.report.written import line
-from tests.triage.logged import BEGIN_MS, TIMEOUT, Logged, flat, life, noisy, report, stream_of, tail
+from tests.triage.logged import BEGIN_MS, OUT_OF_MEMORY, TIMEOUT, Logged, flat, life, noisy, report, stream_of, tail
 
 INCIDENTS = Path(__file__).parents[1] / "mcp" / "incidents"
 Told = Callable[..., dict[str, Any]]
@@ -65,6 +65,39 @@ def test_a_timeout_at_the_memory_size_is_a_lack_of_memory(told: Told) -> None:
     lines = [Logged(BEGIN_MS, stream_of("a"), report(254, 256, init=True, status=TIMEOUT, duration=3000))]
     made = told(lines)
     assert (made["state"], made["timeoutsAtLimit"], made["outOfMemory"]) == ("out of memory", 1, 0)
+
+
+def signalled(lines: Iterable[Logged]) -> Iterable[Logged]:
+    """The same where another line than REPORT says that something was killed."""
+    for each in lines:
+        request = each.text.split()[2]
+        yield each._replace(text=each.text.replace(f"\t{OUT_OF_MEMORY}", ""))
+        if OUT_OF_MEMORY in each.text:
+            yield each._replace(text=f"RequestId: {request} Error: Runtime exited with error: signal: killed")
+
+
+def test_a_kill_below_the_size_does_not_look_like_growth(told: Told) -> None:
+    """Its invocation has the highest mark because it was killed."""
+    lines: list[Logged] = []
+    for number in range(200):
+        *before, last = life([*noisy(random.Random(number).randrange(40, 400), number), 600.0], f"e{number}")
+        lines += signalled([*before, last._replace(text=last.text.replace("Used: 512 MB", "Used: 400 MB"))])
+    made = told(lines)
+    assert "grows before that" not in made["sentence"]
+    assert made["growth"]["likelyKiB"] is None
+
+
+@pytest.mark.parametrize("status", [TIMEOUT, "Status: error\tError Type: Runtime.ExitError"])
+def test_a_leak_that_begins_anew_breaks_no_bound(status: str, told: Told) -> None:
+    """After a timeout, or an exit, the process is another one; the mark may go on."""
+    lines = [
+        Logged(BEGIN_MS + n, stream_of("a"), report(100 + min(n, 99 if n > 98 else n % 100), 1024, init=n == 0, status=s))
+        for n in range(2000)
+        for s in [status if n % 100 == 99 else ""]
+    ]
+    growth = told(lines)["growth"]
+    assert growth["provenKiB"] >= 1024
+    assert growth["likelyKiB"] is None or growth["likelyKiB"] >= 1024
 
 
 def test_a_timeout_with_memory_left_is_none(told: Told) -> None:

@@ -115,7 +115,8 @@ def test_a_stream_of_a_shared_log_group_names_the_function() -> None:
     [
         (OUT_OF_MEMORY, Ended.OUT_OF_MEMORY),
         ("Status: timeout", Ended.TIMEOUT),
-        ("Status: error\tError Type: Runtime.ExitError", Ended.FAILED),
+        ("Status: error\tError Type: Runtime.ExitError", Ended.EXITED),
+        ("Status: failure", Ended.FAILED),
         ("Status: success", Ended.WELL),
         ("XRAY TraceId: 1-5e1b4151-5ac6c58f5b5dbd62\tSegmentId: 1\tSampled: true", Ended.WELL),
     ],
@@ -131,6 +132,7 @@ def test_the_end_of_a_report_says_how_it_ended(text: str, ended: Ended) -> None:
     ("text", "ended"),
     [
         ("RequestId: {0} Error: Runtime exited with error: signal: killed", Ended.KILLED),
+        ("RequestId: {0} Error: Runtime exited without providing a reason", Ended.EXITED),
         ("2026-11-21T10:00:00.000Z {0} Task timed out after 3.00 seconds", Ended.TIMEOUT),
     ],
 )

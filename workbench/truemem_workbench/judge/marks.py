@@ -65,14 +65,15 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Life:
-    """An environment from its first invocation, or its last kill, to its end or the next kill."""
+    """An environment from its first invocation, or since its runtime began anew, to its end or the next such begin."""
 
     runs: Sequence[Run]
     """In order; marks rise."""
     began_ms: float | None = None
     from_birth: bool = True
-    """False if the log begins later than the environment: peaks before are in its mark as well."""
+    """False if the log begins later than the environment, or the mark went on: peaks before are in it as well."""
     killed: bool = False
+    """In its last invocation, for lack of memory as far as that is known."""
     ends: list[int] = field(init=False, repr=False)
     """Invocations until the end of each run."""
 

@@ -36,10 +36,12 @@ class Ended(IntEnum):
 
     WELL = 0
     FAILED = 1
-    TIMEOUT = 2
-    KILLED = 3
+    EXITED = 2
+    """From here on the runtime begins anew in the same environment."""
+    TIMEOUT = 3
+    KILLED = 4
     """By a signal: who sent it is not said."""
-    OUT_OF_MEMORY = 4
+    OUT_OF_MEMORY = 5
 
 
 class Place(NamedTuple):
@@ -98,14 +100,14 @@ _REPORT = re.compile(
     r"Memory Size: ([1-9]\d{0,8}) MB\s+Max Memory Used: (\d{1,9}) MB([^\n]*)"
 )
 _REPORT_LINES = re.compile(rb"^([^\n]*?)" + _REPORT.pattern.encode(), re.MULTILINE)
-_WORDS = ("REPORT RequestId: ", "platform.r", "signal: killed", "Task timed out")
+_WORDS = ("REPORT RequestId: ", "platform.r", "Runtime exited", "Task timed out")
 _BYTES = tuple(word.encode() for word in _WORDS)
 _ANY = re.compile(b"|".join(map(re.escape, _BYTES)))
 """Takes as long as all else for a block that has none of them: that is asked of each word before."""
 _INIT = re.compile(rb"(?:Init|Restore) Duration: (\d{1,12}(?:\.\d+)?) ms")
-_OUT_OF_MEMORY, _STATUS = "Runtime.OutOfMemory", b"Status: "
+_OUT_OF_MEMORY, _EXITED, _STATUS = "Runtime.OutOfMemory", "Runtime.ExitError", b"Status: "
 _ENDS = re.compile(
-    r"RequestId: ([\w-]+) Error: Runtime exited with error: (signal: killed)|([\w-]{36}) (Task timed out) after"
+    r"RequestId: ([\w-]+) Error: Runtime exited (?:with error: (signal: killed))?|([\w-]{36}) Task timed out after"
 )
 _NAMED = re.compile(rb'FunctionName[\\"]+:\s*[\\"]+([\w-]+)')
 """A line of the sidecar names its function, also where it is quoted."""
@@ -115,6 +117,7 @@ _STREAM_NAMES = ("logStreamName", "logStream", "@logStream", "log_stream", "stre
 _GROUP_NAMES = ("logGroupName", "logGroup", "@log", "log_group", "logGroupIdentifier")
 _TIME_NAMES = ("timestamp", "@timestamp", "time", "eventTimestamp", "ts")
 _STATUSES = {"success": Ended.WELL, "timeout": Ended.TIMEOUT}
+_ERRORS = {_OUT_OF_MEMORY: Ended.OUT_OF_MEMORY, _EXITED: Ended.EXITED}
 _FIGURES = ("duration_ms", "billed_ms", "size_mb", "mark_mb")
 _INIT_MS = "initDurationMs"
 TOGETHER = 4096
@@ -198,7 +201,7 @@ class PlatformLines:
             ]
             if len(self._waiting) >= TOGETHER:
                 self._flush()
-        if b"signal: killed" in block or b"Task timed" in block:
+        if b"Runtime exited" in block or b"Task timed" in block:
             self._ends(block.decode(errors="replace"))
 
     def _read_json(self, line: bytes) -> None:
@@ -265,7 +268,7 @@ class PlatformLines:
         if not isinstance(record, dict) or not isinstance(record.get("requestId"), str):
             return
         status, error = str(record.get("status", "success")), str(record.get("errorType", ""))
-        how = Ended.OUT_OF_MEMORY if error == _OUT_OF_MEMORY else _STATUSES.get(status, Ended.FAILED)
+        how = _ERRORS.get(error) or _STATUSES.get(status, Ended.FAILED)
         if document.get("type") == "platform.runtimeDone":
             if how is Ended.OUT_OF_MEMORY:
                 self._killed[_key_of(record["requestId"])] = how
@@ -286,8 +289,9 @@ class PlatformLines:
 
     def _ends(self, text: str) -> None:
         for found in _ENDS.finditer(text):
-            how = Ended.KILLED if found[2] else Ended.TIMEOUT
-            self._killed.setdefault(_key_of(found[1] or found[3]), how)
+            how = Ended.TIMEOUT if found[3] else Ended.KILLED if found[2] else Ended.EXITED
+            key = _key_of(found[1] or found[3])
+            self._killed[key] = max(how, self._killed.get(key, how))
 
     def _flush(self) -> None:
         """What waits becomes columns."""
@@ -391,6 +395,8 @@ def _of_rest(rest: bytes) -> tuple[float, Ended]:
     how = Ended.WELL
     if _OUT_OF_MEMORY.encode() in rest:
         how = Ended.OUT_OF_MEMORY
+    elif _EXITED.encode() in rest:
+        how = Ended.EXITED
     elif _STATUS in rest:
         status = rest.partition(_STATUS)[2].split()
         how = _STATUSES.get(status[0].decode(errors="replace") if status else "", Ended.FAILED)

@@ -45,7 +45,7 @@ WHOLE = (
     f'filter ({_IS_REPORT} or @message like "signal: killed") and @logStream in [{{streams}}]'
     " | fields @timestamp, @log, @logStream, @message | sort @timestamp asc | limit {rows}"
 )
-WORDS = '?"REPORT RequestId" ?"platform.report" ?"platform.runtimeDone" ?"signal: killed" ?"Task timed out"'
+WORDS = '?"REPORT RequestId" ?"platform.report" ?"platform.runtimeDone" ?"Runtime exited" ?"Task timed out"'
 
 
 class Group(NamedTuple):

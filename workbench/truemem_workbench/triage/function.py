@@ -84,7 +84,7 @@ class Unmeasured:
             "outOfMemory": seen.out_of_memory,
             "timeouts": seen.ended[Ended.TIMEOUT],
             "timeoutsAtLimit": seen.at_limit,
-            "failed": seen.ended[Ended.FAILED] + seen.ended[Ended.KILLED],
+            "failed": sum(seen.ended[how] for how in (Ended.FAILED, Ended.EXITED, Ended.KILLED)),
             "agesAtKills": {"lowest": ages[0], "median": median(ages), "highest": ages[-1]} if ages else None,
             "durationMs": dict(zip(("p50", "p99"), seen.durations_ms, strict=False)) or None,
             "usd": self.usd,

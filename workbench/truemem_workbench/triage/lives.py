@@ -91,7 +91,7 @@ def observed(reports: Reports) -> dict[Key, Observed]:
             one.mixed = True
         else:
             continues = begin > 0 and rows["place"][begin - 1] == part["place"][0]
-            _add_life(one, part, continues)
+            _add_life(one, part, int(rows["mark_mb"][begin - 1]) if continues else None)
         streams.setdefault(key, set()).add(int(part["place"][0]) if place.stream else begin)
     for key, one in found.items():
         one.environments = len(streams[key])
@@ -138,12 +138,12 @@ def _endings(rows: dict[str, Column], reports: Reports) -> Column:
 
 
 def _begins(rows: dict[str, Column], reports: Reports) -> NDArray[np.bool_]:
-    """Where a life begins: at another place or size, after a kill, where the mark falls, and where an environment
-    starts in a log that has no names of streams."""
+    """Where a life begins: at another place or size, where the runtime begins anew (after a kill, an exit or a timeout)
+    or the mark falls, and where an environment starts in a log that has no names of streams."""
     place, mark, size = rows["place"], rows["mark_mb"], rows["size_mb"]
     new = np.ones(len(place), bool)
     new[1:] = (place[1:] != place[:-1]) | (size[1:] != size[:-1]) | (mark[1:] < mark[:-1])
-    new[1:] |= rows["ended"][:-1] >= Ended.KILLED
+    new[1:] |= rows["ended"][:-1] >= Ended.EXITED
     nameless = [key for key, where in reports.places.items() if not where.stream]
     if nameless:
         new |= np.isin(place, np.array(nameless, np.uint64)) & np.isfinite(rows["init_ms"])
@@ -158,26 +158,29 @@ def _mixed(rows: dict[str, Column], reports: Reports, begins: Column) -> set[int
         if begin == 0 or reports.places[key].stream or int(rows["place"][begin - 1]) != key:
             continue
         falls = rows["mark_mb"][begin] < rows["mark_mb"][begin - 1]
-        if falls and math.isnan(rows["init_ms"][begin]) and rows["ended"][begin - 1] < Ended.KILLED:
+        if falls and math.isnan(rows["init_ms"][begin]) and rows["ended"][begin - 1] < Ended.EXITED:
             mixed.add(key)
     return mixed
 
 
-def _add_life(one: Observed, part: dict[str, Column], continues: bool) -> None:
-    """`continues`: the environment had a life before, in this log."""
+def _add_life(one: Observed, part: dict[str, Column], before: int | None) -> None:
+    """`before`: the mark of the life that this environment had before in this log. One that goes on has peaks in it of
+    a process that is gone."""
     mark, duration = part["mark_mb"], part["duration_ms"]
     starts = np.flatnonzero(np.diff(mark, prepend=-1))
     counts = np.diff(starts, append=len(mark))
     means = np.add.reduceat(duration, starts) / counts
     runs = [Run(*run) for run in zip(mark[starts].tolist(), counts.tolist(), means.tolist(), strict=True)]
-    killed = bool(part["ended"][-1] == Ended.OUT_OF_MEMORY)
+    how, full = part["ended"][-1], mark[-1] >= AT_LIMIT * part["size_mb"][0]
     began = float(part["time_ms"][0])
-    was_seen = continues or math.isfinite(part["init_ms"][0])
-    if killed and was_seen:
+    has_init = math.isfinite(part["init_ms"][0])
+    if how == Ended.OUT_OF_MEMORY and (has_init or before is not None):
         one.ages.append(len(mark))
-    if continues and mark[0] >= AT_LIMIT * part["size_mb"][0]:
+    if before is not None and mark[0] >= AT_LIMIT * part["size_mb"][0]:
         return  # the mark went on after a kill: it says nothing more
-    one.lives.append(Life(runs, None if math.isnan(began) else began, was_seen, killed))
+    from_birth = has_init or (before is not None and bool(mark[0] < before))
+    killed = bool(how >= Ended.KILLED or (how == Ended.TIMEOUT and full))
+    one.lives.append(Life(runs, None if math.isnan(began) else began, from_birth, killed))
 
 
 def _add_counts(found: dict[Key, Observed], rows: dict[str, Column], reports: Reports) -> None:
