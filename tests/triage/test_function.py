@@ -55,6 +55,40 @@ def test_spikes_that_kill_are_not_called_growth(told: Told) -> None:
     assert "rather than that memory grows" in made["sentence"]
 
 
+def test_rare_spikes_are_no_growth_where_most_survive(told: Told) -> None:
+    """Ages at their kills are alike up to the age at which environments end: no growth makes them so."""
+    for seed in range(8):
+        drawn = random.Random(seed)
+        found = told(
+            fleet(lambda n: noisy(drawn.randrange(3, 800), n) + [600.0] if n % 3 == 0 else noisy(800, n), 36)  # noqa: B023
+        )
+        assert "rather than that memory grows" in found["sentence"]
+
+
+def test_all_are_killed_at_once_from_a_flat_mark(told: Told) -> None:
+    """Environments of one deployment, and requests that come later: ages are alike, memory does not grow."""
+    made = told(fleet(lambda number: [*flat(1000 + 3 * number), 600.0], 12))
+    assert "need more" in made["sentence"]
+    assert "grows" not in made["sentence"]
+
+
+def test_few_large_steps_are_not_called_spikes(told: Told) -> None:
+    def hoarder(number: int) -> list[float]:
+        drawn, held = random.Random(number), [100.0]
+        while held[-1] <= 512:
+            held.append(held[-1] + (150 if drawn.random() < 0.005 else 0))
+        return held
+
+    assert "rather than" not in told(fleet(hoarder))["sentence"]
+
+
+def test_a_request_that_is_tried_again_is_no_size_too_small(told: Told) -> None:
+    again = [*flat(300), 600.0]
+    lines = [*fleet(lambda _: flat(300), 20), *life(again, "x")]
+    lines += [Logged(lines[-1].time_ms + n, stream_of("x"), report(512, status=OUT_OF_MEMORY)) for n in (1, 2)]
+    assert "too small" not in told(lines)["sentence"]
+
+
 def test_two_kills_say_nothing_of_growth(told: Told) -> None:
     made = told(fleet(lambda number: [*noisy(300, number), 600.0], 2))
     assert made["sentence"].endswith("REPORT lines do not say.")

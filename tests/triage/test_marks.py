@@ -119,9 +119,16 @@ def test_ages_at_kills_tell_a_leak_from_a_size(ages: list[int], name: str) -> No
     assert pattern(ages) == name
 
 
-def test_kills_at_any_age_are_seldom_called_regular() -> None:
+@pytest.mark.parametrize("until", [10**9, 1000, 300], ids=["all are killed", "most", "few"])
+@pytest.mark.parametrize("lives", [6, 30])
+def test_kills_at_any_age_are_seldom_called_regular(lives: int, until: int) -> None:
+    """Where environments end at an age, those that are killed are so before."""
     drawn = random.Random(3)
-    called = sum(pattern([2 + int(drawn.expovariate(1 / 500)) for _ in range(6)]) == "regular" for _ in range(500))
+    called = 0
+    for _ in range(500):
+        lived = [3 + int(drawn.expovariate(1 / 500)) for _ in range(lives)]
+        ages = [age for age in lived if age <= until]
+        called += pattern(ages, [until] * (lives - len(ages))) == "regular"
     assert called <= 15  # 1 % are expected
 
 

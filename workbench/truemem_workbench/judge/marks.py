@@ -16,7 +16,6 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import accumulate, pairwise
 from statistics import NormalDist, fmean, median, stdev
 from typing import Literal, NamedTuple
@@ -46,9 +45,9 @@ SLOWER, SLOWER_OF_FEW = 1.1, 1.25
 """The second half of a life is slower by so much."""
 AT_START = 2
 """An environment that is killed in its first invocations needs more memory from the start."""
-REGULAR_BELOW = 0.01
-DRAWS = 4000
-MOST_AGES = 200
+OLDER_BELOW = 0.01
+MOST_SUMMED = 15
+"""Up to which a sum of uniform numbers is not approximated."""
 
 Pattern = Literal["start", "regular", "irregular", "few"]
 
@@ -88,10 +87,11 @@ class Life:
         """The mark after so many invocations, MB."""
         return self.runs[bisect_left(self.ends, age)].mark
 
-    def late_rises(self) -> int:
-        """In how many of the last PARTS / 2 equal parts the mark has risen. The first part is longer by what is left."""
-        part = self.invocations // PARTS
-        marks = [self.mark_at(self.invocations - part * left) for left in range(PARTS // 2, -1, -1)]
+    def late_rises(self, parts: int = PARTS) -> int:
+        """In how many of the last half of so many equal parts the mark has risen. The first part is longer by what is
+        left."""
+        part = self.invocations // parts
+        marks = [self.mark_at(self.invocations - part * left) for left in range(parts // 2, -1, -1)]
         return sum(later > sooner for sooner, later in pairwise(marks))
 
     def slowing(self) -> float:
@@ -248,31 +248,66 @@ def _load(lives: Sequence[Life]) -> str:
     return ""
 
 
-def pattern(ages: Sequence[int]) -> Pattern:
-    """At which ages, in invocations, environments were killed: in the first ones, at an age that is more regular than
-    chance allows, or at any; or too few kills for that."""
+def pattern(ages: Sequence[int], survived: Sequence[int] = ()) -> Pattern:
+    """At which ages, in invocations, environments were killed: in the first ones, at ages at which a kill has become
+    more likely than chance allows, or at any; or too few kills for that. `survived`: the ages that the others had
+    reached."""
     if not ages:
         return "few"
-    if sum(age <= AT_START for age in ages) > len(ages) / 2:
+    young = sum(age <= AT_START for age in ages)
+    if young > len(ages) / 2 and young >= (len(ages) + len(survived)) / 2:
         return "start"
     if len(ages) < 3:
         return "few"
-    if _regular(list(ages[:MOST_AGES])) < REGULAR_BELOW:
+    if _older(ages, survived) < OLDER_BELOW:
         return "regular"
     return "irregular" if len(ages) >= LEAST_LIVES else "few"
 
 
-def _regular(ages: Sequence[int]) -> float:
-    """How likely ages are that much alike where each invocation is as dangerous as the others (Greenwood 1946)."""
-    total = sum(ages)
-    statistic = sum(age * age for age in ages) / (total * total)
-    drawn = _greenwood(len(ages))
-    return bisect_left(drawn, statistic) / len(drawn)
+def _older(ages: Sequence[int], survived: Sequence[int]) -> float:
+    """How likely kills come that late where each invocation is as dangerous as the others: by the number of invocations
+    of all environments up to the age of a kill (total time on test), kills are then anywhere alike (Laplace's test)."""
+    until = max(ages)
+    known = sorted([*ages, *survived])
+    sums = [0, *accumulate(known)]
+
+    def on_test(age: int) -> int:
+        younger = bisect_left(known, age)
+        return sums[younger] + age * (len(known) - younger)
+
+    is_last = known[-1] <= until  # where nothing is older, the last kill is at the end whatever happens
+    points = sorted(on_test(age) for age in ages)[: len(ages) - is_last]
+    early = len(points) - sum(points) / (on_test(until) if is_last else on_test(known[-1]))
+    return _sum_below(early, len(points))
 
 
-@cache
-def _greenwood(count: int) -> list[float]:
-    import numpy as np
+def _sum_below(least: float, of: int) -> float:
+    """Probability that the sum of so many uniform numbers is at most that (Irwin and Hall 1927)."""
+    if of > MOST_SUMMED:
+        return NormalDist(of / 2, math.sqrt(of / 12)).cdf(least)
+    terms = ((-1) ** k * math.comb(of, k) * (least - k) ** of for k in range(int(least) + 1))
+    return sum(terms) / math.factorial(of)
 
-    drawn = np.random.default_rng(1946).exponential(size=(DRAWS, count))
-    return sorted((np.square(drawn).sum(1) / np.square(drawn.sum(1))).tolist())
+
+class Approach(NamedTuple):
+    """How marks came to the memory size in environments that were killed: what most of them did."""
+
+    rises: bool
+    """The mark rose in most of the late parts of their lives."""
+    at_once: bool
+    """More was missing before the invocation that was killed than the mark had risen since the first one."""
+
+
+def approach(lives: Sequence[Life], size_mb: int) -> Approach:
+    """Of the lives that were killed."""
+    killed = [life for life in lives if life.killed]
+    rises = at_once = 0
+    for life in killed:
+        if (before := life.before_kill()) is None:
+            at_once += 1
+            continue
+        parts = min(PARTS, before.invocations)
+        rises += before.late_rises(parts) > parts // 2 / 2
+        reached = before.runs[-1].mark
+        at_once += size_mb - reached > reached - before.runs[0].mark
+    return Approach(rises > len(killed) / 2, at_once > len(killed) / 2)

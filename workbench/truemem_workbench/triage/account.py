@@ -162,7 +162,9 @@ def lives_of(counted: Sequence[Row]) -> dict[Key, Observed]:
         one.first_ms = first if math.isnan(one.first_ms) else min(first, one.first_ms)
         one.last_ms = last if math.isnan(one.last_ms) else max(last, one.last_ms)
         if not kills:
-            one.lives.append(_life(sized, first))
+            one.lives.append(life := _life(sized, first))
+            if life.from_birth:
+                one.survived.append(life.invocations)
     return found
 
 
@@ -194,7 +196,10 @@ def _read_ages(one: Observed, counted: Sequence[Row], key: Key, begin_s: int, en
         lines.read_event(dict(row))
     if (whole := observed(lines.taken()).get(key)) is not None:
         one.lives += whole.lives
-        one.ages, one.killed_ms = whole.ages, whole.killed_ms
+        is_all = whole.out_of_memory == one.out_of_memory
+        one.ages, one.killed_ms = whole.ages, whole.killed_ms if is_all else []
+        all_killed = len({row["@logStream"] for row in killed})
+        one.survived = one.survived[:: math.ceil(all_killed / len(streams))] + whole.survived
 
 
 def _is_of(row: Row, key: Key) -> bool:

@@ -10,7 +10,7 @@ from enum import IntEnum
 from statistics import median
 from typing import Any
 
-from ..judge.marks import Growth, growth, pattern
+from ..judge.marks import Growth, approach, growth, pattern
 from ..judge.prices import GB_SECOND, REQUEST, computing
 from ..printed.platform_lines import Ended
 from ..support.terminal import counted, mib
@@ -153,23 +153,27 @@ def _out_of_memory(key: Key, seen: Observed, grown: Growth | None) -> _Answer | 
 
 
 def _why(key: Key, seen: Observed, grown: Growth | None) -> str:
-    ages = seen.ages
-    of = f"{min(ages):,} to {max(ages):,} invocations" if ages else ""
-    match pattern(ages):
-        case "start":
-            share = "each time" if max(ages) <= 2 else "most often"
-            return f"It did so {share} in an environment's first two invocations: {key.size_mb:,} MB is too small."
-        case "regular":
-            return f"Each environment had {of} before (median {median(ages):,.0f}): memory grows until it runs out."
-        case kind:
-            if grown is not None and grown.grows:
-                return f"Memory grows before that: {_rises(grown)}."
-            if kind == "irregular":
-                return (
-                    f"Environments had {of} before, at no regular age, and their marks rise no more often than by"
-                    " chance: single invocations need more, rather than that memory grows."
-                )
-            return "Whether memory grew until then, or one invocation needed more, REPORT lines do not say."
+    ages, how = seen.ages, approach(seen.lives, key.size_mb)
+    of = f"after {min(ages) - 1:,} to {max(ages) - 1:,} invocations (median {median(ages) - 1:,.0f})" if ages else ""
+    kind = pattern(ages, seen.survived)
+    if kind == "start":
+        share = "each time" if max(ages) <= 2 else "most often"
+        return f"It did so {share} in an environment's first two invocations: {key.size_mb:,} MB is too small."
+    if kind == "regular" and how.rises:
+        return f"Environments were killed {of}, and their marks rose until then: memory grows until it runs out."
+    if grown is not None and grown.grows:
+        return f"Memory grows before that: {_rises(grown)}."
+    if kind == "regular" and how.at_once:
+        return (
+            f"Environments were killed {of}, at ages more alike than by chance, but most of what was missing was taken"
+            " at once: requests that come at that time, or that age, need more."
+        )
+    if kind == "irregular" and how.at_once:
+        return (
+            f"Environments were killed {of}, at no regular age, and most of what was missing was taken at once: single"
+            " invocations need more, rather than that memory grows."
+        )
+    return "Whether memory grew until then, or one invocation needed more, REPORT lines do not say."
 
 
 def _rises(grown: Growth) -> str:

@@ -50,6 +50,8 @@ class Observed:
     """Timeouts with a mark at the memory size."""
     ages: list[int] = field(default_factory=list)
     """Invocations from an environment's begin, or its last kill, to a kill."""
+    survived: list[int] = field(default_factory=list)
+    """The same to the end of those that were not killed."""
     killed_ms: list[float] = field(default_factory=list)
     """When, epoch ms, as far as the log says it."""
     billed_ms: float = 0.0
@@ -96,7 +98,7 @@ def observed(reports: Reports) -> dict[Key, Observed]:
     for key, one in found.items():
         one.environments = len(streams[key])
         if one.mixed:
-            one.lives, one.ages = [], []
+            one.lives, one.ages, one.survived = [], [], []
     _add_counts(found, rows, reports)
     return found
 
@@ -174,8 +176,8 @@ def _add_life(one: Observed, part: dict[str, Column], before: int | None) -> Non
     how, full = part["ended"][-1], mark[-1] >= AT_LIMIT * part["size_mb"][0]
     began = float(part["time_ms"][0])
     has_init = math.isfinite(part["init_ms"][0])
-    if how == Ended.OUT_OF_MEMORY and (has_init or before is not None):
-        one.ages.append(len(mark))
+    if has_init or before is not None:
+        (one.ages if how == Ended.OUT_OF_MEMORY else one.survived).append(len(mark))
     if before is not None and mark[0] >= AT_LIMIT * part["size_mb"][0]:
         return  # the mark went on after a kill: it says nothing more
     from_birth = has_init or (before is not None and bool(mark[0] < before))
