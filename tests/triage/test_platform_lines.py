@@ -102,12 +102,14 @@ def test_the_log_group_names_the_function(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_a_shared_log_group_names_the_function() -> None:
-    lines = PlatformLines()
-    lines.begin_file("all.log")
     stream = f"2026/11/21/orders[41]{'0' * 32}"
-    lines.read_block(f"{stream} {LINES[0].text}\n".encode())
-    (place,) = lines.taken().places.values()
-    assert (place.function, place.stream) == ("orders", stream)
+    for group in ("all.log", "/aws/lambda/shared"):
+        lines = PlatformLines()
+        lines.begin_file(group)
+        lines.read_event({"logGroup": group, "logStream": stream, "message": LINES[0].text})
+        lines.read_block(f"{stream} {LINES[0].text}\n".encode())
+        (place,) = lines.taken().places.values()
+        assert (place.function, place.stream) == ("orders", stream)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ that had it. Three statements follow, each weaker and sharper than the one befor
 - proven: memory after N invocations is at most the mark;
 - likely (95 %): where peaks are alike from begin to end, the late ones are not all below the first few by chance. A
   start that needs more than all that follows is not alike, and hides growth;
-- grows: without growth the i-th of equal parts of a life has its highest peak with probability 1/i at most, whatever the
-  distribution of peaks. Parts and not invocations: between two collections a heap raises the mark again and again.
+- grows: without growth the i-th of equal parts of a life raises the mark with probability 1/i at most, whatever the
+  distribution of peaks. Parts and not invocations: between two collections a heap raises it again and again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KIB = 1024
 ROUNDED_MB = 1
 """The mark is in whole MB: a rise may be by so much less than it says."""
 PARTS = 8
-"""Of a life; the more, the shorter must be what comes again and again (a collector's cycle) to be alike in all of them."""
+"""Of a life. With more of them, a collector's cycle must be shorter for parts to be alike."""
 MOST_EXACT = 200
 """Lives up to which the law is not approximated."""
 GROWS_BELOW = 0.001
@@ -285,8 +285,8 @@ def _sum_below(least: float, of: int) -> float:
     """Probability that the sum of so many uniform numbers is at most that (Irwin and Hall 1927)."""
     if of > MOST_SUMMED:
         return NormalDist(of / 2, math.sqrt(of / 12)).cdf(least)
-    terms = ((-1) ** k * math.comb(of, k) * (least - k) ** of for k in range(int(least) + 1))
-    return sum(terms) / math.factorial(of)
+    terms = (math.comb(of, k) * math.pow(least - k, of) for k in range(int(least) + 1))
+    return math.fsum(-term if k % 2 else term for k, term in enumerate(terms)) / math.factorial(of)
 
 
 class Approach(NamedTuple):

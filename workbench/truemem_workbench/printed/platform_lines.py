@@ -372,7 +372,7 @@ class PlatformLines:
 def place_of(group: str, stream: str) -> Place:
     """Where a line is from whose log group and stream are named in these texts; else `group` is its file."""
     found, named = _STREAM.search(stream), _GROUP.search(group)
-    function = named[1] if named else found[1] if found else ""
+    function = (found and found[1]) or (named[1] if named else "")
     name = found[0][:DATE].replace("-", "/") + found[0][DATE:] if found else ""
     return Place(function, name, "" if function else group)
 

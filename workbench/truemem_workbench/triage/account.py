@@ -154,7 +154,9 @@ def lives_of(counted: Sequence[Row]) -> dict[Key, Observed]:
         one.environments += 1
         kills = int(_sum(rows, "kills"))
         one.ended += Counter({Ended.OUT_OF_MEMORY: kills, Ended.TIMEOUT: int(_sum(sized, "timeouts"))})
-        one.at_limit += int(_sum([row for row in sized if float(row["mark"]) >= AT_LIMIT * size], "timeouts"))
+        full = [row for row in sized if float(row["mark"]) >= AT_LIMIT * size]
+        late = int(_sum(full, "timeouts"))
+        one.at_limit += late if late == _sum(full, "n") else 0
         one.invocations += int(_sum(sized, "n"))
         one.highest_mb = max(one.highest_mb, *(round(float(row["mark"])) for row in sized))
         one.billed_ms += _sum(sized, "billedMs")

@@ -10,7 +10,7 @@ from enum import IntEnum
 from statistics import median
 from typing import Any
 
-from ..judge.marks import Growth, approach, growth, pattern
+from ..judge.marks import LEAST_INVOCATIONS, Growth, approach, growth, pattern
 from ..judge.prices import GB_SECOND, REQUEST, computing
 from ..printed.platform_lines import Ended
 from ..support.terminal import counted, mib
@@ -125,6 +125,8 @@ def judge(key: Key, seen: Observed) -> Unmeasured:
             break
     else:
         state, rank, sentence = State.UNDECIDED, -float(seen.invocations), _undecided(key, seen, grown)
+    if seen.nameless and not seen.mixed and seen.invocations >= LEAST_INVOCATIONS:
+        sentence += " The log has no names of log streams: this is so if one environment ran at a time."
     return Unmeasured(key, seen, grown, state, rank, sentence, "" if state is State.NO_SIGN_OF_GROWTH else attach)
 
 
@@ -141,12 +143,13 @@ def _out_of_memory(key: Key, seen: Observed, grown: Growth | None) -> _Answer | 
         said.append(f"memory ran out {_times(kills)}{_in(seen)}, in {_one_of(kills, seen.invocations)}")
     if late:
         said.append(
-            f"{counted(late, 'invocation')} timed out with the mark at the memory size, where the kernel is short of it"
+            f"{counted(late, 'invocation')} timed out with the mark at the memory size, where none ended well before:"
+            " the kernel was short of it"
         )
     if signalled:
         said.append(
-            f"{counted(signalled, 'invocation')} ended with `signal: killed` below the memory size: what is taken at"
-            " once is not in the mark"
+            f"{counted(signalled, 'invocation')} ended with `signal: killed` with the mark below the memory size: by"
+            " the kernel, as what is taken at once is not in the mark, or by the function itself"
         )
     told = f"{', and '.join(said)}. {_why(key, seen, grown)}"
     return State.OUT_OF_MEMORY, rank, told[0].upper() + told[1:]
@@ -192,7 +195,7 @@ def _growing(key: Key, seen: Observed, grown: Growth | None) -> _Answer | None:
     if grown.about_kib:
         left = max(0.0, (key.size_mb - seen.highest_mb) * 1024 / grown.about_kib)
         more = f" At that rate the highest environment reaches {key.size_mb:,} MB in {left:,.0f} invocations."
-    told = f"Memory grows, or a cache fills: {_rises(grown)}.{more}"
+    told = f"Memory grows, a cache or a heap fills, or requests get larger: {_rises(grown)}.{more}"
     return State.GROWING, left, told
 
 
@@ -223,11 +226,16 @@ def _highest(key: Key, seen: Observed, grown: Growth | None) -> str:
 
 def _bounds(grown: Growth) -> str:
     proven, likely = grown.proven_kib, grown.likely_kib
-    told = "" if proven is None else f"less than {mib(proven)} KiB in each invocation for certain"
+    of_mean = "KiB in each invocation, on average"
+    told = []
+    if proven is not None:
+        told.append(f"less than {mib(proven)} {of_mean} over the longest life (certain)")
     if likely is not None and (proven is None or likely < proven):
-        joined = ", and " if told else ""
-        told += f"{joined}{mib(likely)} KiB at most if the first ones need no more than later ones (95 %)"
-    return f"Memory grew by {told}."
+        told.append(
+            f"at most {mib(likely)} {'KiB' if told else of_mean} if all environments are alike and their first"
+            " invocations need no more than later ones (95 %)"
+        )
+    return f"Memory grew by {'; by '.join(told)}."
 
 
 def _undecided(key: Key, seen: Observed, grown: Growth | None) -> str:
@@ -238,8 +246,11 @@ def _undecided(key: Key, seen: Observed, grown: Growth | None) -> str:
         )
     if grown is not None and grown.rises_too_often:
         return f"{_rises(grown)[0].upper()}{_rises(grown)[1:]}. But {grown.load}: that does it as well as a leak."
-    if grown is not None and grown.likely_kib is not None and grown.proven_kib is not None:
-        return f"{_highest(key, seen, grown)}. {_bounds(grown)} That is not enough to say that it does not grow."
+    if grown is not None and grown.proven_kib is not None and grown.longest >= LEAST_INVOCATIONS:
+        why = "That is not enough to say that it does not grow."
+        if grown.likely_kib is None:
+            why = "No long life has its first invocation in the log: a peak before may hide growth."
+        return f"{_highest(key, seen, grown)}. {_bounds(grown)} {why}"
     return f"{_highest(key, seen, grown)}: too few to say whether memory grows."
 
 
@@ -257,9 +268,11 @@ def _in(seen: Observed) -> str:
     if len(seen.killed_ms) < 2:
         return ""
     hours = (max(seen.killed_ms) - min(seen.killed_ms)) / HOUR_MS
+    if hours * 60 < 1:
+        return ""
     if hours < 1:
-        return f" within {hours * 60:,.0f} minutes" if hours * 60 >= 1 else ""
-    return f" within {hours:,.0f} hours" if hours < 48 else f" within {hours / 24:,.0f} days"
+        return f" within {counted(math.ceil(hours * 60), 'minute')}"
+    return f" within {counted(math.ceil(hours), 'hour')}" if hours < 48 else f" within {math.ceil(hours / 24):,} days"
 
 
 def ten_first(found: Sequence[Unmeasured], most: int = 10) -> list[str]:

@@ -18,6 +18,8 @@ from ..printed.platform_lines import Ended, Place, Reports
 AT_LIMIT = 0.98
 """A timeout or a kill whose mark is this part of the memory size was short of memory: the kernel reclaims before it
 kills, which is slow (public logs: 252 to 254 of 256 MB at a timeout)."""
+AGAIN_MS = 30_000
+"""Lambda tries again after a minute (asynchronous invocations); a line that was read twice has the same time."""
 _VERSION = re.compile(r"\[([^\]]+)\]")
 
 
@@ -42,12 +44,14 @@ class Observed:
     """Log streams; without their names as many as lives."""
     mixed: bool = False
     """True if environments are mixed in the log without their names: there are no lives then."""
+    nameless: bool = False
+    """True if some lines have no log stream: environments may be mixed although it does not show."""
     invocations: int = 0
     highest_mb: int = 0
     """The highest mark."""
     ended: Counter[Ended] = field(default_factory=Counter)
     at_limit: int = 0
-    """Timeouts with a mark at the memory size."""
+    """Timeouts with a mark at the memory size, in environments where no invocation ended well with such a mark."""
     ages: list[int] = field(default_factory=list)
     """Invocations from an environment's begin, or its last kill, to a kill."""
     survived: list[int] = field(default_factory=list)
@@ -88,6 +92,7 @@ def observed(reports: Reports) -> dict[Key, Observed]:
         place = reports.places[int(rows["place"][begin])]
         key = key_of(place, int(rows["size_mb"][begin]))
         one = found.setdefault(key, Observed())
+        one.nameless |= not place.stream
         part = {name: column[begin:end] for name, column in rows.items()}
         if int(part["place"][0]) in mixed:
             one.mixed = True
@@ -110,11 +115,13 @@ def key_of(place: Place, size_mb: int) -> Key:
 
 
 def _once(rows: dict[str, Column]) -> dict[str, Column]:
-    """A request may have several REPORT lines: it was tried again."""
+    """A request may have several REPORT lines: it was tried again, after a minute where all else is the same."""
     same = rows["request"] ^ (rows["mark_mb"].astype(np.uint64) << np.uint64(32)) ^ rows["duration_ms"].view(np.uint32)
-    _, first = np.unique(same, return_index=True)
-    first.sort()
-    return {name: column[first] for name, column in rows.items()}
+    order = np.lexsort((rows["time_ms"], same))
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = (np.diff(same[order]) != 0) | (np.diff(rows["time_ms"][order]) > AGAIN_MS)
+    kept = np.sort(order[is_new])
+    return {name: column[kept] for name, column in rows.items()}
 
 
 def _in_order(rows: dict[str, Column]) -> dict[str, Column]:
@@ -212,7 +219,9 @@ def _add_counts(found: dict[Key, Observed], rows: dict[str, Column], reports: Re
             }
         )
         full = part["mark_mb"] >= AT_LIMIT * key.size_mb
-        one.at_limit = int((full & (part["ended"] == Ended.TIMEOUT)).sum())
+        went_well = {*part["place"][full & (part["ended"] < Ended.EXITED)].tolist()}
+        late = part["place"][full & (part["ended"] == Ended.TIMEOUT)].tolist()
+        one.at_limit = sum(place not in went_well for place in late)
         one.killed_ms = [t for t in part["time_ms"][part["ended"] == Ended.OUT_OF_MEMORY].tolist() if math.isfinite(t)]
         one.billed_ms = float(np.nansum(part["billed_ms"], dtype=float))
         if np.isfinite(part["duration_ms"]).any():
