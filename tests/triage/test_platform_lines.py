@@ -190,3 +190,11 @@ def test_an_init_duration_that_is_no_number_is_none() -> None:
     lines.begin_file("a.log")
     lines.read_block(f"{LINES[0].text.replace('250.10', '1.2.3')}\n{LINES[1].text}\n".encode())
     assert len(lines.taken()) == 2
+
+
+def test_a_line_of_many_words_is_read_once() -> None:
+    """Of a hostile log: looked at from its begin for each word, it takes minutes."""
+    lines = PlatformLines()
+    lines.begin_file("a.log")
+    lines.read_block(b"REPORT RequestId: a " * 200_000 + f"\n{LINES[0].text}\n".encode())
+    assert len(lines.taken()) == 1

@@ -183,9 +183,7 @@ class PlatformLines:
         if not any(word in block for word in _BYTES):
             return
         self._flush()
-        if any(
-            b'"' in block[block.rfind(b"\n", 0, found.start()) + 1 : found.start()] for found in _ANY.finditer(block)
-        ):
+        if _is_after_json(block):
             for line in block.split(b"\n"):
                 if _ANY.search(line):
                     (self._read_json if b'"' in line else self._read_text)(line)
@@ -367,6 +365,17 @@ class PlatformLines:
             if not math.isnan(number := _number(said)) and number > SECONDS_BELOW / 100:
                 return place, number if number >= LEAST_MS / 10 else number * 1000
         return place, time_ms
+
+
+def _is_after_json(block: bytes) -> bool:
+    """True if a quotation mark is before one of the words, in its line: JSON. Looks at each byte once."""
+    looked = 0
+    for found in _ANY.finditer(block):
+        line = block.rfind(b"\n", looked, found.start()) + 1
+        if b'"' in block[max(looked, line) : found.start()]:
+            return True
+        looked = found.start()
+    return False
 
 
 def place_of(group: str, stream: str) -> Place:
