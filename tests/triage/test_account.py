@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from truemem_workbench.printed.platform_lines import Ended
+from truemem_workbench.triage.account import lives_of
 
 from tests.attach.insights import LogEvent, run
 from tests.report.conftest import Command, put_events, put_function
@@ -87,6 +89,31 @@ def test_counts_alone_say_what_lines_say(truemem: Command, insights: list[str]) 
 def test_one_function_without_the_sidecar_is_reported(truemem: Command, insights: list[str]) -> None:
     (made,) = truemem("report", "--log-group", "/aws/lambda/steady", "--json").document["without_sidecar"]
     assert (made["function"], made["state"]) == ("steady", "no sign of growth")
+
+
+def counted(**cells: float) -> dict[str, str]:
+    """A row of the counts."""
+    return {"@log": "1:/aws/lambda/a", "@logStream": stream_of("a"), **{k: str(v) for k, v in cells.items()}}
+
+
+def seen(mark: int, first: int, last: int, kills: int = 0) -> dict[str, str]:
+    return counted(mark=mark, size=512, n=50, first=first, last=last, initMs=9, allMs=500, kills=kills)
+
+
+@pytest.mark.parametrize(
+    ("mark", "kills", "told"), [(512, 1, (1, 0)), (512, 0, (1, 0)), (400, 1, (1, 0)), (400, 0, (0, 1))]
+)
+def test_a_kill_that_is_told_twice_counts_once(mark: int, kills: int, told: tuple[int, int]) -> None:
+    """REPORT may say Runtime.OutOfMemory, and a line without a mark `signal: killed`."""
+    (one,) = lives_of([seen(mark, 0, 9, kills), counted(n=1, first=9, last=9, signals=1)]).values()
+    assert (one.out_of_memory, one.ended[Ended.KILLED]) == told
+    assert one.lives == []
+
+
+def test_counts_of_a_mark_that_fell_have_no_life() -> None:
+    (risen,) = lives_of([seen(100, 0, 9), seen(101, 10, 19)]).values()
+    (fell,) = lives_of([seen(100, 0, 29), seen(101, 10, 19)]).values()
+    assert (len(risen.lives), len(fell.lives)) == (1, 0)
 
 
 def test_nothing_is_read_that_costs_too_much(truemem: Command, insights: list[str]) -> None:

@@ -37,7 +37,8 @@ COUNTS = (
     ", coalesce(@initDuration, record.metrics.initDurationMs) as init"
     " | stats count(*) as n, earliest(@timestamp) as first, latest(@timestamp) as last, sum(ms) as allMs"
     ", sum(billed) as billedMs, max(init) as initMs"
-    ', sum(strcontains(@message, "Runtime.OutOfMemory") + strcontains(@message, "signal: killed")) as kills'
+    ', sum(strcontains(@message, "Runtime.OutOfMemory")) as kills'
+    ', sum(strcontains(@message, "signal: killed")) as signals'
     ', sum(strcontains(@message, "timeout")) as timeouts'
     " by @log, @logStream, size, mark | limit {rows}"
 )
@@ -138,8 +139,8 @@ def _counts(groups: Sequence[str], begin_s: int, end_s: int, rows: int) -> Itera
 
 
 def lives_of(counted: Sequence[Row]) -> dict[Key, Observed]:
-    """The lives of environments, from counts by stream and mark. Those of streams with kills end where that is not
-    known: they have no life."""
+    """The lives of environments, from counts by stream and mark. Those of streams with kills or timeouts end where that
+    is not known: they have no life."""
     streams: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in counted:
         streams[row.get("@log", ""), row.get("@logStream", "")].append(row)
@@ -152,8 +153,11 @@ def lives_of(counted: Sequence[Row]) -> dict[Key, Observed]:
         key = key_of(place_of(log, stream), size)
         one = found.setdefault(key, Observed())
         one.environments += 1
-        kills = int(_sum(rows, "kills"))
-        one.ended += Counter({Ended.OUT_OF_MEMORY: kills, Ended.TIMEOUT: int(_sum(sized, "timeouts"))})
+        kills, signals, timeouts = (int(_sum(rows, name)) for name in ("kills", "signals", "timeouts"))
+        if any(float(row["mark"]) >= AT_LIMIT * size for row in sized):  # the line of a kill has no mark
+            kills, signals = max(kills, signals), 0
+        signals = max(0, signals - kills)  # a kill may have both
+        one.ended += Counter({Ended.OUT_OF_MEMORY: kills, Ended.KILLED: signals, Ended.TIMEOUT: timeouts})
         full = [row for row in sized if float(row["mark"]) >= AT_LIMIT * size]
         late = int(_sum(full, "timeouts"))
         one.at_limit += late if late == _sum(full, "n") else 0
@@ -163,7 +167,7 @@ def lives_of(counted: Sequence[Row]) -> dict[Key, Observed]:
         first, last = min(float(row["first"]) for row in sized), max(float(row["last"]) for row in sized)
         one.first_ms = first if math.isnan(one.first_ms) else min(first, one.first_ms)
         one.last_ms = last if math.isnan(one.last_ms) else max(last, one.last_ms)
-        if not kills:
+        if not (kills + signals + timeouts) and _never_falls(sized):
             one.lives.append(life := _life(sized, first))
             if life.from_birth:
                 one.survived.append(life.invocations)
@@ -172,6 +176,15 @@ def lives_of(counted: Sequence[Row]) -> dict[Key, Observed]:
 
 def _sum(rows: Sequence[Row], name: str) -> float:
     return sum(float(row.get(name) or 0.0) for row in rows)
+
+
+def _never_falls(rows: Sequence[Row]) -> bool:
+    """False if a lower mark was seen after a higher one: the environment has begun anew."""
+    last: dict[float, float] = {}
+    for row in rows:
+        mark = float(row["mark"])
+        last[mark] = max(float(row["last"]), last.get(mark, 0.0))
+    return all(float(row["first"]) >= last[mark] for row in rows for mark in last if mark < float(row["mark"]))
 
 
 def _life(rows: Sequence[Row], first_ms: float) -> Life:
@@ -187,7 +200,7 @@ def _life(rows: Sequence[Row], first_ms: float) -> Life:
 
 def _read_ages(one: Observed, counted: Sequence[Row], key: Key, begin_s: int, end_s: int, rows: int) -> None:
     """Read some streams with kills whole: the ages, and the lives between two kills."""
-    killed = [row for row in counted if float(row.get("kills") or 0) > 0 and _is_of(row, key)]
+    killed = [row for row in counted if _sum([row], "kills") + _sum([row], "signals") > 0 and _is_of(row, key)]
     streams = list(dict.fromkeys(row["@logStream"] for row in killed))[:READ_WHOLE]
     log = killed[0]["@log"]
     quoted = ", ".join(f"'{stream}'" for stream in streams)
