@@ -258,7 +258,7 @@ def test_since_and_environment_choose(told: Told) -> None:
 
 
 @pytest.mark.parametrize(
-    ("peaks", "code"), [([600.0], {"oom": 1, "leak": 0}), (noisy(1000, 1, grows=0.3), {"oom": 0, "leak": 1})]
+    ("peaks", "code"), [([600.0], {"oom": 1, "leak": 0}), (noisy(1000, 2, grows=0.35), {"oom": 0, "leak": 1})]
 )
 def test_a_build_can_fail_on_it(peaks: list[float], code: dict[str, int], truemem: Command, tmp_path: Path) -> None:
     path = tmp_path / "orders.log"
