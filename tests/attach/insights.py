@@ -45,6 +45,7 @@ key: either (ASC | DESC)?
     | "bin" "(" PERIOD ")"                -> bin
     | "ispresent" "(" field ")"           -> ispresent
     | "coalesce" "(" field ("," field)* ")" -> coalesce
+    | "strlen" "(" either ")"             -> strlen
     | "strcontains" "(" either "," STRING ")" -> strcontains
     | "greatest" "(" either ("," either)* ")" -> greatest
     | _COUNT_ALL                          -> count
@@ -304,6 +305,9 @@ def evaluate(expression: Expression, row: Row, group: Sequence[Row] = ()) -> Val
             return value_of(subject) is not None
         case Node("coalesce", parts):
             return next((value for value in map(value_of, parts) if value is not None), None)
+        case Node("strlen", [subject]):
+            text = value_of(subject)
+            return None if text is None else float(len(str(text)))
         case Node("strcontains", [subject, text]):
             found = value_of(subject)
             return None if found is None else float(text in str(found))

@@ -79,7 +79,7 @@ def test_counts_alone_say_what_lines_say(truemem: Command, insights: list[str]) 
     made = truemem("triage", "--json")
     assert states(made.document) == STATES
     found = {each["function"]: each for each in made.document["functions"]}
-    assert found["steady"]["growth"]["likelyKiB"] == pytest.approx(1024 / 320, rel=0.01)
+    assert found["steady"]["growth"]["likelyKiB"] == pytest.approx(1024 / 380, rel=0.01)
     assert found["leaks"]["agesAtKills"]["lowest"] > 1000
     assert "within 1 minute" not in found["small"]["sentence"]
     assert "costs $0.0004 at most" in made.err  # said before it is read

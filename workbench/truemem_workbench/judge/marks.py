@@ -29,11 +29,9 @@ MOST_EXACT = 200
 """Lives up to which the law is not approximated."""
 GROWS_BELOW = 0.001
 """Chance of so many rises without growth, from which on memory is said to grow."""
-CERTAIN = 0.95
-FEW_LIVES = 5
-EARLY, EARLY_OF_FEW = 1 / 10, 1 / 40
-"""This part of a life is compared with its second half, of many lives and of few: of two windows the first has the
-highest peak by chance in (first / both) of the cases, which CERTAIN leaves little room for in one life."""
+EARLY = 1 / 40
+"""This part of a life is compared with its second half: of two windows the first has the highest peak by chance in
+(first / both) of the cases, 1 of 21."""
 LEAST_INVOCATIONS = 40
 """Of a life that is compared."""
 YOUNG = 10
@@ -129,7 +127,8 @@ class Growth(NamedTuple):
     about_kib: float | None
     """How fast the marks rise in second halves, KiB per invocation: memory may grow faster below the mark."""
     likely_kib: float | None
-    """It is no more than that with 95 %, if the work is alike from begin to end. None: not enough is known."""
+    """It is no more than that in any environment with 95 %, if the work is alike from begin to end. None: not enough is
+    known."""
     proven_kib: float | None
     """It was no more than that, on the average over the longest life."""
     longest: int
@@ -201,19 +200,14 @@ def _proven(life: Life) -> float | None:
 
 def _likely(lives: Sequence[Life]) -> float | None:
     """If g is the growth, and the highest peak of a life's second half is no lower than that of its first invocations
-    (without g), then the mark has risen by g times what lies between. Each life is an exception with a probability
-    that is known, so of all their bounds one with a known rank holds."""
-    if not lives:
-        return None
-    part = EARLY if len(lives) >= FEW_LIVES else EARLY_OF_FEW
+    (without g), then the mark has risen by g times what lies between. That is so in 95 % of lives, also in the one that
+    grows most: its bound is no more than the highest."""
     bounds = []
     for life in lives:
-        early, late = max(1, int(part * life.invocations)), life.invocations // 2
+        early, late = max(1, int(EARLY * life.invocations)), life.invocations // 2
         risen = life.mark_at(life.invocations) - life.mark_at(early) + ROUNDED_MB
         bounds.append(risen * KIB / (life.invocations - late - early))
-    exception = part / (part + 1 / 2)
-    rank = next((r for r in range(1, len(lives) + 1) if _binomial_tail(r, len(lives), exception) <= 1 - CERTAIN), None)
-    return None if rank is None else sorted(bounds)[rank - 1]
+    return max(bounds, default=None)
 
 
 def _binomial_tail(least: int, of: int, chance: float) -> float:

@@ -29,9 +29,9 @@ READ_WHOLE = 20
 _IS_REPORT = '@type = "REPORT" or type = "platform.report"'
 COUNTS = (
     f'filter {_IS_REPORT} or @message like "signal: killed"'
-    " | fields @maxMemoryUsed * 0.000001 as markMB, @memorySize * 0.000001 as sizeMB"
-    " | fields coalesce(markMB, record.metrics.maxMemoryUsedMB) as mark"
-    ", coalesce(sizeMB, record.metrics.memorySizeMB) as size"
+    " | fields @maxMemoryUsed * 0.000001 as markMB, @memorySize * 0.000001 as sizeMB, strlen(@message) * 0 as none"
+    " | fields coalesce(markMB, record.metrics.maxMemoryUsedMB, none) as mark"
+    ", coalesce(sizeMB, record.metrics.memorySizeMB, none) as size"
     ", coalesce(@duration, record.metrics.durationMs) as ms"
     ", coalesce(@billedDuration, record.metrics.billedDurationMs) as billed"
     ", coalesce(@initDuration, record.metrics.initDurationMs) as init"
@@ -146,7 +146,7 @@ def lives_of(counted: Sequence[Row]) -> dict[Key, Observed]:
         streams[row.get("@log", ""), row.get("@logStream", "")].append(row)
     found: dict[Key, Observed] = {}
     for (log, stream), rows in streams.items():
-        sized = [row for row in rows if "mark" in row and "size" in row]
+        sized = [row for row in rows if float(row.get("size") or 0.0) > 0]
         if not sized:
             continue
         size = round(float(sized[-1]["size"]))

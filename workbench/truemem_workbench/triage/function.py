@@ -205,7 +205,7 @@ def _near(key: Key, seen: Observed, _: Growth | None) -> _Answer | None:
         return None
     told = (
         f"An environment came to {seen.highest_mb:,} of {key.size_mb:,} MB ({share:.0%}): a little more ends it."
-        " REPORT lines do not say which invocation needed that."
+        " The first REPORT with that mark is of the invocation that needed it."
     )
     return State.NEAR_THE_LIMIT, -share, told
 
@@ -232,8 +232,8 @@ def _bounds(grown: Growth) -> str:
         told.append(f"less than {mib(proven)} {of_mean} over the longest life (certain)")
     if likely is not None and (proven is None or likely < proven):
         told.append(
-            f"at most {mib(likely)} {'KiB' if told else of_mean} if all environments are alike and their first"
-            " invocations need no more than later ones (95 %)"
+            f"at most {mib(likely)} {'KiB' if told else of_mean} in any environment, if its first invocations need no"
+            " more than later ones (95 %)"
         )
     return f"Memory grew by {'; by '.join(told)}."
 
@@ -277,5 +277,6 @@ def _in(seen: Observed) -> str:
 
 def ten_first(found: Sequence[Unmeasured], most: int = 10) -> list[str]:
     """Names of the functions to attach first."""
-    names = [each.key.function or "NAME" for each in found if each.state is not State.NO_SIGN_OF_GROWTH]
-    return list(dict.fromkeys(names))[:most]
+    names = [each.key.function for each in found if each.state is not State.NO_SIGN_OF_GROWTH]
+    known = list(dict.fromkeys(filter(None, names)))
+    return known[:most] or ["NAME"] * bool(names)
