@@ -310,7 +310,8 @@ function loadedProfile() {
   const clocks = { cpu: () => apply(cpuUsage, process, []), wall: () => apply(bigint, hrtime, []) };
   const inspector = require("inspector");
   const promises = quietly(require)("inspector/promises"); // not in Node.js 18
-  const given = { fs, inspector, promises, v8, clocks, prototypes, pid: process.pid, folder, root, memorySize };
+  const counts = !process.env.NODE_V8_COVERAGE;
+  const given = { fs, inspector, promises, v8, clocks, prototypes, pid: process.pid, folder, root, memorySize, counts };
   return loaded("lines.cjs")({ ...given, client: quietly(realpathSync)(script) });
 }
 

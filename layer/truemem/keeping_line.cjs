@@ -1,9 +1,9 @@
 // Deduces the line that keeps an allocation, from the source of the functions on its stack. Loaded by lines.cjs.
 //
-// An object is followed from where it is made, or from the call that returns it, through variables, closures and
-// literals, to what keeps it: `outer.push(it)`, `outer[key] = it`, `emitter.on(name, () => it)`, `setInterval`. Also
-// into a function of the same file that it is given to, and out of one that returns it. It reads tokens, not a syntax
-// tree: what it does not understand is answered with the line of the call, or the first line of the function.
+// An object is followed from where it is made, or from the call that returns it, to what keeps it: `outer.push(it)`,
+// `outer[key] = it`, `emitter.on(name, () => it)`, `setInterval`. Also into a function that it is given to and that ran,
+// and out of one that returns it. It reads tokens, not a syntax tree. Where several places may keep it, or none, the
+// answer is a function on the stack.
 "use strict";
 
 const { CONTROL, DECLARE, Source, VALUE, words } = require("./source.cjs");
@@ -14,6 +14,7 @@ const CHARACTER_BYTES = 32; // that reading one takes
 const PART = 64 * 1024;
 const FILES = 8;
 const DEPTH = 4; // functions that an object is followed into
+const RIVAL = 1.5; // a place whose score is lower by less may be the one as well
 
 const KEEPERS = words(
   "push unshift set add on once addListener prependListener prependOnceListener addEventListener subscribe enqueue " +
@@ -22,6 +23,7 @@ const KEEPERS = words(
 const OWN_KEEPERS = words("subscribe enqueue append addLast insert register"); // methods that the user may have written
 const READERS = words("get has at keys values entries includes indexOf find some every join test exec");
 const GLOBAL_KEEPERS = words("setInterval setTimeout setImmediate");
+const BRANCH = /^(?:if|else|switch|case|catch|&&|\|\||\?\??)$/;
 const REMOVERS = words("delete clear shift pop splice removeListener off removeAllListeners unsubscribe");
 const GLOBALS = words("this globalThis global process module exports");
 const BUILT_IN = words("Array Object JSON Buffer String Number Math Date Promise Reflect Symbol BigInt structuredClone");
@@ -99,8 +101,9 @@ class Scope {
 }
 
 class Deduction {
-  constructor(readSource, memoryKiB) {
+  constructor(readSource, hasRun, memoryKiB) {
     this.readSource = readSource;
+    this.hasRun = hasRun;
     this.left = (memoryKiB * 1024) / CHARACTER_BYTES; // characters
     this.files = new Map();
   }
@@ -113,7 +116,7 @@ class Deduction {
       if (text === undefined) return undefined;
       const isSmall = text.length <= WHOLE && text.length <= this.left;
       if (isSmall) this.left -= text.length;
-      const source = isSmall ? new Source(text, 0, text.length) : undefined;
+      const source = isSmall ? new Source(file, text, 0, text.length) : undefined;
       this.files.set(file, { text, source });
     }
     return this.files.get(file).source;
@@ -132,7 +135,7 @@ class Deduction {
       if (!place) return undefined;
     }
     place += frame.column;
-    if (!source) source = new Source(text.slice(0, place + PART), place, Math.min(text.length, place + PART));
+    if (!source) source = new Source(frame.file, text.slice(0, place + PART), place, Math.min(text.length, place + PART));
     const about = source.functionAt(source.at(place));
     if (about) frame.scope = new Scope(source, { ...about, name: about.name || frame.name });
     return about ? frame.scope : undefined;
@@ -142,9 +145,12 @@ class Deduction {
   place(frames, callees) {
     const users = frames.filter((frame) => !frame.library);
     const lines = users.map((frame) => frame.line + 1);
-    let best;
+    const keeps = []; // what may be the line
+    const isSure = () => keeps.some((each) => each.score >= 7);
     let inner;
-    for (let i = users.length - 1; i >= 0; i -= 1) {
+    let last = users.length - 1; // frame that the object was followed to
+    for (let i = last; i >= 0 && !isSure(); i -= 1) {
+      last = i;
       const scope = this.scope(users[i]);
       if (!scope) break;
       const caller = i > 0 && this.scope(users[i - 1]);
@@ -154,38 +160,21 @@ class Deduction {
           const root = at === undefined ? -1 : rootOf(scope.source, at);
           if (root >= 0 && root !== at && scope.declared.has(scope.source.value(root)) && scope.outer(root) <= 3) {
             carriers.push({ source: scope.source, from: root, to: root, doubt: 0, used: true });
-            const found = { keeps: [] };
-            this.begun(scope, scope.source.value(root), 0, found, 0);
-            for (const keep of found.keeps) if (!best || keep.score > best.score) best = keep;
+            this.begun(scope, scope.source.value(root), 0, { keeps }, 0);
           }
         }
         // None: it is called by another name.
         const some = carriers.length ? carriers : this.allocations(scope).map((each) => ({ ...each, doubt: each.doubt + 1 }));
-        const { keeps } = this.followed(scope, some);
-        const first = keeps.reduce((most, each) => (!most || each.score > most.score ? each : most), undefined);
-        if (some.length && (lines[i] === users[i].line + 1 || (first && first.score >= 7))) lines[i] = scope.source.line(some[0].from);
-        if (first && (!best || first.score > best.score)) best = first;
-        if (best && best.score >= 7) break;
+        const found = this.followed(scope, some).keeps;
+        const [at, ...others] = new Set(some.map((each) => scope.source.line(each.from)));
+        if (at && !others.length) lines[i] = at;
+        keeps.push(...found);
+        if (isSure()) break;
       }
-      if (!inner && !(best && best.score >= 7)) for (const keep of this.inlined(scope)) if (!best || keep.score > best.score) best = keep;
-      if (best && best.score >= 7) break;
       inner = users[i];
     }
-    if ((!best || best.score < 7) && users.length) best = this.byCallers(users[0], best);
-    return { best, users, lines };
-  }
-
-  // What the functions keep that this one calls: V8 inlines hot ones, and counts what they make for their caller.
-  inlined(scope, doubt = 2, depth = 0) {
-    const { source, about } = scope;
-    const keeps = [];
-    for (let i = about.first; i <= about.last && depth < DEPTH; i += 1) {
-      if (!source.is(i, "(") || !source.isWord(i - 1)) continue;
-      const inner = this.defined(source, source.value(i - 1), source.is(i - 2, "new"));
-      if (!inner || inner.about.begin === about.begin) continue;
-      keeps.push(...this.made(inner, doubt, depth), ...this.inlined(inner, doubt + 0.5, depth + 1));
-    }
-    return keeps;
+    if (!isSure() && users.length) this.byCallers(users[0], keeps);
+    return { best: theOnly(keeps), at: users[last], users, lines };
   }
 
   // How sure it is that the object whose method is called lives on after the caller.
@@ -273,7 +262,7 @@ class Deduction {
       this.entered(this.defined(source, source.value(from + 2), false), scope, from + 3, ["this"], doubt, found, depth);
     const keep = (at, sure, emptied = false) => {
       const score = sure - doubt - (emptied ? 6 : 0);
-      if (sure > 0) found.keeps.push({ line: source.line(at), score, emptied, name: about.name, source, at });
+      if (sure > 0) found.keeps.push({ line: source.line(at), score, emptied, name: about.name, source, at, about });
     };
     for (;;) {
       const left = leftOf(source, from, about);
@@ -355,7 +344,9 @@ class Deduction {
         return undefined;
       }
     }
-    if (isMethod && scope.outer(root) >= 7 && !PLAIN.has(source.value(root)) && !BUILT_IN.has(source.value(root))) keep(open - 1, 3);
+    if (PLAIN.has(source.value(root)) || BUILT_IN.has(source.value(root)) || READERS.has(name)) return undefined;
+    if (isMethod && scope.outer(root) >= 7) keep(open - 1, 3);
+    else if (!inner) keep(open - 1, 1);
     return undefined;
   }
 
@@ -408,7 +399,7 @@ class Deduction {
     const mentions = source.is(assign, "+=") || self(source, root, assign, to);
     if (plain && scope.declared.has(name)) return [name];
     const computed = source.is(assign - 1, "]") && source.partner[assign - 1] > root;
-    // `state[id] = change(state[id], it)`: what keeps is in the other function.
+    // `state[id] = change(state[id], it)`
     if (mentions && found.keeps.some((each) => each.score >= 6 && each.source.value(each.at) !== name)) return [];
     const score = mentions ? 9 : computed ? sure : plain ? 3 : 4;
     const wraps = computed && /%|\brandom\(/.test(source.text.slice(source.starts[root], source.starts[assign]));
@@ -428,27 +419,29 @@ class Deduction {
           let body = i + 1;
           while (body < source.length && !source.is(body, "{")) body += 1;
           for (let at = body + 1; at < source.partner[body]; at += 1)
-            if (source.is(at, "constructor") && source.parent[at] === body) return scoped(source, at + 1, "constructor");
+            if (source.is(at, "constructor") && source.parent[at] === body) return this.running(source, at + 1, "constructor");
           return undefined;
         }
-        if (source.isMember(i)) {
-          if (source.is(i + 1, "=")) return scoped(source, i + 2, name);
-          continue;
-        }
-        if (source.is(i + 1, "=") || source.is(i + 1, ":")) {
-          const found = scoped(source, i + 2, name);
-          if (found) return found;
-        }
-        const closes = source.is(i + 1, "(") ? source.partner[i + 1] : -1;
-        if (closes > 0 && source.is(closes + 1, "{") && !source.is(i - 1, "new")) return scoped(source, i + 1, name);
+        const isValue = source.is(i + 1, "=") || (source.is(i + 1, ":") && !source.isMember(i));
+        const closes = source.is(i + 1, "(") && !source.isMember(i) ? source.partner[i + 1] : -1;
+        const isOwn = closes > 0 && source.is(closes + 1, "{") && !source.is(i - 1, "new");
+        const found = (isValue && this.running(source, i + 2, name)) || (isOwn && this.running(source, i + 1, name));
+        if (found) return found;
       }
     }
     return undefined;
   }
 
+  // The function whose parameters begin there, if it ran: the object cannot be in another.
+  running(source, i, name) {
+    const about = source.functionAt(i);
+    if (!about || !this.hasRun(source.file, source.ends[about.last])) return undefined;
+    return new Scope(source, { ...about, name: about.name || name });
+  }
+
   // The user's files that a file imports by their relative paths.
   imported(source) {
-    const folder = this.fileOf({ source }).split("/").slice(0, -1);
+    const folder = source.file.split("/").slice(0, -1);
     const found = [];
     for (let i = 1; i < source.length; i += 1) {
       if (source.kinds[i] !== VALUE || !/^(?:from|import|\()$/.test(source.value(i - 1))) continue;
@@ -469,54 +462,60 @@ class Deduction {
     return found;
   }
 
-  // After an `await` a stack begins with the function that went on: who awaits it is found by its name, and around it.
-  byCallers(frame, best) {
-    let found = best;
+  // After an `await` a stack begins with the function that went on: who awaits it is found by its name.
+  byCallers(frame, found) {
     const seen = new Set();
     let level = frame.scope ? [frame.scope] : [];
-    for (let doubt = 0.5; level.length && doubt < 3 && !(found && found.score >= 6.5); doubt += 0.5) {
+    for (let doubt = 0.5; level.length && doubt < 3 && !found.some((each) => each.score >= 6.5); doubt += 0.5) {
       const above = [];
       for (const { scope, carrier } of level.flatMap((each) => this.callers(each))) {
         if (seen.has(carrier.from)) continue;
         seen.add(carrier.from);
         const { keeps, returns } = this.followed(scope, [carrier]);
-        for (const keep of keeps) if (!found || keep.score - doubt > found.score) found = { ...keep, score: keep.score - doubt };
+        found.push(...keeps.map((each) => ({ ...each, score: each.score - doubt })));
         if (returns) above.push(scope);
       }
       level = above;
     }
-    return found;
   }
 
   callers({ source: own, about: { begin, last, name } }) {
     const found = [];
     const outer = own.functionAround(begin - 1);
-    if (outer && outer.begin < begin) found.push({ scope: new Scope(own, outer), carrier: { source: own, from: begin, to: last, doubt: 0 } });
+    if (outer && outer.begin < begin && this.hasRun(own.file, own.ends[outer.last])) found.push({ scope: new Scope(own, outer), carrier: { source: own, from: begin, to: last, doubt: 0 } });
     const plain = String(name || "").replace(/^.*[. ]/, "");
     if (!plain) return found;
     for (const { source } of this.files.values()) {
       if (!source) continue;
       for (const carrier of calling(source, plain, 0, source.length - 1)) {
         const around = source.functionAround(carrier.from);
-        if (around && (source !== own || around.begin !== begin)) found.push({ scope: new Scope(source, around), carrier });
+        if (around && (source !== own || around.begin !== begin) && this.hasRun(source.file, source.ends[around.last])) found.push({ scope: new Scope(source, around), carrier });
       }
     }
     return found;
   }
+}
 
-  // Of what keeps in another file than the frame's.
-  fileOf({ source }, file = "") {
-    for (const [path, each] of this.files) if (each.source === source) return path;
-    return file;
+// What keeps, if there is one place for it: of several it is not known which.
+function theOnly(keeps) {
+  const best = keeps.reduce((most, each) => (!most || each.score > most.score ? each : most), undefined);
+  if (!best || best.score <= 0) return best && { emptied: best.emptied };
+  const least = mayBeSkipped(best) ? 0 : best.score - RIVAL;
+  const isRival = ({ score, line, about }) => line !== best.line && score > (about.begin === best.about.begin ? least : best.score - RIVAL);
+  return keeps.some(isRival) ? { emptied: false } : best;
+}
+
+// Then any other place in its function that was given the object may be the one.
+function mayBeSkipped({ source, at, about }) {
+  for (let i = at - 1; i > about.first; i -= 1) {
+    if (BRANCH.test(source.value(i))) return true;
+    if (source.is(i, ";") || (source.is(i, "}") && source.isBoundary(i))) i = source.parent[i];
+    else if (source.partner[i] >= 0 && source.partner[i] < i) i = source.partner[i];
   }
+  return false;
 }
 
-function scoped(source, i, name) {
-  const about = source.functionAt(i);
-  return about && new Scope(source, { ...about, name: about.name || name });
-}
-
-// Is what is assigned made of what was there? `list = [...list, it]`, `this.head = { next: this.head }`
+// Is what is assigned made of what was there? `list = [...list, it]`
 function self(source, root, assign, to) {
   const text = source.text.slice(source.starts[root], source.ends[assign - 1]);
   const end = source.endOfExpression(assign + 1);
@@ -548,27 +547,31 @@ function removes({ source, declared }, at, root) {
   return false;
 }
 
-// For each of what grows: { file, line, name, stack, emptied }. Emptied: something is taken out of what keeps it as well.
-module.exports = (found, readSource, memoryKiB) => {
-  const deduction = new Deduction(readSource, memoryKiB);
+// For each of what grows: { file, line, name, stack, emptied }. Emptied: something is taken out as well. `hasRun` says
+// whether a function ran, by its file and where it ends.
+module.exports = (found, readSource, hasRun, memoryKiB) => {
+  const deduction = new Deduction(readSource, hasRun, memoryKiB);
   const label = (file, line, name) => `${file}:${line} ${name || "(anonymous)"}`;
   return found.map(({ groups }) => {
     const size = ({ windows }) => windows.subarray(0, windows.length - 1).reduce((sum, each) => sum + each, 0);
     const [most] = [...groups].sort((a, b) => b.frames.length - a.frames.length || size(b) - size(a));
     const { frames, callees } = most;
     const last = frames.filter((frame) => !frame.library).pop() || frames[frames.length - 1];
-    let [file, line, name] = [last.file, last.line + 1, last.name];
+    let place; // of the line; else the function is all that is known
+    let within = last;
     let emptied = false;
     const stack = frames.map((frame) => label(frame.file, frame.line + 1, frame.name));
     try {
-      const { best, users, lines } = deduction.place(frames, callees);
+      const { best, at, users, lines } = deduction.place(frames, callees);
       users.forEach((frame, i) => (stack[i] = label(frame.file, lines[i], frame.name)));
-      if (users.length) line = lines[users.length - 1];
       if (best) emptied = best.emptied;
-      if (best && best.score > 0) [file, line, name] = [deduction.fileOf(best, last.file), best.line, best.name || last.name];
+      within = at || last;
+      if (best && best.line) place = [best.source.file, best.line, best.name || last.name];
+      else if (at === last && !best && lines[users.length - 1] !== last.line + 1) place = [last.file, lines[users.length - 1], last.name];
     } catch {
-      // a source that is not understood: the function's first line
+      // a source that is not understood
     }
-    return { file, line, name: name || "(anonymous)", stack, emptied };
+    const [file, line, name] = place || [within.file, within.line + 1, within.name];
+    return { file, line, name: (name || "(anonymous)") + (place ? "" : " (line unknown)"), stack, emptied };
   });
 };

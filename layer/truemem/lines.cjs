@@ -2,38 +2,38 @@
 // when truemem asks, in a context of its own: the function may have broken the language's own objects.
 //
 // V8's sampling heap profiler gives the live objects by call tree. Exact: file, function, and the size within the
-// error of sampling. The line is deduced from the source of the functions on the stack (keeping_line.cjs), since V8 has
-// no line of an allocation. Lines are those of the JavaScript that runs, not of a TypeScript source.
+// error of sampling. V8 has no line of an allocation: it is deduced from the source of functions that ran
+// (keeping_line.cjs). Lines are those of the JavaScript that runs, not of a TypeScript source.
 //
 // Works between an answer and the request for the next invocation, so no caller waits. No timer, no debugger.
 "use strict";
 
 const keepingLines = require("./keeping_line.cjs");
 
-const BASELINE = 6; // invocations before the profile, whose CPU it is compared with
-const LEAST_CPU_US = 1000; // an invocation counts as this at least: the noise of less is large, and its doubling harmless
+const BASELINE = 6; // invocations before the profile, to compare its CPU with
+const LEAST_CPU_US = 1000; // an invocation counts as this at least: less is noise
 const FIRST = 4; // invocations of a coarse profile, which says how much is allocated
 const FIRST_INTERVAL = 128 * 1024; // bytes
-const MARKER = 128 * 1024; // elements of eight bytes
+const MARKER = 128 * 1024; // elements
 const WINDOWS = 5; // between looks. Each look is a full collection
 const LEAST = 3; // invocations of a window
 const AIM = 0.4; // of the permitted CPU is what the interval is chosen for
-const SAMPLE_US = 5; // of CPU for a sample (measured: 3 to 6 µs with a stack of ten frames)
+const SAMPLE_US = 5; // of CPU for a sample (measured: 3 to 6)
 const SAMPLE_BYTES = 300; // in the profiler, and a while as JSON
 const NODE_BYTES = 700;
-const YOUNG = 32 * 1024 * 1024; // garbage of this size may wait for its collection, with its samples
-const FINEST = 512; // bytes: interval. Code that does nothing but allocate takes up to 20 times as long then, 50 times at 256
+const YOUNG = 32 * 1024 * 1024; // garbage that may wait for its collection, with its samples
+const FINEST = 512; // bytes: interval. Code that only allocates takes up to 20 times as long then, 50 times at 256
 const COARSEST = 256 * 1024;
-const HARMLESS = 4096; // the same, from which on no code takes more than some three times as long
-const BURST_US = 50_000; // more CPU of one invocation, after which the profile is coarser
-const SLOW_LOOK_MS = 1000; // the function's timeout goes on. One that would take longer is not begun
+const HARMLESS = 4096; // from which on no code takes more than three times as long
+const BURST_US = 50_000; // more CPU of one invocation: then the profile is coarser
+const SLOW_LOOK_MS = 1000; // the function's timeout goes on
 const MS_PER_MIB = 1; // of a look, where the memory size buys a whole vCPU (measured: 0.5)
-const LEAST_KIB = 0.2; // of an invocation. Runtime clients and libraries keep as much
-const OTHERS_KIB = 4; // the same, where no line on the stack is the user's: AWS's client makes something for each invocation
+const LEAST_KIB = 0.2; // of an invocation. Runtime clients keep as much
+const OTHERS_KIB = 4; // the same, where no line on the stack is the user's, but AWS's client's
 const LEAST_SHARE = 0.05; // of what the first line keeps
-const CERTAIN_KIB = 4; // of an invocation: such growth of the heap is hardly noise
-const NOISE_KIB = 8; // the same: V8 drops and makes code of 100 KiB between two looks
-const SUPPORT = 0.3; // of what the lines are said to keep must be seen in the heap as well: else it is in a full cache
+const CERTAIN_KIB = 4; // of an invocation: hardly noise
+const NOISE_KIB = 8; // V8 drops and makes code of 100 KiB between two looks
+const SUPPORT = 0.3; // of what lines keep must be seen in the heap as well: else it is in a full cache
 const SUPPORT_ALL = 0.7; // the same, below which what is put into caches does not count
 const LINES = 10;
 const FRAMES = 20;
@@ -42,10 +42,9 @@ const SOURCE_PART = 3; // of the memory that is permitted: a file is read as byt
 const TEXT = 250; // characters of a name or a path
 const EXTERNAL = /^(?:Uint8Array|FastBuffer|alloc\w*|from\w*|createUnsafeBuffer|\w+ArrayBuffer|ArrayBuffer|\w+\d+Array|DataView)$/;
 
-const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
+const median = (values, half = 1) => [...values].sort((a, b) => a - b)[values.length >> half];
 
-// What an invocation adds from look to look, in most of the steps: a cache is full some time, and once V8 drops the
-// code of functions that have not run for some collections.
+// What an invocation adds from look to look, in most of the steps: a cache is full some time, and V8 drops code.
 const rising = (looks, name) =>
   Math.max(0, median(looks.slice(1).map((each, i) => (each[name] - looks[i][name]) / (each.at - looks[i].at))));
 
@@ -63,6 +62,10 @@ module.exports = (given) => {
   let interval = FIRST_INTERVAL;
   let profiled = 0; // invocations, the coarse profile's as well
   let coarse = true;
+  let counts = host.counts; // which functions run
+  let isCounted = false; // since the session began
+  let warming = 0; // invocations until code is optimized again: a count drops it
+  let ran = []; // functions that ran, as file and end, in each part of the profile
   let looks = []; // of the profile that runs: { at, ordinal, live, external }
   let nextLook = FIRST;
   let step = 0;
@@ -88,8 +91,9 @@ module.exports = (given) => {
       return before.length < BASELINE || begun();
     }
     profiled += 1;
-    during.push(used);
-    if (overCpu() || isBurst(used)) return tooMuch("cpu");
+    if (warming) warming -= 1;
+    else during.push(used);
+    if (overCpu() || (isBurst(used) && warming < BASELINE - 1)) return tooMuch("cpu");
     if (profiled < nextLook) return true;
     if (host.replaced()) return gaveUp("built-ins are replaced");
     const profile = look();
@@ -98,9 +102,14 @@ module.exports = (given) => {
     if (looks[looks.length - 1].ms > SLOW_LOOK_MS) return gaveUp("looks");
     if (coarse) return refined();
     if (looks.length <= WINDOWS) {
+      if (looks.length === WINDOWS) {
+        counted();
+        count();
+      }
       nextLook += step;
       return true;
     }
+    counted();
     ended();
     return answered("", grown(profile));
   }
@@ -126,7 +135,7 @@ module.exports = (given) => {
     return true;
   }
 
-  // Ordinals count all samples, those of garbage as well: they tell how much is allocated. The last is the marker's.
+  // Ordinals count all samples, of garbage too: they tell how much is allocated. The last is the marker's.
   function refined() {
     const [{ ordinal }] = looks;
     const allocated = (Math.max(ordinal - 1, 0.25) * interval) / FIRST;
@@ -140,9 +149,11 @@ module.exports = (given) => {
 
   function restarted(bytes) {
     interval = bytes;
-    host.disconnect(session); // ends the profile, without the collection that stopSampling begins with
+    disconnect(); // ends the profile, without the collection that stopSampling begins with
     session = host.session(interrupted);
     const last = looks[looks.length - 1];
+    ran = [];
+    count();
     started();
     if (last.at === profiled) looks.push({ ...last, ordinal: 0 });
     else look();
@@ -150,19 +161,58 @@ module.exports = (given) => {
     return true;
   }
 
-  // Once more with an eighth of the samples, if enough invocations are left.
+  // Once more without the count, for what is slow without inlining; then with an eighth of the samples.
   function tooMuch(why) {
+    const times = counts && overCpu() ? 1 : 8;
     step = Math.floor((invocations - profiled) / WINDOWS);
-    if (coarse || interval >= COARSEST || step < LEAST) return gaveUp(why);
+    if (coarse || (times > 1 && interval >= COARSEST) || step < LEAST) return gaveUp(why);
+    if (times === 1) counts = false;
     memoryKiB = 0;
-    return restarted(Math.min(interval * 8, COARSEST));
+    return restarted(Math.min(interval * times, COARSEST));
+  }
+
+  // V8 inlines no function that is yet to be counted: stacks are complete. Counted twice: what ran once is not what grows.
+  function count() {
+    if (!counts) return;
+    isCounted = true;
+    warming = BASELINE;
+    post("Profiler.enable");
+    post("Profiler.startPreciseCoverage");
+  }
+
+  function counted() {
+    const found = new Set();
+    const { result } = post("Profiler.takePreciseCoverage") || { result: [] };
+    for (let i = 0; i < result.length; i += 1) {
+      const { url, functions } = result[i];
+      const file = host.relative(url) || host.path(url);
+      for (let j = 0; j < functions.length; j += 1) {
+        const { endOffset, count } = functions[j].ranges[0];
+        if (count) found.add(`${file}:${endOffset}`);
+      }
+    }
+    ran.push(found);
+    post("Profiler.stopPreciseCoverage");
+  }
+
+  const hasRun = (file, end) => ran.length > 1 && ran.every((each) => each.has(`${file}:${end}`));
+
+  // Optimized code has nothing inlined after a count: V8 drops it where calls are to be counted.
+  function disconnect() {
+    if (isCounted) {
+      post("Profiler.startPreciseCoverage", { callCount: true });
+      post("Profiler.stopPreciseCoverage");
+    }
+    isCounted = false;
+    host.disconnect(session);
   }
 
   const usual = () => Math.max(median(before), LEAST_CPU_US);
   const cpuPercent = () => (during.length && before.length ? (median(during) / usual() - 1) * 100 : 0);
   // A request that allocates much more than others costs as many samples, and that is known when it is over.
   const isBurst = (used) => interval < HARMLESS && used > usual() * (1 + cpuLimit / 100) + BURST_US;
-  const overCpu = () => during.length >= BASELINE && cpuPercent() > cpuLimit;
+  // The lower quartile: on a busy machine some take twice as much anyway.
+  const overCpu = () => during.length >= BASELINE && median(during, 2) > usual() * (1 + cpuLimit / 100);
 
   function post(method, given) {
     let result;
@@ -174,7 +224,7 @@ module.exports = (given) => {
 
   function look() {
     const [wall, used] = [host.wallMs(), host.cpuUs()];
-    // A profile has samples of what is alive alone: this one is, and is large enough to be one for certain.
+    // A profile has samples of what is alive alone: this is one for certain.
     const marker = coarse ? new Array(MARKER).fill(0) : undefined;
     const found = post("HeapProfiler.getSamplingProfile"); // all garbage is collected first
     if (marker) marker[0] = 1; // it is alive until here
@@ -216,15 +266,14 @@ module.exports = (given) => {
     }
     const growth = { live: rising(looks, "live"), outside: rising(looks, "external") };
     let found = steady([...groups.values()], 0);
-    // Where much grows there may be too few samples of the small objects that hold it: a Buffer, a stream's chunk.
+    // There may be too few samples of the small objects that hold much: a Buffer, a stream's chunk.
     const all = growth.live + growth.outside;
     if (!found.length && all > CERTAIN_KIB * 1024)
       found = steady([...groups.values()], 1).filter((each) => each.bytes * SUPPORT_ALL < all);
     return summed(found, growth);
   }
 
-  // The user's frames, or the innermost one of a library. V8 inlines a hot handler into the client that calls it, and
-  // counts what it makes for the client.
+  // The user's frames, or the innermost one of a library. V8 may inline a hot handler into the client that calls it.
   function chainOf(given) {
     if (!given || !given.length) return undefined;
     let users = [];
@@ -254,8 +303,7 @@ module.exports = (given) => {
     return { key, frames: library ? [...users, { ...library, library: true }] : users, callees: callees.slice(0, 4), leaf: callees[callees.length - 1] || "" };
   }
 
-  // Growth by innermost function. What V8 inlines it counts for the function that called it: an unsteady function's
-  // objects go to its caller, which may be steady together with it.
+  // Growth by innermost function. An unsteady function's objects go to its caller, which may be steady with them.
   function steady(groups, empty) {
     const found = [];
     let left = groups.map((each) => ({ ...each, users: each.frames.filter((frame) => !frame.library) }));
@@ -279,8 +327,8 @@ module.exports = (given) => {
     return found;
   }
 
-  // Bytes that an invocation adds; 0 if they do not come in each window, but so many that may be `empty`. The last window has what is garbage soon, and
-  // what a bounded cache keeps is in some windows only.
+  // Bytes that an invocation adds; 0 if they do not come in each window, but so many that may be `empty`: a bounded cache
+  // keeps in some only. The last window has what is garbage soon.
   function rate(groups, empty) {
     const windows = new Float64Array(WINDOWS);
     for (const each of groups) for (let i = 0; i < WINDOWS; i += 1) windows[i] += each.windows[i];
@@ -296,7 +344,7 @@ module.exports = (given) => {
     const growth = live + outside;
     const inside = found.reduce((sum, each) => sum + each.bytes, 0);
     share(found, outside);
-    let placed = keepingLines(found, (file) => host.readSource(file, (memoryLimit * 1024) / SOURCE_PART), memoryLimit).map((place, i) => ({ ...place, bytes: found[i].bytes }));
+    let placed = keepingLines(found, (file) => host.readSource(file, (memoryLimit * 1024) / SOURCE_PART), hasRun, memoryLimit).map((place, i) => ({ ...place, bytes: found[i].bytes }));
     const kept = placed.filter((each) => !each.emptied);
     if (inside < NOISE_KIB * 1024) placed = kept; // too little to be seen in the heap
     else if (growth < SUPPORT * inside) placed = [];
@@ -330,8 +378,7 @@ module.exports = (given) => {
     };
   }
 
-  // Buffers have their bytes outside of the heap: they go to the functions that make buffers. If V8 does not say which
-  // do, to all that grow, by their size.
+  // Buffers' bytes, outside of the heap, go to the functions that make buffers; if V8 does not say which, to all.
   function share(found, outside) {
     if (outside < LEAST_KIB * 1024 || !found.length) return;
     const weights = found.map(({ groups }) => groups.reduce((sum, each) => sum + each.external, 0));
@@ -367,7 +414,7 @@ module.exports = (given) => {
   }
 
   function ended() {
-    if (session) host.disconnect(session);
+    if (session) disconnect();
     session = undefined;
     return false;
   }
@@ -384,8 +431,7 @@ module.exports = (given) => {
 const printable = (text) => text.slice(-TEXT).replace(/[^\x20-\x7e\u00a1-\ud7ff]/g, "?");
 const sameFunction = (a, b) => a.file === b.file && a.line === b.line && a.column === b.column;
 
-// Calls `see` with each node's number and frames, and returns how many there are. The arrays are of the function's
-// realm: their methods may be broken.
+// Calls `see` with each node's number and frames, and returns how many there are. The arrays' methods may be broken.
 function visited(node, above, see) {
   const frames = node.callFrame.functionName === "(root)" ? above : [...above, node];
   see(node.id, frames);
@@ -395,7 +441,7 @@ function visited(node, above, see) {
 }
 
 // The few things of Node.js that are needed, from what heap.cjs took before the function ran.
-function hostOf({ fs, inspector, promises, v8, clocks, prototypes, pid, folder, root, client, memorySize }) {
+function hostOf({ fs, inspector, promises, v8, clocks, prototypes, pid, folder, root, client, memorySize, counts }) {
   const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
   const once = { throwIfNoEntry: false };
 
@@ -448,8 +494,9 @@ function hostOf({ fs, inspector, promises, v8, clocks, prototypes, pid, folder, 
     },
     external: () => v8.getHeapStatistics().external_memory,
     heapMiB: () => v8.getHeapStatistics().used_heap_size / 2 ** 20,
+    counts,
     cpuShare: Math.min(1, Number(memorySize) / 1769 || 1),
-    // Has the function put others in the place of built-ins? Node.js calls those, and an error there would be seen.
+    // Has the function replaced built-ins? Node.js calls those, and an error there would be seen.
     replaced() {
       const originals = [Object.prototype, Function.prototype, Array.prototype, String.prototype, RegExp.prototype];
       const native = ({ value, get }) => {
@@ -464,15 +511,15 @@ function hostOf({ fs, inspector, promises, v8, clocks, prototypes, pid, folder, 
       ) || "toJSON" in prototypes[0];
     },
     inspected: () => inspector.url() !== undefined,
-    // V8 has one sampler for all sessions: ours ends before another begins. What an addon begins, or a v8.startHeapProfile
-    // that was imported by its name, is not seen.
+    // V8 has one sampler, and one count, for all sessions: ours end before others begin. What an addon begins, or an
+    // imported v8.startHeapProfile, is not seen.
     session(otherBegins) {
       const session = new inspector.Session();
       session.connect();
       for (const [owner, name] of profilers) {
         const own = owner[name];
         const wrapped = function (method) {
-          const begins = name !== "post" || method === "HeapProfiler.startSampling";
+          const begins = name !== "post" || /^(?:HeapProfiler.startSampling|Profiler.startPreciseCoverage)$/.test(method);
           try {
             if (begins && this !== session) otherBegins();
           } catch {

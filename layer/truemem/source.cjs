@@ -22,7 +22,8 @@ const CONTROL = words("if for while switch catch with");
 const OTHERS = words("async function class get set static import export from as break continue debugger");
 
 class Source {
-  constructor(text, begin, end) {
+  constructor(file, text, begin, end) {
+    this.file = file;
     this.text = text;
     this.length = 0;
     this.grow(1024 + ((end - begin) >> 2));

@@ -47,6 +47,7 @@ class Lambda:
 
     root: Path
     tmp: Path
+    node: str = str(NODE)
 
     def start(
         self, source: str, *, name: str = "app.mjs", invocations: int = 90, ask: int = 10, **variables: str
@@ -55,7 +56,7 @@ class Lambda:
         own = {name: value for name, value in os.environ.items() if name != "NODE_OPTIONS"}
         own |= {"NODE_OPTIONS": f"--require {PRELOAD}", "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9", "TRUEMEM_LINES": "on"}
         own |= {"TMPDIR": str(self.tmp), "LAMBDA_TASK_ROOT": str(self.root)}
-        command = [str(NODE), str(FUNCTIONS / "driver.cjs"), str(self.root / name), str(invocations), str(ask)]
+        command = [self.node, str(FUNCTIONS / "driver.cjs"), str(self.root / name), str(invocations), str(ask)]
         return subprocess.Popen(command, env={**own, **variables}, stdout=-1, stderr=-1, text=True)
 
     def run(self, source: str, invocations: int = 90, **given: Any) -> Any:
@@ -83,8 +84,8 @@ def function(tmp_path: Path) -> Iterator[Lambda]:
     shutil.rmtree(folder)
 
 
-def marked(source: str) -> int:
-    return next(number for number, line in enumerate(source.splitlines(), 1) if line.rstrip().endswith(MARK))
+def marked(source: str, mark: str = MARK) -> int:
+    return next(number for number, line in enumerate(source.splitlines(), 1) if line.rstrip().endswith(mark))
 
 
 def lines(found: Any) -> list[int]:
