@@ -49,6 +49,15 @@ def test_it_prints_the_line_its_stack_and_its_cost(truemem: Command, tmp_path: P
     assert ran.out.splitlines()[-1] == "Next: truemem explain app.mjs:handler"
 
 
+@pytest.mark.parametrize("exported", ["exports.handler", "module.exports.handler"])
+def test_the_next_command_has_a_commonjs_handler(truemem: Command, tmp_path: Path, exported: str) -> None:
+    line = growth_line(
+        1000.0, 7, file="two.cjs", function="put", share=1.0, stack=[f"two.cjs:3 {exported}", "two.cjs:7 put"]
+    )
+    ran = truemem("lines", log(tmp_path, of("a", line)))
+    assert ran.out.splitlines()[-1] == "Next: truemem explain two.cjs:handler"
+
+
 def test_the_page_shows_what_it_prints(truemem: Command, tmp_path: Path) -> None:
     ran = truemem("lines", log(tmp_path, [*of("a", growth_line(39.1)), *of("b", growth_line(39.1))]))
     assert [text.strip() for text in ran.out.splitlines() if text.strip()] == [

@@ -27,8 +27,8 @@ SINCE = "24h"
 SHOWN = 10
 """Most lines of code in a table."""
 SPEEDSCOPE = ".speedscope.json"
-FRAME = re.compile(r"(?P<file>[^/:][^:]*):\d+ (?P<function>[A-Za-z_$][\w$]*)")
-"""A frame that may be the handler: its file is below the task root."""
+FRAME = re.compile(r"(?P<file>[^/:][^:]*):\d+ (?:(?:module\.)?exports\.)?(?P<function>[A-Za-z_$][\w$]*)")
+"""A frame that may be the handler: its file is below the task root. V8 names a CommonJS one `exports.handler`."""
 EPILOG = """
 \b
 Examples:
