@@ -117,7 +117,6 @@ STEADY = {
 @pytest.mark.parametrize(
     ("grows", "pattern"),
     [
-        ({}, "fragmentation"),
         ({"threads": (4, 1)}, "arenas-for-each-thread"),
         ({"processes": (1, 0.01)}, "child-processes"),
         ({"rss": {"file": (20, 0.008)}}, "mapped-files"),
@@ -132,6 +131,22 @@ def test_the_figure_that_grows_as_much_names_the_pattern(grows: dict[str, Any], 
     assert cause.pattern == pattern
     heading = f"## {pattern.replace('-', ' ').capitalize()}\n"
     assert heading in PATTERNS.read_text()
+
+
+def test_what_lines_explain_is_no_part_of_the_rest() -> None:
+    """Python's lists are malloc's as well."""
+    grown = lines({**STEADY, "heap": {"held": (1, 0), "inUse": (9, 0.004), "mapped": (2, 0.008)}})
+    assert likely(grown, 3.0, explained_kib=12.0) == UNKNOWN
+    assert likely(grown, 3.0, explained_kib=9.0).pattern == "a-cache-without-bound"
+
+
+def test_what_no_figure_explains_has_no_pattern() -> None:
+    explanation = Explanation([], 8.0, 100, 1.0, looks=LOOKS, rest=likely(lines(STEADY), 8.0))
+    assert explanation.sentences() == [
+        "8.0 KiB per invocation, 100% of the growth, are in no object that was seen. Not explained: no figure of the"
+        " printed line grows by as much."
+    ]
+    assert "restPattern" not in explanation.document()
 
 
 def test_a_figure_that_grows_by_little_names_none() -> None:

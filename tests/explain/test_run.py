@@ -3,8 +3,8 @@
 The tracer runs none of the function's code, takes nothing away from it, and says what it could not see.
 """
 
-import subprocess
 import sys
+import venv
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +17,7 @@ from truemem_workbench.explain.attribution import Holder
 from truemem_workbench.explain.explanation import Explanation
 from truemem_workbench.explain.run import explain
 from truemem_workbench.local import Function
+from truemem_workbench.local.configuration.function import with_project_python
 from truemem_workbench.support.terminal import Progress
 from truemem_workbench.target.target import Target
 
@@ -163,13 +164,51 @@ def test_an_invocation_that_does_not_end_is_said(monkeypatch: pytest.MonkeyPatch
 def test_a_python_without_memray_takes_that_of_our_installation() -> None:
     assert native.variables(Path(sys.executable)) == native.MALLOC_VARIABLE
     bare = Path(sys._base_executable)  # type: ignore[attr-defined]
-    found = native.variables(bare)
-    assert found is not None
-    code = (
-        "import os, sys; sys.path.append(os.environ['TRUEMEM_EXPLAIN_MEMRAY']); import memray; print(memray.__file__)"
-    )
-    said = subprocess.run([bare, "-c", code], env=found, capture_output=True, text=True, check=True).stdout
-    assert said.strip() == find_spec("memray").origin  # type: ignore[union-attr]
+    ours = str(Path(find_spec("memray").origin).parents[1])  # type: ignore[union-attr, arg-type]
+    assert native.variables(bare) == {**native.MALLOC_VARIABLE, native.OURS: ours}
+
+
+IMAGES = """
+import sys
+from importlib.util import find_spec
+import rich
+from PIL import Image
+
+KEPT = []
+
+def handler(event, context):
+    assert rich.OF == "the function"
+    assert not [each for each in ("typing_extensions", "jinja2", "ruff") if find_spec(each)]
+    KEPT.append(Image.new("L", (100, 80)))
+"""
+
+
+@pytest.fixture
+def with_pillow_alone(tmp_path: Path) -> Function:
+    """Its environment has Pillow and nothing that memray needs, but a module that has the name of one."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    packages = next((tmp_path / "venv").glob("lib/python*/site-packages"))
+    for each in Path(find_spec("PIL").origin).parents[1].glob("[Pp][Ii][Ll]*"):  # type: ignore[union-attr, arg-type]
+        (packages / each.name).symlink_to(each)
+    (tmp_path / "rich.py").write_text("OF = 'the function'")
+    (tmp_path / "app.py").write_text(IMAGES)
+    return with_project_python(Function.from_spec(f"{tmp_path / 'app.py'}:handler"), str(tmp_path / "venv"))[0]
+
+
+def test_memray_needs_nothing_of_the_functions_environment(with_pillow_alone: Function) -> None:
+    explanation = explained(with_pillow_alone)
+    assert explanation.missing == ()
+    first = explanation.holders[0]
+    assert (Path(first.file).name, first.line, first.kind) == ("app.py", 12, "native block")
+    assert 0.9 < first.kib / (8000 / 1024) < 1.3
+
+
+def test_a_memray_that_cannot_be_loaded_whole_is_not_taken(tmp_path: Path) -> None:
+    venv.create(tmp_path, symlinks=True)
+    packages = next(tmp_path.glob("lib/python*/site-packages"))
+    for each in ("memray", "rich"):  # without typing_extensions
+        (packages / each).symlink_to(Path(find_spec(each).origin).parent)  # type: ignore[union-attr, arg-type]
+    assert native.OURS in (native.variables(tmp_path / "bin" / "python") or {})
 
 
 # --- a hostile function -----------------------------------------------------------------------------------------------

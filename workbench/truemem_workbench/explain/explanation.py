@@ -25,20 +25,17 @@ STACK_KIB = 8
 
 class LikelyCause(NamedTuple):
     pattern: str
-    """The cause's heading in docs/patterns.md, as a link writes it."""
+    """The cause's heading in docs/patterns.md, as a link writes it. Empty if there is none."""
     sentence: str
     """What the lines say, without the full stop."""
 
 
-UNKNOWN = LikelyCause("fragmentation", "Likely fragmentation, or native code")
-UNCOLLECTED = LikelyCause("too-few-invocations", "Likely garbage that V8 has not collected yet, or native code")
+UNKNOWN = LikelyCause("", "Not explained: no figure of the printed line grows by as much")
 
 
-def likely(lines: Sequence[Line], rest_kib: float, unknown: LikelyCause = UNKNOWN) -> LikelyCause:
-    """The likeliest cause of a growth of `rest_kib` per invocation, by the invocations that were judged.
-
-    `unknown` is that of a growth that no figure explains: in Node.js it is UNCOLLECTED.
-    """
+def likely(lines: Sequence[Line], rest_kib: float, explained_kib: float = 0.0) -> LikelyCause:
+    """What grows by at least half of `rest_kib` per invocation, by figures of the invocations that were judged; UNKNOWN
+    if none does. `explained_kib` is what lines of code explain: of what malloc has given out that is not the rest."""
     threads, processes = _slope(lines, "threads"), _slope(lines, "processes")
     # after fork() a child has its parent's memory: at most what all held before it came
     child_kib = (lines[0].current_rss or 0.0) * 1024 if lines else 0.0
@@ -54,16 +51,20 @@ def likely(lines: Sequence[Line], rest_kib: float, unknown: LikelyCause = UNKNOW
             ),
         ),
         *((1024 * _slope(lines, *name.split(".")), LikelyCause(*said)) for name, said in SIZES.items()),
+        (
+            1024 * (_slope(lines, "heap", "inUse") + _slope(lines, "heap", "mapped")) - explained_kib,
+            LikelyCause(
+                "a-cache-without-bound", "malloc gave it out, and it was not freed (`heap.inUse`, `heap.mapped`)"
+            ),
+        ),
     )
-    return next((cause for kib, cause in found if kib >= NAMED_REST_SHARE * rest_kib), unknown)
+    return next((cause for kib, cause in found if kib >= NAMED_REST_SHARE * rest_kib), UNKNOWN)
 
 
 SIZES = {
     "rss.file": ("mapped-files", "Mapped files grow as much (`rss.file`)"),
     "rss.shmem": ("mapped-files", "Shared memory grows as much (`rss.shmem`)"),
     "heap.held": ("arenas", "It was freed, and malloc keeps it (`heap.held`)"),
-    "heap.inUse": ("a-cache-without-bound", "Native code has not freed it (`heap.inUse`)"),
-    "heap.mapped": ("a-cache-without-bound", "Native code has not freed it (`heap.mapped`)"),
 }
 """Members of the line in MiB, with pattern and sentence of a growth that is theirs."""
 
@@ -100,7 +101,7 @@ class Explanation:
     first_run_s: float = 0.0
     """Duration of the first run under a tracer, which traces Python's blocks or V8's heap."""
     rest: LikelyCause = UNKNOWN
-    """What the growth that no line explains is likely to be."""
+    """What grows as much as what no line explains, by the printed lines' figures."""
     looks: Sequence[int] = ()
     """Invocations of the first run after which it looked at what is held."""
 
@@ -151,10 +152,10 @@ class Explanation:
         if (hidden := len(self.holders) - MOST_LINES_REPORTED) > 0:
             said.append(f"{hidden} more lines hold less.")
         if self._has_rest:
+            pattern = self.rest.pattern and f" ({docs_link.command(f'patterns#{self.rest.pattern}')})"
             said.append(
                 f"{self.rest_kib:.1f} KiB per invocation, {self.share(self.rest_kib):.0%} of the growth, are in no"
-                f" object that was seen. {self.rest.sentence}"
-                f" ({docs_link.command(f'patterns#{self.rest.pattern}')})."
+                f" object that was seen. {self.rest.sentence}{pattern}."
             )
         return [*said, *map(visible, self.missing)]
 
@@ -175,7 +176,7 @@ class Explanation:
         members = {
             "lines": [self._line(each) for each in self.holders],
             "restKiB": round(self.rest_kib, 3),
-            "restPattern": self.rest.pattern if self._has_rest else None,
+            "restPattern": (self.rest.pattern or None) if self._has_rest else None,
             "invocations": self.invocations,
             "looks": list(self.looks),
             "seconds": round(self.seconds, 1),

@@ -15,22 +15,35 @@ from typing import Any
 from truemem_workbench.explain.looks import Looks
 
 FOLDER = os.environ["TRUEMEM_EXPLAIN"]
-MEMRAY_FOLDER = os.environ.get(
-    "TRUEMEM_EXPLAIN_MEMRAY", ""
-)  # a folder with memray, where the function's Python has none
+OURS = os.environ.get("TRUEMEM_EXPLAIN_MEMRAY", "")  # a folder with memray, where the function's Python has none
 MOMENT_S = 0.03
 PID = os.getpid()
 
-sys.path.append(MEMRAY_FOLDER)
-import memray  # noqa: E402
 
-sys.path.remove(MEMRAY_FOLDER)
+def new_capture() -> Any:
+    """A tracker of memray that has not begun. From OURS comes all that memray imports, now and here: afterwards the
+    function finds memray there, and else only what is its own."""
+    before = set(sys.modules)
+    sys.path[:0] = [OURS] if OURS else []
+    import memray
+
+    capture = memray.Tracker(os.path.join(FOLDER, f"capture-{PID}.bin"), native_traces=True)  # noqa: PTH118
+    if OURS:
+        sys.path.remove(OURS)
+        for name in sys.modules.keys() - before:
+            file = getattr(sys.modules[name], "__file__", None) or ""
+            if file.startswith(os.path.join(OURS, "")) and not name.startswith("memray"):  # noqa: PTH118
+                del sys.modules[name]
+        vars(memray._memray)["pprint"] = print  # its warning of greenlets: rich's would import more of rich
+    return capture
+
+
 looks = Looks()
 moments: list[tuple[int, float]] = []  # number of the invocation, and epoch ms
+capture = new_capture()
 os.environ["_HANDLER"] = os.environ["TRUEMEM_EXPLAIN_HANDLER"]
 module, _, name = os.environ["_HANDLER"].rpartition(".")
 user = getattr(importlib.import_module(module.replace("/", ".")), name)
-capture = memray.Tracker(os.path.join(FOLDER, f"capture-{PID}.bin"), native_traces=True)  # noqa: PTH118
 capture.__enter__()
 
 

@@ -25,7 +25,7 @@ from ..support.untrusted_text import loads, visible
 from ..target.target import Target
 from . import native, node
 from .attribution import LEAST_LOOKS, Holder, Users, attribute
-from .explanation import REST, UNCOLLECTED, UNKNOWN, Explanation, likely
+from .explanation import REST, Explanation, likely
 from .node import HeapReader
 
 LOOKS = 10  # looks at what is held
@@ -158,7 +158,7 @@ def explain(
         else:
             missing.append(native.INSTALL)
     explanation = Explanation(holders, measured_kib, done, seconds, tuple(dict.fromkeys(missing)), looks=looks)
-    rest = likely(lines, explanation.rest_kib, UNKNOWN if function.python is not None else UNCOLLECTED)
+    rest = likely(lines, explanation.rest_kib, sum(each.kib for each in holders))
     return dataclasses.replace(explanation, first_run_s=traced.seconds, rest=rest)
 
 
