@@ -85,6 +85,13 @@ def test_the_line_that_keeps_comes_first(handler: str, kind: str) -> None:
     assert explanation.missing == ()
 
 
+def test_small_objects_count_with_the_room_that_they_take() -> None:
+    explanation = explained("prices")
+    first = names_first(explanation, "prices")
+    assert first.kib == pytest.approx(400 * (32 + 8 * 9 / 8) / 1024, rel=0.06)
+    assert explanation.rest_kib == 0
+
+
 def test_a_native_block_is_found_by_memray() -> None:
     explanation = explained("native")
     first = names_first(explanation, "native")

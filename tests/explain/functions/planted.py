@@ -20,6 +20,7 @@ RAW: dict[int, bytearray] = {}
 STATE: dict[str, dict[int, Any]] = {"orders": {}}
 TASKS: list[Any] = []
 ERRORS: list[Exception] = []
+PRICES: list[float] = []
 BOUNDED: collections.OrderedDict[int, Any] = collections.OrderedDict()
 LOOP = asyncio.new_event_loop()
 log = logging.getLogger("orders")
@@ -40,6 +41,11 @@ def module_list(event: Any, context: object) -> None:
     order = parse(body())
     order["known"] = True
     ORDERS.append(order)  # module_list
+
+
+def prices(event: Any, context: object) -> None:
+    """400 floats of 24 bytes, each in a place of 32, and the list's 8 bytes for each, of which an eighth is room."""
+    PRICES.extend(float(number) + 0.5 for number in range(400))  # prices
 
 
 def dict_cache(event: Any, context: object) -> None:

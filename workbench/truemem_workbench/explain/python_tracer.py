@@ -32,6 +32,12 @@ Raw = tuple[tuple[str, int], ...]  # a stack: file and line of each frame, the i
 NO_BLOCKS = (0, 0)
 
 
+def rounded(size: int) -> int:
+    """Bytes that a block of this size takes: a small one has a place of whole 16 bytes (cpython, Objects/obmalloc.c:
+    ALIGNMENT, SMALL_REQUEST_THRESHOLD)."""
+    return (size + 15) & ~15 if size <= 512 else size
+
+
 class Held:
     """Bytes and blocks at each look, by the user's lines on the way to the allocation.
 
@@ -64,7 +70,7 @@ class Held:
                 continue
             way = tuple(frame for frame in stack if is_users(frame[0])) or stack
             size, count = found.get(way, NO_BLOCKS)
-            added = sum(sizes[place])
+            added = sum(map(rounded, sizes[place]))
             found[way] = (size + added, count + len(sizes[place]))
             if added > most.get(way, 0):
                 most[way] = added
