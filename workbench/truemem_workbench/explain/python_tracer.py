@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+import time
 import tracemalloc
 from collections import defaultdict
 from collections.abc import Callable
@@ -25,6 +26,7 @@ FRAMES = 40  # frames of a stack, the innermost ones
 LEAST_LOOKS = 4  # looks before anything can be said to grow
 MOST_STACKS = 200
 PID = os.getpid()
+WAITS, WAIT_S = 20, 0.001  # before each fork, at most: native threads stay
 
 Raw = tuple[tuple[str, int], ...]  # a stack: file and line of each frame, the innermost first
 
@@ -207,6 +209,16 @@ def ours(step: Callable[[], None]) -> None:
         tracer.guarded(step)
 
 
+def alone() -> None:
+    """Wait until threads that have returned are gone: while one ends it may have tracemalloc's lock, which a child
+    process would wait for without end. AWS's client ends one as the handler begins, from Python 3.12 on."""
+    for _ in range(WAITS):
+        if len(os.listdir("/proc/self/task")) <= threading.active_count():  # noqa: PTH208
+            return
+        time.sleep(WAIT_S)
+
+
+os.register_at_fork(before=alone)
 tracer = Tracer()
 os.environ["_HANDLER"] = os.environ["TRUEMEM_EXPLAIN_HANDLER"]
 module, _, name = os.environ["_HANDLER"].rpartition(".")
