@@ -91,7 +91,7 @@ def aws(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], A
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("botocore.session.create_loader", botocore_loader)
     session: Any = boto3.Session()
-    client: Callable[[str], Any] = session.client
+    client: Callable[[str], Any] = cache(session.client)
     return client
 
 
