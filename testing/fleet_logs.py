@@ -76,7 +76,7 @@ def _java(random: Generator, held: Floats, is_garbage: bool) -> Iterator[Mapping
 
 
 HEAPS: tuple[Heap, ...] = (_python, _node, _java, _no_heap)
-"""Of the environments in turn, and so of the functions."""
+"""Environments have these in turn, and so have functions."""
 GARBAGE = ("sawtooth", "sawtooth, slow", "arenas")
 """Curves of what is not in use."""
 

@@ -51,7 +51,7 @@ def test_every_form_has_the_same_figures(form: str, told: Told, written: Callabl
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_has_the_platforms_lines(form: str, written: Callable[[str], Path], tmp_path: Path) -> None:
-    """For the doctor, and for whoever looks at what is beside the sidecar's lines."""
+    """The doctor and triage read these."""
     paths = on_disk([written(form)], tmp_path)
     texts = [each for path in paths for event in events(path) for each in inside(event) if isinstance(each, str)]
     wanted = {each.text for each in MESSAGES if "platform." in each.text or "RequestId: " in each.text}

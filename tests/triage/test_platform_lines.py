@@ -159,7 +159,7 @@ def test_a_time_is_read_in_any_zone(times: str) -> None:
 
 
 def test_figures_that_are_none_are_left_out(tmp_path: Path) -> None:
-    """Of a hostile or damaged log."""
+    """A log may be hostile or damaged."""
     path = tmp_path / "a.log"
     damaged = LINES[0].text.replace("Memory Size: 512 MB", "Memory Size: 99999999999999 MB")
     wrong = {"type": "platform.report", "record": {"requestId": "x", "metrics": {"maxMemoryUsedMB": "many"}}}
@@ -193,7 +193,7 @@ def test_an_init_duration_that_is_no_number_is_none() -> None:
 
 
 def test_a_line_of_many_words_is_read_once() -> None:
-    """Of a hostile log: looked at from its begin for each word, it takes minutes."""
+    """A hostile log has them: looked at from its begin for each word, it takes minutes."""
     lines = PlatformLines()
     lines.begin_file("a.log")
     lines.read_block(b"REPORT RequestId: a " * 200_000 + f"\n{LINES[0].text}\n".encode())

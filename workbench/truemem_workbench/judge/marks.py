@@ -24,7 +24,7 @@ KIB = 1024
 ROUNDED_MB = 1
 """The mark is in whole MB: a rise may be by so much less than it says."""
 PARTS = 8
-"""Of a life. With more of them, a collector's cycle must be shorter for parts to be alike."""
+"""A life is divided into so many. With more, a collector's cycle must be shorter for parts to be alike."""
 MOST_EXACT = 200
 """Lives up to which the law is not approximated."""
 GROWS_BELOW = 0.001
@@ -33,7 +33,7 @@ EARLY = 1 / 40
 """This part of a life is compared with its second half: of two windows the first has the highest peak by chance in
 (first / both) of the cases, 1 of 21."""
 LEAST_INVOCATIONS = 40
-"""Of a life that is compared."""
+"""A life is compared with at least so many invocations."""
 YOUNG = 10
 """Age at which lives that began at different times are compared."""
 LEAST_LIVES = 8
@@ -119,7 +119,7 @@ class Growth(NamedTuple):
     rises: int
     """Parts in the second half of each life in which the mark rose."""
     parts: int
-    """Of so many."""
+    """Parts in the second half of all lives."""
     expected: float
     """At most so many without growth, on average."""
     chance: float
@@ -293,7 +293,7 @@ class Approach(NamedTuple):
 
 
 def approach(lives: Sequence[Life], size_mb: int) -> Approach:
-    """Of the lives that were killed."""
+    """How marks came to the size, in the lives that were killed."""
     killed = [life for life in lives if life.killed]
     rises = at_once = 0
     for life in killed:

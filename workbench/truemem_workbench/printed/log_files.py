@@ -27,7 +27,7 @@ CSV_COLUMNS = ("@message", "message", "line", "content", "_raw", "log", "text")
 _STREAM = re.compile(r"\d{4}/\d\d/\d\d/[\w-]*\[[\w$]+\][0-9a-f]+")
 """The name of a log stream of Lambda."""
 DELIMITERS = ",;\t"
-"""Of cells. Excel writes those of its country, and a tab where one copies."""
+"""What stands between cells. Excel writes that of its country, and a tab where one copies."""
 LONGEST = 4 << 20
 """Longest line that is read as one. CloudWatch's longest event is 1 MiB. A longer one has several JSON objects."""
 LARGEST = 64 << 20
