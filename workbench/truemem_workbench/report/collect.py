@@ -101,7 +101,8 @@ Pool = ProcessPoolExecutor | None
 def collect(files: Sequence[Path], job: Job, prices: Prices = USUAL) -> Report:
     """Make the report of these files, in this process."""
     with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder:
-        return judge_parts(read_parts(files, job, Path(folder), 1), job, prices)
+        parts = read_parts(files, job, Path(folder), 1)
+        return judge_parts(parts, job, prices, without_sidecar(parts.loaded, job))
 
 
 def read_parts(
@@ -148,14 +149,22 @@ def _shares(files: Sequence[Path]) -> Iterator[Sequence[Path]]:
         yield share
 
 
-def judge_parts(parts: Parts, job: Job, prices: Prices, pool: Pool = None, done: Count = lambda _: None) -> Report:
-    """Judge the environments of all parts. `done` is called with the lines that are judged."""
+def judge_parts(
+    parts: Parts,
+    job: Job,
+    prices: Prices,
+    unmeasured: Sequence[Unmeasured],
+    pool: Pool = None,
+    done: Count = lambda _: None,
+) -> Report:
+    """Judge the environments of all parts. `unmeasured`: see `without_sidecar`. `done` is called with the lines that
+    are judged."""
     found, counts = [], Counts()
     for each in (pool.map if pool is not None else map)(judge_files, parts.paths, repeat(job.by)):
         found += each.environments
         counts.add(each.counts)
         done(each.lines)
-    return report_of(found, counts, parts.loaded, job, parts.left_out, prices)
+    return report_of(found, counts, parts.loaded, job.by, parts.left_out, prices, unmeasured)
 
 
 def part_count(size: int, least: int, most: int) -> int:
@@ -164,9 +173,16 @@ def part_count(size: int, least: int, most: int) -> int:
 
 
 def report_of(
-    found: list[Judged], counts: Counts, loaded: Loaded, job: Job, by_left_out: LeftOut | None, prices: Prices
+    found: list[Judged],
+    counts: Counts,
+    loaded: Loaded,
+    by: str | None,
+    by_left_out: LeftOut | None,
+    prices: Prices,
+    unmeasured: Sequence[Unmeasured],
 ) -> Report:
-    """Make the report of all environments, and of the counts of their invocations."""
+    """Make the report of all environments, of the counts of their invocations, and of functions that have REPORT lines
+    alone."""
     found.sort(key=lambda each: (each.environment.function, each.environment.version, each.environment.environment_id))
     evidences: dict[Key, list[fleet.Evidence]] = {}
     for each, evidence in found:
@@ -195,9 +211,9 @@ def report_of(
     return Report(
         functions=functions,
         environments=environments,
-        without_sidecar=[each for each in without_sidecar(loaded, job) if each.key.function not in measured],
-        parts=counts.parts() if job.by is not None else [],
-        by=job.by,
+        without_sidecar=[each for each in unmeasured if each.key.function not in measured],
+        parts=counts.parts() if by is not None else [],
+        by=by,
         by_left_out=by_left_out,
         lines=loaded.lines,
         repeated=loaded.lines - total,
@@ -258,15 +274,13 @@ def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Re
         with _pool(unpacked) as pool:
             with progress("reading", size) as read:
                 parts = read_parts(paths, job, Path(folder), part_count(unpacked, least, MOST_PARTS), pool, read)
-            counted = without_sidecar(parts.loaded, job)
-            if not (parts.loaded.lines or counted) and where.log_group and options["way"] == "insights":
-                counted = _counted_there(where)  # of what has no JSON only these are asked for
-            if not counted:
+            unmeasured = without_sidecar(parts.loaded, job)
+            if not (parts.loaded.lines or unmeasured) and where.log_group and options["way"] == "insights":
+                unmeasured = _counted_there(where)  # of what has no JSON only these are asked for
+            if not unmeasured:
                 check_loaded(parts.loaded, where, paths)
             with progress("judging", parts.loaded.lines) as done:
-                made = judge_parts(parts, job, prices, pool, done)
-            if not made.functions:
-                made = replace(made, without_sidecar=counted)
+                made = judge_parts(parts, job, prices, unmeasured, pool, done)
         for html in options["outputs"]:
             if html.suffix.lower() == ".html":
                 with progress("drawing", size) as read:

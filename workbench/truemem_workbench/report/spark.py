@@ -218,10 +218,11 @@ def gather_report(pieces: Iterable[Piece], job: Job, prices: Prices) -> tuple[Lo
             without += content
     if refused:
         raise BadInput(min(refused))
-    if not loaded.lines and not without_sidecar(loaded, job):
+    unmeasured = without_sidecar(loaded, job)
+    if not loaded.lines and not unmeasured:
         return loaded, None
     left_out = None if job.by is None else LeftOut(without_request_id=loaded.without_request_id, without_line=without)
-    return loaded, report_of(found, counts, loaded, job, left_out, prices)
+    return loaded, report_of(found, counts, loaded, job.by, left_out, prices, unmeasured)
 
 
 def _without_lines(pieces: Iterable[Piece], lines: list[Part]) -> Iterator[Piece]:
