@@ -68,11 +68,6 @@ class Observed:
     def out_of_memory(self) -> int:
         return self.ended[Ended.OUT_OF_MEMORY]
 
-    @property
-    def span_ms(self) -> float:
-        """From the first to the last invocation; NaN if the log has no times."""
-        return self.last_ms - self.first_ms
-
 
 Column = NDArray[Any]
 
@@ -88,6 +83,8 @@ def observed(reports: Reports) -> dict[Key, Observed]:
     mixed = _mixed(rows, reports, begins)
     found: dict[Key, Observed] = {}
     streams: dict[Key, set[int]] = {}
+    numbers: dict[Key, int] = {}
+    of_lives: list[int] = []
     for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(new)], strict=True):
         place = reports.places[int(rows["place"][begin])]
         key = key_of(place, int(rows["size_mb"][begin]))
@@ -99,12 +96,13 @@ def observed(reports: Reports) -> dict[Key, Observed]:
         else:
             continues = begin > 0 and rows["place"][begin - 1] == part["place"][0]
             _add_life(one, part, int(rows["mark_mb"][begin - 1]) if continues else None)
+        of_lives.append(numbers.setdefault(key, len(numbers)))
         streams.setdefault(key, set()).add(int(part["place"][0]) if place.stream else begin)
     for key, one in found.items():
         one.environments = len(streams[key])
         if one.mixed:
             one.lives, one.ages, one.survived = [], [], []
-    _add_counts(found, rows, reports)
+    _add_counts(found, rows, np.repeat(of_lives, np.diff(begins, append=len(new))))
     return found
 
 
@@ -192,25 +190,13 @@ def _add_life(one: Observed, part: dict[str, Column], before: int | None) -> Non
     one.lives.append(Life(runs, None if math.isnan(began) else began, from_birth, killed))
 
 
-def _add_counts(found: dict[Key, Observed], rows: dict[str, Column], reports: Reports) -> None:
-    keys = {key: number for number, key in enumerate(found)}
-    known, inverse = np.unique(rows["place"], return_inverse=True)
-    names = [reports.places[key] for key in known.tolist()]
-    sizes, of_size = np.unique(rows["size_mb"], return_inverse=True)
-    together = inverse * len(sizes) + of_size
-    numbers = {
-        i * len(sizes) + j: keys[key]
-        for i, place in enumerate(names)
-        for j, size in enumerate(sizes.tolist())
-        if (key := key_of(place, size)) in keys
-    }
-    used = np.unique(together)
-    of = np.array([numbers[each] for each in used.tolist()])[np.searchsorted(used, together)]
+def _add_counts(found: dict[Key, Observed], rows: dict[str, Column], of: Column) -> None:
+    """`of`: which of the found each row belongs to."""
     order = np.argsort(of, kind="stable")
-    edges = np.searchsorted(of[order], np.arange(len(keys) + 1))
-    for key, number in keys.items():
+    edges = np.searchsorted(of[order], np.arange(len(found) + 1))
+    for number, (key, one) in enumerate(found.items()):
         chosen = order[edges[number] : edges[number + 1]]
-        one, part = found[key], {name: column[chosen] for name, column in rows.items()}
+        part = {name: column[chosen] for name, column in rows.items()}
         one.invocations, one.highest_mb = len(chosen), int(part["mark_mb"].max())
         one.ended = Counter(
             {
