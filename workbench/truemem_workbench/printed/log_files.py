@@ -73,7 +73,7 @@ class Header(NamedTuple):
     delimiter: str
     names: list[str]
     place: int | None
-    """Of the column that has the events' text. None: each member of the line has a column."""
+    """Number of the column that has the events' text. None: each member of the line has a column."""
 
 
 def header_of(first: str) -> Header | None:

@@ -1,7 +1,7 @@
 """Opens what a service or a tool has put into a text: base64 of gzip or of JSON, and texts as lists of bytes. Pure.
 
 Subscriptions of CloudWatch Logs, Kinesis and Firehose have `"data": "H4sI..."`; journald has `"MESSAGE":[123,34,...]`.
-What is opened stands in the same place as a JSON string, so whoever reads on sees JSON in JSON, as everywhere.
+What was packed becomes a string of JSON in the same place. It is then read as any JSON inside JSON.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def _in_text(text: str) -> Iterator[Found]:
             rest.append(text[done:begin])
             done = end
     cut = "".join((*rest, text[done:]))
-    is_table = '""' in cut and (is_cut(cut) or '"platform.' in cut)  # one whose first line nobody has understood
+    is_table = '""' in cut and (is_cut(cut) or '"platform.' in cut)  # whose header is not known
     if is_table or is_cut(cut):
         yield from found
         if is_table:

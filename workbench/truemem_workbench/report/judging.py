@@ -296,7 +296,7 @@ class _Columns:
         self._points = {name: points[name].astype(float) for name, _ in _OTHERS.values()}
         self._words = found.part.words
         self._numbers = np.nan_to_num(rows["invocation"]).astype(np.int64)
-        """Of each row."""
+        """Number of each row's invocation."""
         self._told = _Places((rows["text"] >= 0) & bool(found.part.texts), starts)
         self._sampled = _Places(rows["has_malloc"] | ~np.isnan(rows["held_by_extensions"]), starts)
         self._of_runtime = _Places(rows["has_runtime"], starts)

@@ -16,7 +16,7 @@ HEADER = 19 + 4 + 8
 STRING, LOADED, SEGMENTS = 0x01, 0x02, (0x0C, 0x1C)
 CLASS, INSTANCE = b"\x20", b"\x21"
 TRACE = b"\0\0\0\1"
-"""Of every class and instance of HotSpot's."""
+"""Stack trace that HotSpot gives every class and instance."""
 TYPES = {2: "Q", 4: "?", 5: "H", 6: "f", 7: "d", 8: "b", 9: "h", 10: "i", 11: "q"}
 """struct's letters for a type of HPROF."""
 GUAVA, CAFFEINE = b"/common/cache/LocalCache", b"/caffeine/cache/"
