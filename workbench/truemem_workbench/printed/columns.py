@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from truemem.line_schema import SHORT
 
 from .document import OF_EXACT_MODE, SAME_AS, USUAL
-from .heap_columns import heap_columns, is_one, numbers
+from .heap_columns import are, heap_columns, is_one, numbers
 from .line import ABSENT, Line, encode, epoch_ms, is_there
 from .parts import COLUMNS, NO_REQUEST
 
@@ -59,13 +59,13 @@ def columns_of(
     timestamps, statuses, errors = found["timestamp"], found["status"], found["error_type"]
     if timestamps.count(None) < count:
         _put_times(made["time_ms"], timestamps)
-    is_short, is_exact = numbers(found["schema"]) == SHORT, _are(found["mode"], "exact")
+    is_short, is_exact = numbers(found["schema"]) == SHORT, are(found["mode"], "exact")
     payload = np.nan_to_num(made["request_bytes"]) + np.nan_to_num(numbers(found["response_bytes"]))
     _complete(made, is_short, is_exact)
     is_killed = (numbers(found["oom_count"]) > 0) | _are_there(found["oom_signals"])
-    ended = (numbers(found["environment_kills"]) > 0) | _are(errors, "Extension.Crash")
-    is_unknown = _are(statuses, None)
-    succeeded = _are(statuses, "success") | (is_short & is_unknown)
+    ended = (numbers(found["environment_kills"]) > 0) | are(errors, "Extension.Crash")
+    is_unknown = are(statuses, None)
+    succeeded = are(statuses, "success") | (is_short & is_unknown)
     made |= {
         "environment": _keys(found["function"], found["environment"], key_of),
         "request": _requests(found["request_id"]),
@@ -74,7 +74,7 @@ def columns_of(
         "out_of_memory": is_killed,
         "ended": ended,
         "succeeded": succeeded,
-        "is_last": _are(found["closed_by"], "shutdown"),
+        "is_last": are(found["closed_by"], "shutdown"),
         "begins": _flags(found["cold_start"]) | _flags(found["suppressed_init"]),
         "lost": _flags(found["report_missing"]) | _are_there(found["dropped"]),
         "method": np.broadcast_to(_hashes(found["method"], words), count),
@@ -90,7 +90,7 @@ def columns_of(
         made["failed"][places] = _hashes([errors[each] or statuses[each] for each in places.tolist()], words)
     extensions = [*map(attrgetter("extensions"), found["holders"])]
     of_heaps = heap_columns(found["heap"], found["rss"], lambda name: _put_word(name, words))
-    has_text = ~_are(extensions, None) | of_heaps.pop("is_kept")
+    has_text = ~are(extensions, None) | of_heaps.pop("is_kept")
     for name in _WITH_TEXT:
         has_text |= _are_there(found[name])
     for at in np.flatnonzero(has_text).tolist():
@@ -107,13 +107,6 @@ def _inner_numbers(values: Sequence[Struct], inner: str) -> Column:
 
 def _flags(values: Sequence[bool]) -> Column:
     return np.array(values, np.bool_) if True in values else np.zeros(len(values), np.bool_)
-
-
-def _are(values: Sequence[object], word: str | None) -> Column:
-    count = values.count(word)
-    if count in (0, len(values)):
-        return np.full(len(values), count > 0)
-    return np.array([each == word for each in values])
 
 
 def _complete(made: dict[str, Column], is_short: Column, is_exact: Column) -> None:
@@ -196,9 +189,12 @@ def _put_word(text: str, words: dict[int, str]) -> int:
 
 
 def _keys(functions: Sequence[str | None], environments: Sequence[str], key_of: Callable[[str, str], int]) -> Column:
+    if is_one(functions):
+        keys = {each: key_of(functions[0] or "", each) for each in set(environments)}
+        return np.array([*map(keys.__getitem__, environments)], np.uint64)
     pairs = [*zip(functions, environments, strict=True)]
-    keys = {pair: key_of(pair[0] or "", pair[1]) for pair in set(pairs)}
-    return np.array([keys[pair] for pair in pairs], np.uint64)
+    of_pair = {pair: key_of(pair[0] or "", pair[1]) for pair in set(pairs)}
+    return np.array([of_pair[pair] for pair in pairs], np.uint64)
 
 
 def _are_there(values: Sequence[Raw]) -> Column:

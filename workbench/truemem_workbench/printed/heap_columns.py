@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, cast
 
 import numpy as np
@@ -33,17 +34,17 @@ def heap_columns(heaps: Sequence[Heap | None], rss: Sequence[Rss], hash_of: Call
     made: dict[str, Column] = {name: np.full(count, NAN) for name in FIGURES}
     made |= {name: np.zeros(count, np.bool_) for name in ("has_malloc", "has_runtime", "is_kept")}
     made["runtime"] = np.zeros(count, np.uint64)
-    at = [place for place, heap in enumerate(heaps) if heap is not None]
+    are_all = heaps.count(None) == 0
+    at = range(count) if are_all else [place for place, heap in enumerate(heaps) if heap is not None]
     if not at:
         return made
-    fields = zip(*[astuple(heap) for heap in heaps if heap is not None], strict=True)
-    said = dict(zip(Heap.__struct_fields__, fields, strict=True))
+    fields = zip(*map(astuple, filter(None, heaps)), strict=True)
+    said: dict[str, Sequence[Any]] = dict(zip(Heap.__struct_fields__, fields, strict=True))
     runtimes, sources = said.pop("runtime"), said.pop("source")
-    given = {name: numbers(values) for name, values in said.items()}
-    given["files"] = numbers([rss[place].file for place in at])
-    sizes = {name: np.where((values >= 0) & (values < HUGE_MIB), values, NAN) for name, values in given.items()}
-    is_outside = np.array([each == "outside" for each in sources])
-    has_runtime = np.array([each is not None for each in runtimes])
+    said["files"] = [*map(attrgetter("file"), rss if are_all else [rss[place] for place in at])]
+    given = np.array([*map(numbers, said.values())])
+    sizes = dict(zip(said, np.where((given >= 0) & (given < HUGE_MIB), given, NAN), strict=True))
+    is_outside, has_runtime = are(sources, "outside"), ~are(runtimes, None)
     # malloc is read from outside too seldom for a curve
     is_malloc = ~(is_outside | np.isnan(sizes["in_use"] + sizes["held"] + sizes["mapped"]))
     hashes = {each: hash_of(each or PYTHON) for each in set(runtimes)}
@@ -52,12 +53,12 @@ def heap_columns(heaps: Sequence[Heap | None], rss: Sequence[Rss], hash_of: Call
         "malloc_used": np.where(is_malloc, sizes["in_use"] + sizes["mapped"] + np.nan_to_num(sizes["small"]), NAN),
         "malloc_held": np.where(is_malloc, sizes["held"], NAN),
         **{name: sizes[name] for name in ("blocks", "small", "files")},
-        "has_malloc": ~np.isnan(given["held"]),
+        "has_malloc": ~np.isnan(given[[*said].index("held")]),
         "has_runtime": has_runtime,
         "is_kept": is_outside | ~np.isnan(sizes["kept"]),
         "runtime": np.where(is_outside & ~has_runtime, np.uint64(0), of_each),
     }
-    if len(at) == count:
+    if are_all:
         return made | found
     for name, values in found.items():
         made[name][at] = values
@@ -78,3 +79,11 @@ def is_one(values: Sequence[object]) -> bool:
     """Is it the same value on all lines, or on none? Most columns differ at their ends if they differ at all."""
     first, last = values[0], values[-1]
     return (first is last or first == last) and values.count(first) == len(values)
+
+
+def are(values: Sequence[object], word: str | None) -> Column:
+    """Which are this word, or not said."""
+    count = values.count(word)
+    if count in (0, len(values)):
+        return np.full(len(values), count > 0)
+    return np.array([each == word for each in values])

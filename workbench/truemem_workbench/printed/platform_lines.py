@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import IntEnum
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -174,7 +175,7 @@ class PlatformLines:
     def measured(self, lines: Sequence[Line]) -> None:
         """Note whose these lines of the sidecar are: nothing else in them is read here."""
         if self._is_nameless:
-            self._measured.update(line.function for line in lines if line.function)
+            self._measured.update(filter(None, {*map(attrgetter("function"), lines)}))
 
     def read_block(self, block: bytes) -> None:
         """Read whole lines, as they stand in a file."""

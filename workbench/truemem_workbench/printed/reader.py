@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -186,11 +187,11 @@ class Reader:
 
     def _make_columns(self) -> None:
         """Of the lines that were read; those that are not asked for are counted."""
+        known = len(self._keys)
         columns = columns_of(self._lines, self._key_of, self._words, self._texts)
         columns["line_bytes"] = np.array(self._sizes, float)
-        keys = columns["environment"].tolist()
-        for key in set(keys) - self._names.keys():
-            self._names[key] = _name_of(self._lines[keys.index(key)])
+        for key in islice(self._keys.values(), known, None):
+            self._names[key] = _name_of(self._lines[int(np.argmax(columns["environment"] == key))])
         is_chosen = columns["environment"] > 0
         if self._job.since_ms is not None:
             is_chosen &= ~(columns["time_ms"] < self._job.since_ms)

@@ -28,13 +28,18 @@ MANY_OBJECTS = 100_000
 """New objects from which on garbage is collected: lines become many, and no garbage of them is cyclic."""
 
 
+def collect_seldom() -> None:
+    """In a process that reads or judges lines."""
+    gc.freeze()  # else each collection would look at all that was imported
+    gc.set_threshold(MANY_OBJECTS)
+
+
 def begin_in_pool() -> None:
     """In a process of a pool: end at a signal, and when the process that has the pool does, also if that is killed.
     Python's own would wait for work for ever."""
     for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
-    gc.freeze()  # else each collection would look at all that was imported
-    gc.set_threshold(MANY_OBJECTS)
+    collect_seldom()
     parent = multiprocessing.parent_process()
     if parent is None:
         return
