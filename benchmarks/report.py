@@ -1,8 +1,9 @@
-"""`truemem report` on the lines of two fleets, beside one process that only parses each line.
+"""`truemem report` on the lines of fleets, beside one process that only parses each line.
 
-Lines as they come have the curves, heaps and lengths of `testing.fleet_logs`. Even lines have no heap, hardly any
-noise, and 1,000 of them an environment. The command must find the planted leaks; among the even ones, no others. With
---before COMMIT its code runs by turns with the code of now.
+Lines as they come have the curves, heaps and lengths of `testing.fleet_logs`. So have full lines
+(TRUEMEM_DETAIL=always), 500 of each environment. Even lines have no heap, hardly any noise, and there are 1,000 of each
+environment. The command must find the planted leaks; among the even ones, no others. With --before COMMIT its code runs
+by turns with the code of now.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import psutil
+from truemem_workbench.report.collect import WORTH_A_POOL
 
 from benchmarks.kit.bench import Bench, in_turn
 from benchmarks.kit.contenders import BEFORE_HELP, code_of
@@ -38,6 +40,7 @@ SETTINGS = {
 }
 FILES, INVOCATIONS, FUNCTIONS = 16, 1000, 200
 """The environments belong to so many functions in turn."""
+FULL_INVOCATIONS = 500
 LEAKY_EVERY = 50
 """One environment of so many keeps LEAK_MIB with each invocation. They belong to four of the functions."""
 LEAK_MIB = 0.125
@@ -46,7 +49,8 @@ BEGIN_MS, GAP_MS = 1_795_288_667_424, 1_500
 LOOK_S = 0.2
 """Between two looks at a command's processes: each takes some ms of a core that the command has."""
 AIM_RATIO = 1.5
-"""Most CPU time of the command, by that of one process that only parses the lines."""
+"""Most CPU time of the command, by that of one process that only parses the lines; of so many lines that the command
+has a process for each core, the most time."""
 SURELY = 1024
 """Invocations from which on a planted leak must be found among lines as they come."""
 PARSES = """
@@ -83,7 +87,7 @@ class Ran(NamedTuple):
 
 REPORT, PARSE = "`truemem report`", "one process, `json.loads` of each line"
 REPORT_BEFORE = "the code before"
-AS_THEY_COME, EVEN = "as they come", "even"
+AS_THEY_COME, EVEN, FULL = "as they come", "even", "full"
 
 
 class Figures(NamedTuple):
@@ -91,6 +95,7 @@ class Figures(NamedTuple):
 
     fleet: str
     lines: int
+    in_pool: bool
     runs: dict[str, list[Ran]]
     """By what was run: REPORT, PARSE, and perhaps the code before."""
 
@@ -117,17 +122,23 @@ class Figures(NamedTuple):
 def run(bench: Bench) -> Result:
     environments, many = bench.count(1000, 100), int(bench.settings.get("environments", 0))
     with code_of(bench.settings.get("before")) as code:
-        found = [measured(fleet, environments, bench.count(3), code) for fleet in (AS_THEY_COME, EVEN)]
+        fleets = (FULL, bench.count(400, 40)), (AS_THEY_COME, environments), (EVEN, environments)
+        found = [measured(fleet, count, bench.count(3), code) for fleet, count in fleets]
     more = measured(EVEN, many, 1, None).rows() if many else []
-    ratios = {each.fleet: each.cpu_by_parse(REPORT) for each in found}
     note = (
         f"CPU seconds are those of all processes of the command; by `json.loads`: by those of the process that only"
-        f" parses the lines, with which it takes turns; the aim is {AIM_RATIO} or less. {os.cpu_count()} cores, shared"
-        " with other work; the median counts; the file system's cache is warm."
+        f" parses the lines, with which it takes turns. The aim is {AIM_RATIO} or less; where the command has a process"
+        f" for each core, that holds for the seconds. {os.cpu_count()} cores, shared with others; the median counts,"
+        " and the cache of files is warm."
     )
     headings = ("lines", "", "lines", "runs", "seconds", "CPU seconds", "by `json.loads`", "lines a second", "peak RSS")
     rows = [*chain.from_iterable(each.rows() for each in found), *more]
-    broken = [f"{fleet}: {ratio:.2f} of that process's CPU" for fleet, ratio in ratios.items() if ratio > AIM_RATIO]
+    ratios = [each.by_parse(REPORT) if each.in_pool else each.cpu_by_parse(REPORT) for each in found]
+    broken = [
+        f"{each.fleet}, {each.lines:,} lines: {ratio:.2f} of that process's {'time' if each.in_pool else 'CPU'}"
+        for each, ratio in zip(found, ratios, strict=True)
+        if ratio > AIM_RATIO
+    ]
     return Result([Table("", headings, rows, note, text_columns=2)], broken)
 
 
@@ -135,26 +146,34 @@ def measured(fleet: str, environments: int, runs: int, code: Path | None) -> Fig
     """Write a fleet, report it in turn with the others, check the report. `code`: the folder of other code."""
     with tempfile.TemporaryDirectory(prefix="truemem-fleet-") as name:
         folder = Path(name)
+        lives = lives_of(fleet, environments)
         if fleet == EVEN:
-            files, lines = write(folder, environments), environments * INVOCATIONS
+            files = write(folder, environments)
         else:
-            files = fleet_logs.write(folder, environments, FILES, FUNCTIONS)
-            lines = sum(life.length for life in fleet_logs.lives(environments))
+            files = fleet_logs.write(folder, lives, FILES, FUNCTIONS, 1 if fleet == FULL else fleet_logs.FULL_EVERY)
         output = folder / "report.json"
         ways = {
-            REPORT: partial(reported, files, output, fleet, environments),
+            REPORT: partial(reported, files, output, fleet, lives),
             PARSE: partial(ran, [sys.executable, "-c", PARSES, *map(str, files)], output),
         }
         if code is not None:
             ways[REPORT_BEFORE] = partial(command, ["report", "--json", *files], output, code)
-        return Figures(fleet, lines, in_turn(ways, runs))
+        size = sum(path.stat().st_size for path in files)
+        return Figures(fleet, sum(life.length for life in lives), size >= WORTH_A_POOL, in_turn(ways, runs))
 
 
-def reported(files: Sequence[Path], output: Path, fleet: str, environments: int) -> Ran:
+def lives_of(fleet: str, environments: int) -> list[fleet_logs.Life]:
+    lives = fleet_logs.lives(environments)
+    if fleet == AS_THEY_COME:
+        return lives
+    return [each._replace(length=INVOCATIONS if fleet == EVEN else FULL_INVOCATIONS) for each in lives]
+
+
+def reported(files: Sequence[Path], output: Path, fleet: str, lives: Sequence[fleet_logs.Life]) -> Ran:
     """Run the command, and check what it says."""
     made = command(["report", "--json", *files], output)
     document = json.loads(output.read_text())
-    check(document, environments) if fleet == EVEN else check_planted(document, fleet_logs.lives(environments))
+    check(document, len(lives)) if fleet == EVEN else check_planted(document, lives)
     return made
 
 

@@ -7,7 +7,7 @@ leak; besides, noise and spikes. Its lines are full and short ones, as the sidec
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,12 +101,13 @@ def lives(environments: int, seed: int = 7) -> list[Life]:
     return [Life(at, int(count), at % LEAKY_EVERY == 0) for at, count in enumerate(lengths.tolist())]
 
 
-def write(folder: Path, environments: int, files: int, functions: int) -> list[Path]:
-    """Log files of so many environments, each of some of them, in the order of time."""
-    paths = [folder / f"{number}.log" for number in range(min(files, environments))]
-    known = lives(environments)
+def write(folder: Path, known: Sequence[Life], files: int, functions: int, full_every: int = FULL_EVERY) -> list[Path]:
+    """Log files of these environments, each of some of them, in the order of time."""
+    paths = [folder / f"{number}.log" for number in range(min(files, len(known)))]
     for number, path in enumerate(paths):
-        open_ones = [lines(life, f"function-{life.number % functions:03d}") for life in known[number :: len(paths)]]
+        open_ones = [
+            lines(life, f"function-{life.number % functions:03d}", full_every) for life in known[number :: len(paths)]
+        ]
         with path.open("w") as file:
             while open_ones:
                 pairs = [(each, next(each, "")) for each in open_ones]
@@ -115,8 +116,8 @@ def write(folder: Path, environments: int, files: int, functions: int) -> list[P
     return paths
 
 
-def lines(life: Life, function: str) -> Iterator[str]:
-    """What one environment logs."""
+def lines(life: Life, function: str, full_every: int = FULL_EVERY) -> Iterator[str]:
+    """What one environment logs; with 1 all its lines are full."""
     random = np.random.default_rng([life.number, life.length])
     kind = list(QUIET)[life.number % len(QUIET)]
     moved = np.minimum(np.arange(life.length) * LEAK_MIB, MOST_MIB - 200)
@@ -138,17 +139,17 @@ def lines(life: Life, function: str) -> Iterator[str]:
         request = f"{number:08x}-7e9b-4967-8952-{life.number:012x}"
         named = {"requestId": request, "environmentId": life.environment, "invocation": number}
         metadata = {"Timestamp": time_ms + number * GAP_MS, "CloudWatchMetrics": CLOUDWATCH}
-        said = {**figures, **named, **_measured(number, now, top, took, before), **heap}
-        is_full = number % FULL_EVERY == 0 or (number < FULL_EVERY and number & (number - 1) == 0)
+        is_full = number % full_every == 0 or (number < full_every and number & (number - 1) == 0)
+        said = {**figures, **named, **_measured(number, now, top, took, before, is_full), **heap}
         said |= {"level": "INFO", "schema": 1} if is_full else {"schema": 2}
         yield json.dumps({"_aws": metadata, **said}, separators=(",", ":")) + "\n"
         before = now
 
 
-def _measured(number: int, now: float, top: float, took: float, before: float) -> dict[str, Any]:
+def _measured(number: int, now: float, top: float, took: float, before: float, is_full: bool) -> dict[str, Any]:
     """The members of a full line, or of a short one (records/record.py has which)."""
     cpu = round(took / 9, 2)
-    if number % FULL_EVERY and (number >= FULL_EVERY or number & (number - 1)):
+    if not is_full:
         short = {"durationMs": round(took, 3), "cpuMs": cpu, "method": "vmhwm", "mode": "exact"}
         return {**short, "memoryLimit": SIZE_MIB, "baselineRSS": before, "rss": {"file": 39.53}, "threads": 2}
     first = {"coldStart": True, "functionVersion": "$LATEST"} if number == 1 else {"functionVersion": "$LATEST"}
