@@ -149,8 +149,9 @@ def test_the_speedscope_file_is_one(truemem: Command, tmp_path: Path) -> None:
     assert truemem("lines", log(tmp_path, texts), "--output", path).code == 0
     made = json.loads(path.read_text(encoding="utf-8"))
     jsonschema.validate(made, json.loads((HERE / "speedscope_schema.json").read_text(encoding="utf-8")))
-    first, empty = made["profiles"]
-    assert (first["name"], first["weights"], empty["weights"]) == ("orders:41", [1_024_000, 409_600], [])
+    first, rest = made["profiles"]
+    assert (first["name"], first["weights"]) == ("orders:41", [1_024_000, 409_600, 410])
+    assert [made["shared"]["frames"][frame]["name"] for (frame,) in rest["samples"]] == ["(in no line)"]
     names = [made["shared"]["frames"][frame] for frame in first["samples"][0]]
     assert names == [
         {"name": "handler", "file": "app.mjs", "line": 30},
@@ -178,7 +179,10 @@ def test_json_of_standard_input_can_be_written_too(truemem: Command, tmp_path: P
     ran = truemem("lines", "-", "--json", "--output", path, stdin="\n".join(of("a", growth_line())))
     assert json.loads(path.read_text(encoding="utf-8")) == ran.document
     assert ran.document["versions"][0]["cpuPercent"] == 12.5
-    assert "not .html or .json" in truemem("lines", path, "--output", "growth.png").refusal
+    assert (
+        "its ending is not .html or .speedscope.json or .pb.gz"
+        in truemem("lines", path, "--output", "growth.png").refusal
+    )
 
 
 # --- CloudWatch -------------------------------------------------------------------------------------------------------

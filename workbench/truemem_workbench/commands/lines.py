@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ SINCE = "24h"
 """How far back CloudWatch is read: an environment names its lines once, and only the lines that do are fetched."""
 SHOWN = 10
 """Most lines of code in a table."""
-SPEEDSCOPE = ".speedscope.json"
+ENDINGS = (".html", ".speedscope.json", ".pb.gz", ".otlp.json", ".json")
 FRAME = re.compile(r"(?P<file>[^/:][^:]*):\d+ (?:(?:module\.)?exports\.)?(?P<function>[A-Za-z_$][\w$]*)")
 """A frame that may be the handler: its file is below the task root. V8 names a CommonJS one `exports.handler`."""
 EPILOG = """
@@ -90,7 +91,7 @@ class Change:
     help="Only this version; twice: before and after [the last two].",
 )
 @format_options("text", "json")
-@output_option(".html", SPEEDSCOPE, ".json")
+@output_option(*ENDINGS)
 def lines(
     files: tuple[Path, ...],
     function_name: str | None,
@@ -105,10 +106,11 @@ def lines(
     """Name the lines of code that keep memory in a function in AWS (NAME), or in FILEs of log lines (`-` is standard
     input): what its environments have found under `truemem attach NAME --lines`, merged.
 
-    A .html file has a flame graph; a .speedscope.json file opens at https://www.speedscope.app.
+    A .html file has a flame graph. Other tools open the rest: .pb.gz `go tool pprof` and Grafana Pyroscope, .otlp.json
+    an OpenTelemetry collector, .speedscope.json https://www.speedscope.app.
     """
     form = chosen(form, as_json)
-    check_outputs(outputs, ".html", ".json")
+    check_outputs(outputs, *ENDINGS)
     files, function_name = named(files, function_name, log_group)
     where = source(files, function_name, log_group, since or (None if files else SINCE))
     profiles = _read(where, way)
@@ -249,18 +251,20 @@ def _write(path: Path, found: Sequence[Profiled], document: Mapping[str, Any]) -
     """Write one --output. Raises BadInput if it cannot be written."""
     growths = {each.name: each.growth for each in found}
     headline = some(list(growths))
-    if path.suffix.lower() == ".html":
-        from ..explain.growth_page import page_of_profiles
+    from ..explain.growth_page import page_of_profiles
+    from ..explain.profiles import RENDERS
 
-        text = page_of_profiles(growths, headline, [sentence for each in found for sentence in _sentences(each)])
-    elif path.name.lower().endswith(SPEEDSCOPE):
-        from ..explain.speedscope import speedscope
-
-        text = f"{json.dumps(speedscope(growths, headline))}\n"
+    name = path.name.lower()
+    render = next((render for ending, render in RENDERS.items() if name.endswith(ending)), None)
+    if render is not None:
+        made = render(growths, headline, time.time_ns())
+    elif name.endswith(".html"):
+        sentences = [sentence for each in found for sentence in _sentences(each)]
+        made = page_of_profiles(growths, headline, sentences).encode()
     else:
-        text = f"{json.dumps(document, indent=2)}\n"
+        made = f"{json.dumps(document, indent=2)}\n".encode()
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(made)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from error
 

@@ -72,7 +72,7 @@ def check_outputs(outputs: Sequence[Path], *endings: str) -> None:
     """Raise BadInput for a file with another ending, that cannot be written, or a picture that nothing can draw, before
     any work is done."""
     for path in outputs:
-        if path.suffix.lower() not in endings:
+        if not path.name.lower().endswith(endings):
             named = " or ".join(endings)
             raise BadInput(f"--output {path}: its ending is not {named}. Try --output {path.stem or 'out'}{endings[0]}")
         if path.suffix.lower() == ".png":
