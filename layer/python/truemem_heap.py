@@ -224,6 +224,11 @@ class Probe:
         self._settling = Settling(self._in_use, self._small)
 
     @property
+    def small(self) -> Callable[[], int] | None:
+        """Bytes that Python's own allocator has given out. None where that is not known."""
+        return self._small
+
+    @property
     def read(self) -> Callable[[], Any] | None:
         """Malloc's figures. None without glibc."""
         return self._reader[0] if self._reader else None
@@ -469,7 +474,7 @@ def _with_heirs(kind: type | None) -> list[type]:
     return [] if kind is None else [kind, *itertools.chain(*map(_with_heirs, type.__subclasses__(kind)))]
 
 
-def _requests(read: Callable[[], Any] | None) -> Any:
+def _requests(read: Callable[[], Any] | None, small: Callable[[], int] | None) -> Any:
     """ProfileRequests of truemem_lines/request.py, if they are wanted. Its code is loaded only then: without a cache it
     is compiled at each start."""
     if posix.environ.get(LINES_VARIABLE, b"off").strip().lower() in (b"", b"off"):
@@ -480,7 +485,7 @@ def _requests(read: Callable[[], Any] | None) -> Any:
     spec = spec_from_file_location("truemem_lines_request", f"{folder}/request.py")
     module = module_from_spec(spec)  # type: ignore[arg-type]
     spec.loader.exec_module(module)  # type: ignore[union-attr]
-    return module.ProfileRequests(_folder(), read)
+    return module.ProfileRequests(_folder(), read, small)
 
 
 def _folder() -> str:
@@ -566,7 +571,7 @@ def _start() -> None:
     global _probe, automatic  # noqa: PLW0603 - a module's state, made once
     page = PageFile(_folder())
     _probe = Probe(page)
-    requests = _requests(_probe.read)
+    requests = _requests(_probe.read, _probe.small)
     automatic = _hook(_probe, requests)
     os.register_at_fork(after_in_child=page.forget)
     if requests is not None:

@@ -17,14 +17,26 @@ from layer.pins import ARCHITECTURES, PYTHON
 from layer.toolchain import Toolchain
 from tests.layer.built import MACHINES, ROOT, Layer, machine, script
 
-IN_PYTHON = ["__init__", "containers", "looks", "objects", "profile", "request", "rising", "users", "values", "watch"]
+OF_LINES = (
+    "__init__",
+    "containers",
+    "kinds",
+    "looks",
+    "objects",
+    "profile",
+    "request",
+    "rising",
+    "users",
+    "values",
+    "watch",
+)
 LINES = (
-    *(f"python/truemem_lines/{name}.py" for name in IN_PYTHON),
+    *(f"python/truemem_lines/{name}.py" for name in OF_LINES),
     *(f"truemem/{name}.cjs" for name in ("keeping_line", "lines", "source")),
 )
 LOADERS = tuple(f"truemem/python/{name}.py" for name in ("sitecustomize", "truemem_preload", "usercustomize"))
 FILES = ("python/truemem_heap.py", *LOADERS, "truemem/heap.cjs", *LINES, "truemem/cloudwatch.yaml")
-ZIP_LIMIT, UNPACKED_LIMIT = 1_680_000, 6_170_000
+ZIP_LIMIT, UNPACKED_LIMIT = 1_690_000, 6_190_000
 """CPython takes memory by the MiB: of the last one in the image hardly more than zeros is used."""
 WRAPPER_LIMIT = 20_000
 """It is read, started and gone before each runtime."""

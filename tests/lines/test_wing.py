@@ -248,6 +248,14 @@ def test_the_answer_is_printed_once_and_its_files_go(asked: Driven) -> None:
     assert asked.files() == [asked.answer.name]  # not looked at
 
 
+def test_a_class_is_told_where_no_line_is_known(asked: Driven) -> None:
+    known = {"class": "app.Node", "perInvocationKiB": 2.1, "perInvocationObjects": 1.0, "share": 0.99}
+    asked.put({**ANSWER, "lines": [known, {**known, "class": 7}]})
+    members: Any = asked.invoke()
+    assert members["growthLines"] == [known]
+    assert asked.wing.lost == 1
+
+
 def test_an_answer_without_lines_is_told(asked: Driven) -> None:
     asked.put({**ANSWER, "lines": [], "gaveUp": "cpu", "libraries": ["libfoo.so"]})
     members: Any = asked.invoke()

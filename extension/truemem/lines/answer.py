@@ -52,6 +52,13 @@ LINE_CHECKS: Mapping[str, Check] = {
     "share": _number(0, 1),
 }
 """Checks of a line's members; all are needed."""
+CLASS_CHECKS: Mapping[str, Check] = {
+    "class": _name,
+    "perInvocationKiB": _KIB,
+    "perInvocationObjects": _number(0, 10**9),
+    "share": _number(0, 1),
+}
+"""The same of a class, where no line is known."""
 PROFILE_CHECKS: Mapping[str, Check] = {
     "runtime": _name,
     "invocations": _COUNT,
@@ -89,9 +96,11 @@ def parse(text: bytes) -> tuple[dict[str, object], int]:
 
 
 def _line(given: Mapping[str, Any]) -> tuple[dict[str, object], int]:
-    """One line of code as the record has it, and how much was left out of it; empty if a needed member is missing."""
-    line, lost = _checked(given, LINE_CHECKS)
-    if len(line) < len(LINE_CHECKS):
+    """One line of code, or a class, as the record has it, and how much was left out of it; empty if a needed member is
+    missing."""
+    checks = CLASS_CHECKS if "class" in given else LINE_CHECKS
+    line, lost = _checked(given, checks)
+    if len(line) < len(checks):
         return {}, 1
     if "stack" in given:
         line["stack"], lost = _listed(given["stack"], _name, MOST_FRAMES)

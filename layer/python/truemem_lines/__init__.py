@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def begin(folder: str, asked: str, before_ns: Sequence[int], in_use: Callable[[], int] | None) -> Profile:
+def begin(
+    folder: str,
+    asked: str,
+    before_ns: Sequence[int],
+    in_use: Callable[[], int] | None,
+    small: Callable[[], int] | None,
+) -> Profile:
     """Begin what was asked for. Raises ValueError, OSError."""
-    return Profile(Ask(asked), f"{folder}/.truemem-lines-{posix.getpid()}.json", before_ns, in_use)
+    return Profile(Ask(asked), f"{folder}/.truemem-lines-{posix.getpid()}.json", before_ns, in_use, small)

@@ -33,6 +33,7 @@ MOST_ADDED = 100
 OTHERS = ("", 0, "")
 """The line of what other threads have added."""
 NOT_FOLLOWED = (types.ModuleType, type)
+NO_KINDS: dict[int, type] = {}
 
 
 class Container:
@@ -177,19 +178,26 @@ class Sizes:
             items = newest(container)
         if not items or self._left <= 0:
             return entry, entry, False
+        size, large, is_opaque = self.alone(items)
+        return size + entry, large + entry, is_opaque
+
+    def alone(self, items: Sequence[tuple[Any, ...]], stops: dict[int, type] = NO_KINDS) -> tuple[float, float, bool]:
+        """The same of any items, each with what it alone leads to. Other objects of the kinds in `stops`, by their id,
+        are not followed."""
         below: list[list[Any]] = []
         for item in items:
             if len(below) >= SAMPLED_ITEMS and sum(map(len, below)) > FEW_REACHED:
                 break
-            below.append(list(self._below(item)))
+            below.append(list(self._below(item, stops)))
         times = Counter(itertools.chain.from_iterable(map(id, of) for of in below))
         alone = [each for of in below for each in of if times[id(each)] == 1]
-        sizes = list(map(_size, alone))
+        sizes, count = list(map(_size, alone)), max(1, len(below))
         large = sum(size for size in sizes if size > SMALL_BLOCK_BYTES)
-        return sum(sizes) / len(below) + entry, large / len(below) + entry, any(map(_is_opaque, map(type, alone)))
+        return sum(sizes) / count, large / count, any(map(_is_opaque, map(type, alone)))
 
-    def _below(self, parts: Sequence[Any]) -> Iterator[Any]:
-        """These objects and what they refer to, but no module, class, module's variables or growing container."""
+    def _below(self, parts: Sequence[Any], stops: dict[int, type]) -> Iterator[Any]:
+        """These objects and what they refer to, but no module, class, module's variables or growing container, nor
+        further objects of the kinds in `stops`."""
         waiting, met = deque(parts), {*map(id, parts), *self._ignored}
         for _ in range(min(self._reached, self._left)):
             if not waiting:
@@ -199,7 +207,7 @@ class Sizes:
             if not issubclass(type(each), NOT_FOLLOWED) and not _is_globals(each):
                 yield each
                 for further in gc.get_referents(each):
-                    if id(further) not in met:
+                    if id(further) not in met and id(type(further)) not in stops:
                         met.add(id(further))
                         waiting.append(further)
 
@@ -244,9 +252,10 @@ def _size(each: Any) -> int:
         each for each in MRO(type(each)) if type(NAMESPACE(each).get("__sizeof__")) is types.MethodDescriptorType
     )
     try:
-        return int(NAMESPACE(kind)["__sizeof__"](each)) + (16 if gc.is_tracked(each) else 0)
+        size = int(NAMESPACE(kind)["__sizeof__"](each)) + (16 if gc.is_tracked(each) else 0)
     except Exception:
         return 0
+    return size if size > SMALL_BLOCK_BYTES else -(-size // 16) * 16
 
 
 def _is_opaque(kind: type) -> bool:

@@ -6,6 +6,7 @@ import gc
 import sys
 
 from .containers import Container, Sizes
+from .kinds import KIND_BYTES, GrowingKinds
 from .objects import CACHE, MOST_FOUND, base_of, bound_of, containers, kinds_of, measured
 from .rising import rising
 from .values import Values
@@ -17,35 +18,38 @@ if TYPE_CHECKING:
 OBJECT_BYTES, CONTAINER_BYTES = 8, 72
 """Memory of the first look, for a moment, for each object of the process and for each container."""
 BLOCK_BYTES = 80
-"""Bytes of a block of Python's own allocator, on average."""
+"""Bytes of a block of Python's own allocator, on average, where its bytes are not known."""
+FIRST_BYTES, LENGTHS_BYTES, VALUE_BYTES, COUNTS_BYTES = 32, 112, 240, 112
+"""Bytes of small objects that our tables have for a length of the first look, a container, a value and a kind."""
 MOST_CONTAINERS = 100
 
 
 class GrowingContainers:
     """The containers that are as long as at the look before, or longer."""
 
-    def __init__(self, in_use: Callable[[], int] | None) -> None:
+    def __init__(self, in_use: Callable[[], int] | None, small: Callable[[], int] | None) -> None:
         self.at: list[int] = []
         """Number of each look's invocation."""
         self._malloc: list[int] = []
-        self._blocks: list[int] = []
+        self._smalls: list[int] = []
         self._own_malloc = 0
         """What our looks have taken and not given back."""
-        self._in_use = in_use
+        self._in_use, self._small = in_use, small
         self._first: dict[int, int] = {}
         """Length of each container at the first look, by id, until the second."""
         self._lengths: dict[int, tuple[int, ...]] = {}
         """Length of each container at each look, by id."""
         self._values = Values()
+        self.kinds = GrowingKinds()
 
     def look(self, at: int, most_bytes: int) -> int:
         """Note the lengths. Returns the bytes that this takes: more than `most_bytes` if it was not done."""
-        in_use, blocks = self._malloc_now(), self._blocks_now()
+        in_use, small = self._malloc_now(), self._small_now()
         needs = self._note(most_bytes)
         if needs <= most_bytes:
             self.at.append(at)
             self._malloc.append(in_use)
-            self._blocks.append(blocks)
+            self._smalls.append(small)
         self._own_malloc += self._malloc_now() - in_use if self._in_use is not None else 0
         return needs
 
@@ -55,15 +59,17 @@ class GrowingContainers:
         known = self._first or self._lengths
         noted = len(known) if self.at else sum(map(kinds.__contains__, map(id, map(type, objects))))
         needs = OBJECT_BYTES * len(objects) + CONTAINER_BYTES * (noted + len(self._values))
+        needs += KIND_BYTES * len(self.kinds)
         if needs > most_bytes:
             return needs
+        self.kinds.look(objects)
         before = self._lengths
         found: dict[int, tuple[int, ...]] = {}
         own = {
             id(objects),
             id(self.at),
             id(self._malloc),
-            id(self._blocks),
+            id(self._smalls),
             id(self.__dict__),
             id(before),
             id(found),
@@ -91,21 +97,25 @@ class GrowingContainers:
         """Bytes per invocation by which grows what malloc has given out, until invocation `at`, which is now."""
         return rising([*self.at, at], [*self._malloc, self._malloc_now()])
 
-    def of_blocks(self, at: int) -> float:
-        """Bytes per invocation by which the blocks of Python's own allocator grow, about, until invocation `at`, which
-        is now."""
-        return BLOCK_BYTES * rising([*self.at, at], [*self._blocks, self._blocks_now()])
+    def of_small(self) -> float:
+        """Bytes per invocation by which what Python's own allocator has given out grew until the last look: later the
+        watch has objects of its own."""
+        return rising(self.at, self._smalls)
 
     def _malloc_now(self) -> int:
         return (self._in_use() if self._in_use is not None else _resident()) - self._own_malloc
 
-    def _blocks_now(self) -> int:
-        """Blocks in use without our tables: a length takes one block, two with those of the looks before, and five for
-        a value.
+    def _small_now(self) -> int:
+        """Bytes of Python's own allocator without our tables.
 
         The difference over a look would have what is in Python's free lists, until the next collection.
         """
-        return sys.getallocatedblocks() - len(self._first) - 2 * len(self._lengths) - 5 * len(self._values)
+        first, lengths = len(self._first), len(self._lengths)
+        values, kinds = len(self._values), len(self.kinds)
+        if self._small is None:
+            return BLOCK_BYTES * (sys.getallocatedblocks() - first - 2 * (lengths + kinds) - 5 * values)
+        own = FIRST_BYTES * first + LENGTHS_BYTES * lengths + VALUE_BYTES * values + COUNTS_BYTES * kinds
+        return self._small() - own
 
     def growing(self, most_bytes: int) -> list[Container]:
         """The containers that get longer steadily, that with most first. Forgets the lengths."""
@@ -114,6 +124,7 @@ class GrowingContainers:
         own = {id(self._lengths), id(rates), id(self.__dict__)}
         self._lengths = {}
         self._values.choose(self.at)
+        self.kinds.choose(self.at)
         everything = containers(gc.get_objects(), self._values.find)
         found = [each for each, _ in everything if id(each) in rates and id(each) not in own]
         inside = {id(each) for cache in found if type(cache) is CACHE for each in gc.get_referents(cache)}

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from functools import partial
 
+from .containers import Sizes
 from .looks import GrowingContainers
 from .rising import LEAST_LOOKS
 from .users import MOST_FRAMES, MOST_NAME_CHARS, Users, libraries
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from .kinds import Found
     from .users import Line, Stack
 
 LOOKS = 6
@@ -42,6 +44,8 @@ MOST_LINES = 10
 MOST_ANSWER_BYTES = 16 * 1024
 NATIVE_KIB, NATIVE_SHARE = 1.0, 0.1
 """Growth that no line explains, from which the native libraries are named."""
+SMALL_SHARE = 0.25
+"""Part of what containers have by which small objects may grow more: what a container's own tables take is a guess."""
 
 
 class Ask:
@@ -59,8 +63,16 @@ class Ask:
 class Profile:
     """One profile: it begins when it is made. `after` is called after each invocation until it returns False."""
 
-    def __init__(self, ask: Ask, answer: str, before_ns: Sequence[int], in_use: Callable[[], int] | None) -> None:
-        """`before_ns`: CPU of invocations without a profile. `in_use`: bytes that malloc has given out."""
+    def __init__(
+        self,
+        ask: Ask,
+        answer: str,
+        before_ns: Sequence[int],
+        in_use: Callable[[], int] | None,
+        small: Callable[[], int] | None,
+    ) -> None:
+        """`before_ns`: CPU of invocations without a profile. `in_use`, `small`: bytes that malloc and Python's own
+        allocator have given out."""
         self._ask, self._answer = ask, answer
         self._before_ns = _middle(before_ns)
         self._watched_ns: list[int] = []
@@ -69,7 +81,7 @@ class Profile:
         self._look_ns = 0
         self._most_bytes = 0
         self._users = Users()
-        self._growth = GrowingContainers(in_use)
+        self._growth = GrowingContainers(in_use, small)
         self._looked_until = int(ask.invocations * LOOKED_SHARE)
         self._watch: ContainerWatch | None = None
         self._watches = False
@@ -191,16 +203,28 @@ class Profile:
                 opaque[line] = opaque.get(line, 0.0) + each.rate
             if each.rate > stacks.get(line, (-1.0, ()))[0]:
                 stacks[line] = each.rate, each.stack(line)
+        explained = sum(rates.values()) - large + cached - cached_large
         rest = max(0.0, self._growth.of_malloc(self._count) - large - cached_large)
         if rest > 1024 * NATIVE_KIB and opaque:
             most = max(opaque, key=lambda line: opaque[line])
             rates[most] += rest  # an extension's objects may have memory that Python does not know of
             rest = 0.0
-        small = self._growth.of_blocks(self._count)
-        explained = sum(rates.values()) - large + cached - cached_large
-        if small > 2 * explained + 1024 * NATIVE_KIB:  # objects that are in no container: a chain
-            rest += small - explained
-        everything = sum(rates.values()) + rest
+        small = max(0.0, self._growth.of_small() - explained)
+        small = small if small > SMALL_SHARE * explained + 1024 * NATIVE_KIB else 0.0
+        classes: list[dict[str, Any]] = []
+        everything = sum(rates.values()) + rest + small
+        for found in self._growth.kinds.found(self._count, self._users, Sizes(set(), self._ask.memory_kib * 1024)):
+            of_malloc, of_small = min(found.large, rest), min(found.small, small)
+            if (taken := of_malloc + of_small) < 1024 * NATIVE_KIB:
+                continue
+            rest, small = rest - of_malloc, small - of_small
+            if not found.stack:
+                classes.append(_of_class(found, taken, everything))
+                continue
+            line = found.stack[0]
+            rates[line] = rates.get(line, 0.0) + taken
+            if taken > stacks.get(line, (-1.0, ()))[0]:
+                stacks[line] = taken, found.stack
         least = max(LEAST_GROWTH_KIB * 1024, LEAST_GROWTH_SHARE * max(rates.values(), default=0.0))
         lines = [
             {
@@ -214,7 +238,7 @@ class Profile:
             for line, rate in sorted(rates.items(), key=lambda pair: -pair[1])[:MOST_LINES]
             if rate >= least
         ]
-        self._write(lines, rest / 1024)
+        self._write([*lines, *classes][:MOST_LINES], (rest + small) / 1024)
 
     def _described(self, frame: Line) -> str:
         return f"{self._users.short(frame[0])}:{frame[1]} {frame[2]}"[-MOST_NAME_CHARS:]
@@ -240,6 +264,16 @@ class Profile:
             lines.pop()
             text = json.dumps(document).encode()
         write(self._answer, text)
+
+
+def _of_class(found: Found, taken: float, everything: float) -> dict[str, Any]:
+    """A class as the answer has it."""
+    return {
+        "class": found.name[-MOST_NAME_CHARS:],
+        "perInvocationKiB": round(taken / 1024, 1),
+        "perInvocationObjects": round(found.objects, 1),
+        "share": round(taken / everything, 2),
+    }
 
 
 def write(path: str, content: bytes) -> None:

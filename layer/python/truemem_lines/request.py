@@ -28,10 +28,11 @@ ASK_SIZE = 200
 class ProfileRequests:
     """Looks after each LOOK_EVERY-th invocation whether there is one."""
 
-    def __init__(self, folder: str, read: Callable[[], Any] | None) -> None:
+    def __init__(self, folder: str, read: Callable[[], Any] | None, small: Callable[[], int] | None) -> None:
         self._folder = folder
         self._ask = f"{folder}/.truemem-lines-{posix.getpid()}"
         self._read = read
+        self._small = small
         self._profile: Any = None
         self._is_over = False
         self._looks = False
@@ -103,7 +104,7 @@ class ProfileRequests:
         if not asked.endswith("\n"):
             return  # it is being written
         self._profile = _package_of_lines().begin(
-            self._folder, asked, self._spent_ns, self._in_use if self._read else None
+            self._folder, asked, self._spent_ns, self._in_use if self._read else None, self._small
         )
         if self._profile.is_over:
             self.stop()

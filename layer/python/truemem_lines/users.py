@@ -6,6 +6,7 @@ import gc
 import os
 import posix
 import re
+import sys
 import types
 from contextlib import suppress
 
@@ -25,6 +26,12 @@ _ADDERS = "append|appendleft|add|extend|insert|setdefault|update|put|push|regist
 ADDS = rf"(?:\[[^]]*\])*(?:\.(?:{_ADDERS})\(|\[[^]]*\]\s*=[^=]|\s*\+=)"
 """What follows the name of a container where something is added to it."""
 MOST_NAMES = 1000
+_OF_3_11 = b"\x03\x11\x16\x1a\x22\x26\x27\x2c\x2d\x2e\x2f\x38\x40\x96\x99\xa1\xa7\xa8\xb1"
+NOT_BY_RUNNING = {(3, 11): _OF_3_11, (3, 12): b"TVX\x9a\x9e", (3, 13): b"", (3, 14): b""}
+"""Instructions that Python puts in place of others in all of a function, run or not: those that adapt, and pairs of two
+(Lib/opcode.py, numbered by Lib/dis.py)."""
+INSTRUMENTED = 234
+"""Those from here on are of sys.monitoring."""
 
 
 class Users:
@@ -58,7 +65,8 @@ class Users:
         return list(found.values())
 
     def line_by_name(self, names: set[str]) -> Line | None:
-        """The only line of the user's code that adds to what has one of these names. None if there are more."""
+        """The only line of the user's code that has run and adds to what has one of these names. None if there are
+        more, or if it is not known which have run."""
         names = set(filter(str.isidentifier, names))
         if not names:
             return None
@@ -68,11 +76,13 @@ class Users:
         for file in {code.co_filename for code in codes}:
             with suppress(OSError), open(file, encoding="utf-8", errors="replace") as source:  # noqa: PTH123
                 found += [(file, number) for number, text in enumerate(source, 1) if adds.search(text)]
-        if len(found) != 1:
-            return None
-        ((file, line),) = found
-        inside = [code for code in codes if code.co_filename == file and line in {each[2] for each in code.co_lines()}]
-        return file, line, max(inside, key=lambda code: code.co_firstlineno).co_name if inside else ""
+        ran = {
+            (code.co_filename, line): code.co_name
+            for file, line in found
+            for code in sorted(codes, key=lambda code: code.co_firstlineno)
+            if code.co_filename == file and has_run(code, line)
+        }
+        return next(((*place, name) for place, name in ran.items()), None) if len(ran) == 1 else None
 
     def _beside(self) -> Iterator[str]:
         """Folders and files of installed distributions: their RECORD lists them."""
@@ -82,6 +92,21 @@ class Users:
                     path = f"{self.root}{name}/RECORD"
                     with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
                         yield from {line.split(",")[0].partition("/")[0] for line in file} - {"", ".", ".."}
+
+
+def has_run(code: types.CodeType, line: int) -> bool:
+    """Has Python specialized an instruction of this line, which it does when one has run some times (PEP 659)? False
+    in versions that do not, or that are not known."""
+    unread = NOT_BY_RUNNING.get(sys.version_info[:2])
+    if unread is None:
+        return False
+    plain, now = code.co_code, code._co_code_adaptive  # type: ignore[attr-defined]
+    return any(
+        0 != plain[at] != now[at] < INSTRUMENTED and now[at] not in unread
+        for begin, end, number in code.co_lines()
+        if number == line
+        for at in range(begin, end, 2)
+    )
 
 
 def names_of(container: Any) -> set[str]:

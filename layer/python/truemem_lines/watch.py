@@ -214,7 +214,7 @@ class ContainerWatch:
             frame = sys._current_frames().get(self._main, frame)
         self._last[thread] = now
         self._left_ns -= self._step_ns
-        did_others = MONITORING is None and self._did_others()
+        did_others = self._did_others()
         for each in self.containers:
             size = each.measure()
             if size != each.length:
@@ -222,7 +222,7 @@ class ContainerWatch:
                 each.changed(size, (OTHERS,) if did_others and each.each is not THREADS else stack)
 
     def _did_others(self) -> bool:
-        """Have other threads run since the line before? sys.settrace sees only the function's own."""
+        """Have other threads run since the line before? What they added may be seen after a line of this one."""
         before, self._others_ns = self._others_ns, 0
         if _thread._count():
             self._others_ns = time.process_time_ns() - time.thread_time_ns()

@@ -204,9 +204,9 @@ def _next(found: Sequence[Profiled], where: Source) -> str:
     """The command to type next: of the function whose first line keeps most."""
     first = max(found, key=lambda each: each.growth.lines[0].line.kib if each.growth.lines else 0.0)
     name = shlex.quote(first.function or where.function or "NAME")
-    if not first.growth.lines:
+    line = next((each.line for each in first.growth.lines if each.line.line or each.line.stack), None)
+    if line is None:  # a class has no file
         return f"truemem events {name} --since 1h --output events.jsonl"
-    line = first.growth.lines[0].line
     handler = FRAME.match(line.stack[0]) if line.stack else None
     target = f"{handler['file']}:{handler['function']}" if handler else f"{line.file}:HANDLER"
     return f"truemem explain {shlex.quote(target)}"

@@ -19,7 +19,7 @@ LONGEST = 300
 
 
 class GrowthLine(NamedTuple):
-    """A line of code that keeps memory; or, in Java, a class of which there are more objects."""
+    """A line of code that keeps memory; or a class of which there are more objects."""
 
     file: str
     """Or the class's name."""
@@ -33,8 +33,7 @@ class GrowthLine(NamedTuple):
     stack: tuple[str, ...]
     """Frames such as `app.mjs:30 handler`, outermost first."""
     rank: int = 0
-    """Of a class, which Java names in place of a line: the function's own come before those of the JDK, whatever their
-    size. 0 for a line."""
+    """Of a class of Java: the function's own come before those of the JDK, whatever their size. 0 for all else."""
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -77,9 +76,10 @@ def profile_in(members: Mapping[str, Any]) -> GrowthProfile | None:
     profile = members.get(MEMBER)
     if not isinstance(profile, Mapping):
         return None
+    runtime = _text(profile.get("runtime"))
     return GrowthProfile(
-        lines=tuple(sorted(_lines(members.get("growthLines")), key=lambda line: line.order)),
-        runtime=_text(profile.get("runtime")),
+        lines=tuple(sorted(_lines(members.get("growthLines"), runtime), key=lambda line: line.order)),
+        runtime=runtime,
         invocations=int(_positive(profile.get("invocations")) or 0),
         looks=int(_positive(profile.get("looks")) or 0),
         cpu_percent=figure(profile.get("cpuPercent")),
@@ -91,7 +91,7 @@ def profile_in(members: Mapping[str, Any]) -> GrowthProfile | None:
     )
 
 
-def _lines(value: object) -> Iterator[GrowthLine]:
+def _lines(value: object, runtime: str) -> Iterator[GrowthLine]:
     for rank, each in enumerate(_list(value)[:MOST_LINES], 1):
         if not isinstance(each, Mapping):
             continue
@@ -105,7 +105,7 @@ def _lines(value: object) -> Iterator[GrowthLine]:
                 kib=kib,
                 share=min(1.0, _positive(each.get("share")) or 0.0),
                 stack=_texts(each.get("stack"), MOST_FRAMES),
-                rank=rank if is_class else 0,
+                rank=rank if is_class and runtime == "java" else 0,
             )
 
 
