@@ -110,6 +110,9 @@ class Tracer:
         self.looks = Looks()
         self.lines_written = 0
         """Containers whose line was known when it was written last."""
+        self.has_begun = False
+        """Not before the first invocation is over: what imports and a client's first use make is most of all blocks,
+        does not grow, and may take a hundred times as long while it is traced."""
 
     def before(self) -> None:
         if self.watch.wanted:
@@ -117,6 +120,9 @@ class Tracer:
 
     def after(self) -> None:
         """Count an invocation, and look if it is time."""
+        if not self.has_begun:
+            self.has_begun = True
+            tracemalloc.start(FRAMES)
         self.watch.stop()
         if self.watch.refused:
             self.miss("The function traces itself (sys.settrace): no line was seen that keeps.")
@@ -223,7 +229,6 @@ tracer = Tracer()
 os.environ["_HANDLER"] = os.environ["TRUEMEM_EXPLAIN_HANDLER"]
 module, _, name = os.environ["_HANDLER"].rpartition(".")
 user = getattr(importlib.import_module(module.replace("/", ".")), name)
-tracemalloc.start(FRAMES)  # not before: what an import makes is most of all blocks, and does not grow
 
 
 def handler(event: Any, context: Any) -> Any:
