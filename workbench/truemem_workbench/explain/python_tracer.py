@@ -206,7 +206,7 @@ class Tracer:
 
 def _is_own(frame: tuple[str, int]) -> bool:
     """True for all of our lines but the one that calls the user's handler."""
-    return frame[0] == tracemalloc.__file__ or (frame[0] == __file__ and frame[1] != CALL)
+    return frame[0] in OWN or (frame[0] == __file__ and frame[1] != CALL)
 
 
 def ours(step: Callable[[], None]) -> None:
@@ -224,6 +224,7 @@ def alone() -> None:
         time.sleep(WAIT_S)
 
 
+OWN = {tracemalloc.__file__, *(sys.modules[each.__module__].__file__ for each in (ContainerWatch, Containers, Objects))}
 os.register_at_fork(before=alone)
 tracer = Tracer()
 os.environ["_HANDLER"] = os.environ["TRUEMEM_EXPLAIN_HANDLER"]
