@@ -63,7 +63,7 @@ def read(pid: int, most: int = MOST_CHUNKS, root: str = "/proc") -> Malloc:
     memory = posix.open(f"{root}/{pid}/mem", READ_FLAGS)
     try:
         for begin, size in libc:
-            words = _words(memory, begin, min(size, MOST_READ_BYTES) // WORD)
+            words = read_words(memory, begin, min(size, MOST_READ_BYTES) // WORD)
             bins = _first_bin(words, begin)
             if bins:
                 return _sum(memory, bins, _mapped(words, heap), most)
@@ -119,7 +119,7 @@ def _arenas(memory: int, bins: int) -> Iterator[tuple[int, int]]:
     first = state = bins - BEFORE_BINS
     for _ in range(MOST_ARENAS):
         bins = state + BEFORE_BINS
-        following, _, _, system = _words(memory, bins + AFTER_BINS, 4)
+        following, _, _, system = read_words(memory, bins + AFTER_BINS, 4)
         yield system, bins
         state = following
         if state == first:
@@ -138,20 +138,20 @@ def _mapped(words: memoryview, heap: int) -> int:
 
 def _free(memory: int, bins: int, most: int) -> tuple[int, int]:
     """Bytes of an arena that are free, and how many of `most` chunks are left."""
-    head = _words(memory, bins - BEFORE_BINS + 2 * WORD, FAST_BINS + 2 + 2 * BINS)
+    head = read_words(memory, bins - BEFORE_BINS + 2 * WORD, FAST_BINS + 2 + 2 * BINS)
     top = head[FAST_BINS]
-    free = _words(memory, top + WORD, 1)[0] & ~SIZE_BITS if top else 0
+    free = read_words(memory, top + WORD, 1)[0] & ~SIZE_BITS if top else 0
     for first in head[:FAST_BINS]:
         chunk = first
         while chunk:
-            size, hidden = _words(memory, chunk + WORD, 2)
+            size, hidden = read_words(memory, chunk + WORD, 2)
             free, most = free + _checked(size, most), most - 1
             chunk = hidden ^ ((chunk + 2 * WORD) >> SAFE_LINKING)
     for number in range(BINS):
         before = own = bins + 2 * WORD * (number - 1)
         chunk = head[FAST_BINS + 2 + 2 * number]
         while chunk not in (own, 0):
-            size, following, back = _words(memory, chunk + WORD, 3)
+            size, following, back = read_words(memory, chunk + WORD, 3)
             if back != before:
                 raise ValueError("a list is broken")
             free, most = free + _checked(size, most), most - 1
@@ -165,7 +165,7 @@ def _checked(size: int, most: int) -> int:
     return size & ~SIZE_BITS
 
 
-def _words(memory: int, address: int, count: int) -> memoryview:
+def read_words(memory: int, address: int, count: int) -> memoryview:
     """Words of 8 bytes. Raises OSError, and ValueError where fewer can be read or no address is so high."""
     if address >> 63:
         raise ValueError("this is no address")

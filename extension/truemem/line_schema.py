@@ -218,8 +218,13 @@ class Properties:
         "ended": TEXT,
     }
     """leak or not, so far ([below](#drift)): about every 16th line and the last, from the 32nd invocation"""
-    outOfMemory = {"signals": [TEXT]}
-    """`{"signals": [...]}`: why we say so ([below](#out-of-memory))"""
+    outOfMemory = {
+        "signals": [TEXT],
+        "running": {"file": TEXT, "line": WHOLE, "function": TEXT, "level": MIB, "stack": [TEXT]},
+    }
+    """`signals`: why we say so; `running`: [the line of code that ran](heap.md#the-line-that-ran-when-memory-ran-out)
+    when the environment held `level`, the last time that it was looked at while memory grew: the innermost of the
+    function's own code, and the calls that led there, outermost first ([below](#out-of-memory))"""
     environmentKills = WHOLE
     """OOM kills of an extension in this invocation, and all of no known invocation: in the init phase, between two
     invocations, or of a child that was left running ([below](#out-of-memory)). They are no `OutOfMemory`"""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import posix
 
-from . import batch, heaps, journal, lines, malloc, managed, outputs, resources
+from . import batch, heaps, journal, lines, malloc, managed, outputs, resources, stacks
 from .config import Config
 from .lifecycle.loop import LoopParts
 from .lifecycle.on_demand import OnDemand
@@ -45,6 +45,7 @@ WINGS: dict[str, Callable[[Site], Wing | None]] = {
     "heaps": heaps.door,
     "malloc": malloc.door,
     "lines": lines.door,
+    "stacks": stacks.door,
     "resources": resources.door,
     "outputs": outputs.door,
     "journal": journal.door,

@@ -179,6 +179,10 @@ class Wing:
     def readings_taken(self, readings: ProcessReadings) -> None:
         """The function's watermarks were read and reset. The runtime waits: a few µs."""
 
+    def sampled(self, levels: Mapping[int, int], level_kib: int, until_ns: float | None, now_ns: int) -> None:
+        """The function was sampled: RSS of its processes by pid, and what the environment holds, KiB. The memory limit
+        is reached in `until_ns` if it grows on; None where it does not. `now_ns`: monotonic."""
+
     def begun(self, record: PendingRecord, members: Mapping[str, Any]) -> None:
         """The invocation has begun: members of INVOKE, or of platform.start."""
 
@@ -207,6 +211,7 @@ class Wings:
         self._wings = wings
         self._failures = 0
         self.readings_taken = self._overridden("readings_taken")
+        self.sampled = self._overridden("sampled")
         self.begun = self._overridden("begun")
         self.window_closed = self._overridden("window_closed")
         self.finishing = self._overridden("finishing")

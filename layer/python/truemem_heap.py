@@ -147,9 +147,9 @@ def _small_reader() -> Callable[[], int] | None:
 class PageFile:
     """A private file of one page, made when it is first written to."""
 
-    def __init__(self, folder: str) -> None:
-        self.path = ""
-        self._folder = folder
+    def __init__(self, folder: str, head: bytes = b"") -> None:
+        """`head`: what stands in the page's first slot. Readings take the others."""
+        self.path, self._folder, self._head = "", folder, head
         self._descriptor = -1
         self._identity = (0, 0)
         self._number = 0
@@ -161,8 +161,8 @@ class PageFile:
         about = f"{self._number} {request_id} {time.time_ns() // 1_000_000} python{members} {self._number}"
         text = f"truemem-heap-3 {about}\n".encode("ascii")
         if len(text) <= SLOT:
-            self._open()
-            posix.pwrite(self._descriptor, text, self._number * SLOT % PAGE_BYTES)
+            self.open()
+            posix.pwrite(self._descriptor, text, SLOT + self._number * SLOT % (PAGE_BYTES - SLOT))
 
     def forget(self) -> None:
         """Give up the page in a child after fork(): it is the parent's."""
@@ -171,11 +171,12 @@ class PageFile:
         self._descriptor, self.path = -1, ""
 
     def remove(self) -> None:
-        """Remove the page at the end of the process. Raises OSError."""
-        if self.path:
+        """Remove the page at the end of the process."""
+        with suppress(OSError):
             posix.unlink(self.path)
 
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Make the page, if it is not there. Raises OSError."""
         about = self._about()
         if about is not None:
             if about.st_nlink:
@@ -190,6 +191,7 @@ class PageFile:
         descriptor = posix.open(self.path, flags, 0o600)
         try:
             posix.posix_fallocate(descriptor, 0, PAGE_BYTES)
+            posix.pwrite(descriptor, self._head, 0)
         except OSError:
             posix.close(descriptor)
             raise
@@ -488,6 +490,19 @@ def _requests(read: Callable[[], Any] | None, small: Callable[[], int] | None) -
     return module.ProfileRequests(_folder(), read, small)
 
 
+def _stacks() -> bytes:
+    """Where this process has its threads' stacks: truemem reads there, from outside, which line runs when memory runs
+    out. Version; addresses of the main thread's state, and of the types of code, strings and bytes; the folder of the
+    function's code. Empty where it is not known."""
+    state = getattr(ctypes and ctypes.PyDLL(None), "PyThreadState_Get", None)
+    if state is None or sys.implementation.name != "cpython" or threading.get_ident() != threading.main_thread().ident:
+        return b""
+    state.restype = ctypes.c_void_p
+    numbers = (*sys.version_info[:2], state(), *map(id, (type(_stacks.__code__), str, bytes)))
+    said = b"truemem-stacks-1 %d.%d %d %d %d %d " % numbers + posix.environ.get(b"LAMBDA_TASK_ROOT", b"/var/task")
+    return said + b"\n" if len(said) < SLOT else b""
+
+
 def _folder() -> str:
     """The folder in which truemem looks: /tmp, or a folder below it that TMPDIR named at the start of the process."""
     tmp = posix.environ.get(b"TMPDIR", b"").decode("utf-8", "surrogateescape")
@@ -569,19 +584,15 @@ automatic = False
 
 def _start() -> None:
     global _probe, automatic  # noqa: PLW0603 - a module's state, made once
-    page = PageFile(_folder())
+    page = PageFile(_folder(), _stacks())
     _probe = Probe(page)
     requests = _requests(_probe.read, _probe.small)
     automatic = _hook(_probe, requests)
     os.register_at_fork(after_in_child=page.forget)
     if requests is not None:
         os.register_at_fork(after_in_child=requests.stop)
-    atexit.register(_remove, page)
-
-
-def _remove(page: PageFile) -> None:
-    with suppress(OSError):
-        page.remove()
+    atexit.register(page.remove)
+    page.open()  # the first invocation may be the last
 
 
 if b"AWS_LAMBDA_RUNTIME_API" in posix.environ:

@@ -14,6 +14,7 @@ from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.recorder import Recorder
 from truemem.measure.watermark import ProcessReadings
 from truemem.records.pending_record import EnvironmentState
+from truemem.wings import Wings
 
 from tests.unit.stand_ins import PROC, Kills, OneProcess, Output, Surroundings
 from tests.unit.test_loop import MS, Arrival, World, failures, gaps, quiet
@@ -101,7 +102,9 @@ def test_a_look_that_fails_is_not_tried_again_at_once() -> None:
 
     recorder = SimpleNamespace(levels=SimpleNamespace(sample=sample))
     clock = SimpleNamespace(monotonic_ns=lambda: 0)
-    parts: Any = SimpleNamespace(config=Config({}), recorder=recorder, environment_memory=None, clock=clock)
+    parts: Any = SimpleNamespace(
+        config=Config({}), recorder=recorder, environment_memory=None, clock=clock, wings=Wings()
+    )
     publisher: Any = None
     ticks = SamplerLoop(parts, publisher)
     with pytest.raises(ValueError):

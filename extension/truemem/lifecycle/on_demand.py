@@ -141,6 +141,7 @@ class SamplerLoop:
         self._recorder = parts.recorder
         self._environment_memory = parts.environment_memory
         self._publisher = publisher
+        self._sampled = parts.wings.sampled
         self._limit_kib = config.memory_mib * 1024
         now_ns = self._clock.monotonic_ns()
         self.budget = sampling.CpuBudget(config.cpu_budget, config.cpu_share, now_ns)
@@ -184,6 +185,9 @@ class SamplerLoop:
                 self._environment_memory.together_kib(pid, recorder.levels.last_sample, self._limit_kib)
             )
         self._publisher.checkpoint(recorder, self._environment_memory, self._urgent, now_ns)
+        for sampled in self._sampled:
+            level_kib = recorder.levels.last_sample + self._environment_memory.held_kib
+            sampled(recorder.levels.levels, level_kib, self._limit_in_ns(), now_ns)
 
     def plan(self, done_ns: int, cost_ns: int, exact: bool) -> None:
         """The tick is done, and has used `cost_ns` of CPU time."""

@@ -24,6 +24,8 @@ class LevelSampler:
         self._open = window
         self.last_sample = 0
         """KiB."""
+        self.levels: dict[int, int] = {}
+        """The same of each process, by pid."""
         self.largest_process: tuple[str, int, int] | None = None
         """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
         self.is_whole = False
@@ -76,7 +78,7 @@ class LevelSampler:
         if self._turn:  # the others have what they had
             total += sum(track.rss for pid, track in self._open.tracks.items() if pid not in levels)
         moved = abs(total - self.last_sample)
-        self.last_sample = total
+        self.last_sample, self.levels = total, levels
         now_ns = self._open.note(together)
         # A function that has ended leaves its last level, and one that is dying the one before that.
         self.is_whole = bool(levels) and self._watch.picture.take(now_ns)

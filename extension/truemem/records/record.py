@@ -197,17 +197,17 @@ def finished(
     signals: Sequence[str] = (),
     drift: Mapping[str, object] | None = None,
     dropped: int = 0,
-    added: Mapping[str, object] = NO_MEMBERS,
+    added: Mapping[str, Any] = NO_MEMBERS,
 ) -> InvocationRecord:
     """The record, of what is known by now. `signals`: that it ran out of memory; `drift`: the verdict on the
     environment's memory, where one is due; `dropped`: what was lost since the line before; `added`: members of
-    wings, by name."""
+    wings, by name; those of `outOfMemory` beside its signals."""
     death, reported = pending.death, pending.reported
     members: dict[str, object] = {
         **_properties(pending, config, environment_id),  # in the line's order
         **added,
         "drift": drift or None,
-        "outOfMemory": {"signals": [*signals]} if signals else None,
+        "outOfMemory": {"signals": [*signals], **added.get("outOfMemory", NO_MEMBERS)} if signals else None,
         "environmentKills": (pending.kills()[1] + pending.unplaced_kills()) or None,
         "ending": (death.document() or None) if death is not None else None,
         "lastSamples": (pending.last_samples() or None) if death is not None else None,

@@ -1,0 +1,266 @@
+"""The line of code that ran when memory ran out: the stack of the thread that allocates, read shortly before the end.
+
+Near its limit the function is looked at ever more often (measure/sampling). Then the process whose memory grows is
+known, and its thread that has most page faults: what that one runs is read from outside (python.py). The latest stacks
+are kept until the invocation ends, and its line has what they say if it ran out of memory. A burst that is faster than
+a look leaves none.
+"""
+
+from __future__ import annotations
+
+import posix
+
+from ..linux.procfs import Gone, parse_state
+from ..measure.environment_memory import AT_LIMIT
+from ..support.files import read, read_private, tmp_of
+from ..support.named_tuple import NamedTuple
+from ..support.numbers import mib
+from ..wings import Wing
+from .python import MOST_THREADS, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..measure.sampling import CpuBudget
+    from ..measure.window import Window
+    from ..records.pending_record import PendingRecord
+    from ..wings import Site
+    from .python import Frame, PythonStacks
+
+WATCHED_PART = 0.5
+"""Share of the limit from which on it is noted which process grows, and by which thread."""
+NEAR_PART = 0.85
+"""Share of the limit from which on stacks are read."""
+SOON_NS = 1_000_000_000
+"""They are read also where the limit would be reached within this time."""
+REST_NS = 250_000_000
+"""What did not grow for so long, below its limit, is not about to run out: its stack is forgotten."""
+RUNNING_STATES = (b"R", b"D")
+"""States of a thread that allocates: D where its page fault waits (proc_pid_stat(5))."""
+MOST_PAGE_BYTES, STAT_BYTES, STATUS_BYTES = 64 * 1024, 512, 4096
+MOST_SHOWN, MOST_SHOWN_CHARS = 8, 120
+"""Calls in the line, and characters of each."""
+LOOKS_NOTE = "looks"
+LATEST_LOOKS = 8
+"""Looks that are kept, and considered."""
+LIBRARY_FOLDERS = ("/site-packages/", "/dist-packages/")
+MOST_RECORD_BYTES, MOST_DISTRIBUTIONS = 1 << 20, 200
+
+
+class Look(NamedTuple):
+    """What the thread that allocates ran at one moment."""
+
+    frames: Sequence[Frame]
+    """The innermost first."""
+    level_kib: int
+    """What the environment held then."""
+
+
+class Looks(NamedTuple):
+    """The latest looks at one thread."""
+
+    pid: int
+    thread: int
+    root: str
+    """Folder of the function's code."""
+    looks: list[Look]
+
+
+class Activity(NamedTuple):
+    """What a thread has done since it began."""
+
+    runs: bool
+    """It does now, or waits for a page."""
+    faults: int
+    """Page faults."""
+    sleeps: int
+    """How often it has waited for something."""
+
+
+class RunningLines(Wing):
+    """The stacks of one environment."""
+
+    def __init__(self, site: Site) -> None:
+        self._table = site.table
+        self._root = site.proc.root
+        self._page = f"{tmp_of(site.environ)}/.truemem-heap-"
+        self._code: OwnCode | None = None
+        self._limit_kib = site.config.memory_mib * 1024
+        self._levels: Mapping[int, int] = {}
+        """RSS of each process at the last look, KiB."""
+        self._faults: dict[int, dict[int, int]] = {}
+        """Page faults of each thread then, of a process that has several."""
+        self._slept = 0, 0, 0
+        """Pid, thread and its `sleeps` at the last look."""
+        self._grew_ns = 0
+        self._looks: Looks | None = None
+        self._stacks: dict[int, PythonStacks | None] = {}
+        """By pid."""
+
+    def sampled(self, levels: Mapping[int, int], level_kib: int, until_ns: float | None, now_ns: int) -> None:
+        before, self._levels = self._levels, levels
+        is_soon = until_ns is not None and until_ns < SOON_NS
+        if not is_soon and level_kib < WATCHED_PART * self._limit_kib:
+            self._forget(levels)
+            self._faults.clear()
+            return
+        if len(levels) == 1:
+            pid = next(iter(levels))
+            grown = levels[pid] - before.get(pid, 0)
+        else:  # a new one may be a child that shares all with its parent
+            pid = max(levels, key=lambda each: levels[each] - before.get(each, levels[each]), default=0)
+            grown = levels.get(pid, 0) - before.get(pid, 0) if pid in before else 0
+        if grown <= 0:
+            if now_ns - self._grew_ns > REST_NS and level_kib < AT_LIMIT * self._limit_kib:
+                self._forget(levels)
+            return
+        self._grew_ns = now_ns
+        thread = self._busiest(pid)
+        if thread is not None:
+            try:
+                self._look(pid, thread, level_kib, is_soon or level_kib >= NEAR_PART * self._limit_kib)
+            except (OSError, ValueError, IndexError, Gone):
+                return  # it has ended
+
+    def _look(self, pid: int, thread: int, level_kib: int, is_near: bool) -> None:
+        """Read what the thread runs. It counts if it allocates there: it has page faults meanwhile, or has not slept
+        since the last look. One that pauses is mostly seen at its pause."""
+        if self._looks is not None and self._looks[:2] != (pid, thread):
+            self._looks = None  # another one grows now
+        folder = f"{self._root}/{pid}/task/{thread}"
+        before, slept = _activity(folder), self._slept
+        self._slept = pid, thread, before.sleeps
+        stacks = self._stacks_of(pid) if is_near and before.runs else None
+        frames = stacks.frames(f"{self._root}/{pid}/mem", thread) if stacks is not None else ()
+        if stacks is None or not frames:
+            return
+        after = _activity(folder)
+        if after.runs and (after.faults > before.faults or slept == (pid, thread, after.sleeps)):
+            self._looks = self._looks or Looks(pid, thread, stacks.root, [])
+            self._looks.looks.append(Look(frames, level_kib))
+            del self._looks.looks[:-LATEST_LOOKS]
+
+    def _forget(self, levels: Mapping[int, int]) -> None:
+        """It did not run out, unless its process has ended."""
+        if self._looks is not None and self._looks.pid in levels:
+            self._looks = None
+
+    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: CpuBudget, dying: bool) -> None:
+        if self._looks is not None:
+            records[-1].note(LOOKS_NOTE, self._looks)
+        self._looks = None
+        self._stacks.clear()
+
+    def members(self, record: PendingRecord) -> Mapping[str, object]:
+        looks = record.notes.get(LOOKS_NOTE)
+        if not isinstance(looks, Looks) or not (record.death is not None or record.kernel_kills):
+            return {}
+        if self._code is None or self._code.root != looks.root:
+            self._code = OwnCode(looks.root)
+        return {"outOfMemory": {"running": self._code.document(looks.looks)}}
+
+    def _busiest(self, pid: int) -> int | None:
+        """The thread with most page faults since the last look; None where that is not known."""
+        folder = f"{self._root}/{pid}/task"
+        try:
+            threads = posix.listdir(folder)
+            if len(threads) == 1:
+                return int(threads[0])
+            if len(threads) > MOST_THREADS:
+                return None
+            faults = {int(thread): _faults(read(f"{folder}/{thread}/stat", STAT_BYTES)) for thread in threads}
+        except (OSError, ValueError, IndexError):  # one has ended meanwhile
+            return None
+        before = self._faults.get(pid)
+        self._faults[pid] = faults
+        if before is None:
+            return None
+        busiest = max(faults, key=lambda thread: faults[thread] - before.get(thread, 0))
+        return busiest if faults[busiest] > before.get(busiest, 0) else None
+
+    def _stacks_of(self, pid: int) -> PythonStacks | None:
+        """Where the process has its stacks: it or, as it may come of fork(), its nearest ancestor says so."""
+        if pid not in self._stacks:
+            parents = {process.pid: process.parent for process in self._table.function()}
+            said, page = pid, None
+            while page is None and said in parents:
+                page = read_private(f"{self._page}{said}", MOST_PAGE_BYTES)
+                said = parents[said]
+            self._stacks[pid] = parse(page or b"")
+        return self._stacks[pid]
+
+
+class OwnCode:
+    """The function's own code: below its folder, but for libraries that are installed there."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._folder = root + "/"
+        self._installed: dict[str, bool] = {}
+
+    def document(self, looks: Sequence[Look]) -> dict[str, object]:
+        """Members of the line, of what most of the looks saw: the innermost line of the function's own code, and the
+        calls, the outermost first."""
+        places = [self._place(look.frames) for look in looks]
+        most = max(reversed(places), key=places.count)
+        look = looks[len(places) - 1 - places[::-1].index(most)]
+        calls = look.frames[: self._began(look.frames)][:MOST_SHOWN]
+        named = {} if most is None else {"file": self._short(most.file), "line": most.line, "function": most.function}
+        return {**named, "level": mib(look.level_kib), "stack": [self._shown(each) for each in calls][::-1]}
+
+    def _place(self, frames: Sequence[Frame]) -> Frame | None:
+        """The innermost line of the function's own code."""
+        return next((frame for frame in frames if self._is_own(frame.file)), None)
+
+    def _began(self, frames: Sequence[Frame]) -> int:
+        """How many frames there are down to the outermost one of the function's own code; all without one."""
+        own = [at for at, frame in enumerate(frames, 1) if self._is_own(frame.file)]
+        return own[-1] if own else len(frames)
+
+    def _short(self, file: str) -> str:
+        return file.removeprefix(self._folder)
+
+    def _shown(self, frame: Frame) -> str:
+        return f"{self._short(frame.file)}:{frame.line} {frame.function}"[-MOST_SHOWN_CHARS:]
+
+    def _is_own(self, file: str) -> bool:
+        if not file.startswith(self._folder) or any(folder in file for folder in LIBRARY_FOLDERS):
+            return False
+        top = file[len(self._folder) :].partition("/")[0]
+        if top not in self._installed:
+            self._installed[top] = self._is_installed(top.encode("utf-8", "surrogateescape"))
+        return not self._installed[top]
+
+    def _is_installed(self, top: bytes) -> bool:
+        """Does a distribution have this file, or a folder of that name? Its RECORD lists them."""
+        try:
+            names = [name for name in posix.listdir(self._folder) if name.endswith(".dist-info")]
+        except OSError:
+            return False
+        for name in names[:MOST_DISTRIBUTIONS]:
+            try:
+                record = b"\n" + read(f"{self._folder}{name}/RECORD", MOST_RECORD_BYTES)
+            except OSError:
+                continue
+            if b"\n" + top + b"/" in record or b"\n" + top + b"," in record:
+                return True
+        return False
+
+
+def _faults(stat: bytes) -> int:
+    """Page faults of a thread: minflt, majflt (proc_pid_stat(5)). Raises ValueError, IndexError."""
+    fields = stat.rpartition(b")")[2].split()
+    return int(fields[7]) + int(fields[9])
+
+
+def _activity(folder: str) -> Activity:
+    """Of the thread with this folder in /proc. Raises OSError, Gone, ValueError, IndexError."""
+    stat = read(f"{folder}/stat", STAT_BYTES)
+    sleeps = read(f"{folder}/status", STATUS_BYTES).partition(b"\nvoluntary_ctxt_switches:")[2].split(None, 1)[0]
+    return Activity(parse_state(stat) in RUNNING_STATES, _faults(stat), int(sleeps))
+
+
+def door(site: Site) -> Wing | None:
+    """The wing, where the memory size is known. Not on Managed Instances: several requests run in a process at once."""
+    return RunningLines(site) if site.config.memory_mib and not site.managed else None
