@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from truemem_workbench.local import Function
+from truemem_workbench.local.configuration.layer import with_probe
 from truemem_workbench.local.errors import Failure
 from truemem_workbench.local.lifecycle import events
 from truemem_workbench.local.lifecycle.invocation import PendingInvocation
@@ -23,6 +24,10 @@ from faults.subject import Subject
 from testing.environment import EXTENSIONS, Environment
 
 FUNCTION = Path(__file__).parent / "functions" / "deaths.py"
+ALLOCATES = frozenset(
+    number for number, line in enumerate(FUNCTION.read_text().splitlines(), 1) if line.endswith("# allocates")
+)
+"""Lines of it that take memory. The code of a death is no file: a line in it has none."""
 VENDOR = EXTENSIONS / "vendor.py"
 SIZES = (128, 512, 1769)
 """MiB."""
@@ -163,6 +168,9 @@ def judge(death: Death, died: Died) -> list[str]:
     blamed = [other for other in died.others if other.get("OutOfMemory") or other.get("environmentKills")]
     if blamed:
         wrong.append("an invocation in between is blamed")
+    running = record.get("outOfMemory", {}).get("running")
+    if running is not None and "line" in running and running["line"] not in ALLOCATES:
+        wrong.append(f"it names line {running['line']} of {running['function']}, which takes no memory")
     if record.get("highWaterMark", 0) < record.get("PeakRSS", 0):
         wrong.append("highWaterMark below PeakRSS")
     return wrong
@@ -171,7 +179,7 @@ def judge(death: Death, died: Died) -> list[str]:
 def die(subject: Subject, death: Death, memory_mib: int, *, exact: bool = False) -> Died:
     """Run an idle invocation, the death, and two more invocations. Raises NotHere without a memory cgroup."""
     with Environment(
-        Function.from_handler(f"{FUNCTION}:handler"),
+        with_probe(Function.from_handler(f"{FUNCTION}:handler"), death.variables),
         sidecar=subject.path,
         extensions=death.extensions,
         environment=death.variables,

@@ -63,6 +63,46 @@ def test_out_of_memory_is_counted_and_the_requests_named(told: Told, report: Rep
     assert report(lines)["environments"][0]["out_of_memory_requests"] == [request("a", 2)]
 
 
+def ran(file: str, number: int, level: float, **more: object) -> dict[str, object]:
+    """Members of a line that was killed for memory while this line of code ran."""
+    running = {"file": file, "line": number, "function": "load", "level": level, "stack": [], **more}
+    return {"OutOfMemory": 1, "status": "error", "outOfMemory": {"signals": ["kernel"], "running": running}}
+
+
+def test_kills_are_counted_by_the_line_that_ran(told: Told, report: Report) -> None:
+    lines = [line("a", number, **ran("orders.py", 31, 500.0 - number)) for number in (1, 2, 3)]
+    lines += [line("a", 4, **ran("app.py", 9, 470)), line("a", 5, OutOfMemory=1, status="error"), line("b", 1)]
+    sentence = (
+        "The line that ran then: orders.py:31 in load in 3 of 5, seen at 497.0 MiB or more; app.py:9 in load in 1"
+    )
+    assert f"{sentence}; not known of 1." in told(lines)
+    document = report(lines)
+    assert document["functions"][0]["ran_out"][0] == {
+        "file": "orders.py",
+        "line": 31,
+        "function": "load",
+        "kills": 3,
+        "level": 497.0,
+        "place": "orders.py:31 in load",
+    }
+    assert ", most at orders.py:31 in load" in document["actions"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("running", "place"),
+    [
+        ({"file": "a\x1b[1m.py", "line": 3, "function": "f"}, "a\\x1b[1m.py:3 in f"),
+        ({"level": 480, "stack": ["<frozen runpy>:88 _run_code", "/opt/agent.py:7 send"]}, "/opt/agent.py:7 send"),
+        ({"file": "a.py", "line": -3, "level": "much"}, "a.py"),
+        ({"file": 7, "line": [], "stack": 5}, None),
+        ([], None),
+    ],
+)
+def test_what_ran_is_read_as_far_as_it_is_of_its_kind(running: object, place: str | None, report: Report) -> None:
+    lines = [line("a", 1, OutOfMemory=1, outOfMemory={"signals": ["kernel"], "running": running})]
+    assert [each["place"] for each in report(lines)["functions"][0]["ran_out"]] == ([] if place is None else [place])
+
+
 def test_mark_that_rises_over_steady_memory_is_named(told: Told) -> None:
     out = told([*life("a", 200, MaxMemoryUsed=200), line("a", 201, MaxMemoryUsed=700)])
     assert "Max Memory Used rose in 1 environment whose memory has settled well below it" in out

@@ -20,6 +20,7 @@ from .document import OF_EXACT_MODE, SAME_AS, USUAL
 from .heap_columns import are, heap_columns, is_one, numbers
 from .line import ABSENT, Line, encode, epoch_ms, is_there
 from .parts import COLUMNS, NO_REQUEST
+from .running import MARK
 
 Column = NDArray[Any]
 
@@ -31,10 +32,11 @@ _INNER = {
     "environment_used": ("environment_memory", "used"),
 }
 _WITH_TEXT = ("resources", "growth_profile")
-"""A line that has one of them, extensions, or what its heap keeps, is kept in `parts.Part.texts`."""
+"""A line that has one of them, extensions, what its heap keeps, or what ran when memory ran out, is kept in
+`parts.Part.texts`."""
 _OF_TEXT = {
     *("current_rss", "invocation", "cold_start", "suppressed_init", "shared_by", "memory_limit", "holders", "rss"),
-    *("processes", "growth_lines", "schema", "heap", *_WITH_TEXT),
+    *("processes", "growth_lines", "schema", "heap", "oom_signals", *_WITH_TEXT),
 }
 _FIELDS = fields_of(Line)
 _IN_TEXT = [(each.name, each.encode_name, each.default) for each in _FIELDS if each.name in _OF_TEXT]
@@ -93,6 +95,8 @@ def columns_of(
     has_text = ~are(extensions, None) | of_heaps.pop("is_kept")
     for name in _WITH_TEXT:
         has_text |= _are_there(found[name])
+    for at in np.flatnonzero(is_killed).tolist():
+        has_text[at] |= MARK in bytes(found["oom_signals"][at])
     for at in np.flatnonzero(has_text).tolist():
         _put_text(made, at, lines[at], texts)
     return made | of_heaps

@@ -95,8 +95,9 @@ def _out_of_memory(function: Function) -> _Found | None:
     finding = function.finding
     trial = function.sizing.trial
     more = f"; {_short(finding)}" if finding.grows else f"; try {trial:,} MB" if trial else ""
+    where = f", most at {function.ran_out[0].place}" if function.ran_out else ""
     size = f", {whole(function.size)} MB" if function.size else ""
-    return Need.OUT_OF_MEMORY, -died / of, f"{brief(died)} of {brief(of)} invocations{size}{more}"
+    return Need.OUT_OF_MEMORY, -died / of, f"{brief(died)} of {brief(of)} invocations{size}{where}{more}"
 
 
 def _of_finding(function: Function) -> _Found | None:

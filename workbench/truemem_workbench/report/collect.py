@@ -396,6 +396,7 @@ def _function_of(
         sizing=advise_size(seen, headroom=prices.headroom, gb_second=prices.gb_second),
         cost=_cost(environments, prices),
         resources=_most_urgent_resources(environments),
+        ran_out=counts.ran(key),
     )
 
 

@@ -14,9 +14,10 @@ from ..judge.growth_lines import Growth, merged
 from ..judge.size_prediction import Invocations
 from ..printed.growth import profile_in
 from ..printed.parts import Rows
+from ..printed.running import MARK, RunningLine, running_in
 from ..support.untrusted_text import parsed
 from .judging import PROFILED, Sorted
-from .summary import Durations, Part, Payload, Peaks
+from .summary import Durations, Part, Payload, Peaks, RanOut
 
 Floats = NDArray[np.float64]
 Key = tuple[str, str]
@@ -45,6 +46,8 @@ class Counts:
         self._totals: dict[tuple[Literal["function", "part"], Any], Floats] = {}
         """Invocations, and those that ran out of memory; of a part also those with a known rest, and its sum."""
         self._profiles: dict[Key, list[bytes]] = {}
+        self._ran: dict[Key, dict[RunningLine, list[float]]] = {}
+        """Levels in MiB at which each line was seen before memory ran out; NaN where that is not said."""
 
     def count(self, found: Sorted, by: str | None) -> None:
         """Count these invocations."""
@@ -60,6 +63,11 @@ class Counts:
             text = texts[found.rows["text"][at]]
             if PROFILED in text:
                 self._profiles.setdefault(functions[of[at]], []).append(text)
+            if MARK in text and (ran := running_in(parsed(text) or {})) is not None:
+                line, level = ran
+                self._ran.setdefault(functions[of[at]], {}).setdefault(line, []).append(
+                    np.nan if level is None else level
+                )
         if by is not None:
             self._count_parts(found.rows, found.part.words)
 
@@ -136,6 +144,9 @@ class Counts:
             self._total(of, *total)
         for key, texts in other._profiles.items():
             self._profiles.setdefault(key, []).extend(texts)
+        for key, lines in other._ran.items():
+            for line, levels in lines.items():
+                self._ran.setdefault(key, {}).setdefault(line, []).extend(levels)
 
     def _quantiles(self, kind: Kind, key: Hashable, *shares: float) -> list[float | None]:
         """Nearest ranks; None without a value."""
@@ -200,6 +211,21 @@ class Counts:
         found = {key: [profile_in(parsed(text) or {}) for text in texts] for key, texts in self._profiles.items()}
         known = {key: [each for each in profiles if each is not None] for key, profiles in found.items()}
         return {key: merged(profiles) for key, profiles in known.items() if profiles}
+
+    def ran(self, key: Key) -> list[RanOut]:
+        """The lines that ran when memory ran out, the most frequent first."""
+        made = [
+            RanOut(
+                file=line.file,
+                line=line.line,
+                function=line.function,
+                kills=len(levels),
+                level=None if np.isnan(levels).all() else round(float(np.nanmin(levels)), 2),
+                place=line.place,
+            )
+            for line, levels in self._ran.get(key, {}).items()
+        ]
+        return sorted(made, key=lambda each: (-each.kills, each.place))
 
     def parts(self) -> list[Part]:
         """Of --by, what most was left behind by first."""

@@ -30,7 +30,7 @@ from ..support.untrusted_text import cell, visible
 from ..triage import render as triage
 from .actions import Action, Need, in_one_line
 from .saved_run import Changes, Comparison
-from .summary import EnvironmentSummary, Function, Part, Report
+from .summary import EnvironmentSummary, Function, Part, RanOut, Report
 
 NAMED_WIDTH = 76
 """Room for a name in 80 columns."""
@@ -389,6 +389,8 @@ def _of_function(function: Function, environments: Sequence[EnvironmentSummary],
         among = f": {', '.join(requests)}" + (", ..." if function.peaks.out_of_memory > len(requests) else "")
         count = f"{function.peaks.out_of_memory:,} of {function.peaks.invocations:,} invocations ran out of memory"
         yield count + (among if requests else ".")
+        if function.ran_out:
+            yield _where_it_ran_out(function.ran_out, function.peaks.out_of_memory)
     yield function.finding.paragraph()
     if function.mark_only_rises:
         many = counted(function.mark_only_rises, "environment")
@@ -402,6 +404,17 @@ def _of_function(function: Function, environments: Sequence[EnvironmentSummary],
             f"Peak growth is {payload.times:,.1f} times the payload (event and answer together): the median of"
             f" {counted(payload.invocations, 'invocation')} in exact mode with 256 KiB or more."
         )
+
+
+def _where_it_ran_out(lines: Sequence[RanOut], kills: int) -> str:
+    """The lines that ran when memory ran out, in a sentence."""
+    first, *others = lines
+    known = sum(each.kills for each in lines)
+    seen = "" if first.level is None else f", seen at {mib(first.level)} MiB or more"
+    more = "".join(f"; {each.place} in {each.kills:,}" for each in others[: NAMED - 1])
+    rest = f"; {counted(len(others) - NAMED + 1, 'line')} more" if len(others) >= NAMED else ""
+    unknown = f"; not known of {kills - known:,}" if known < kills else ""
+    return f"The line that ran then: {first.place} in {first.kills:,} of {kills:,}{seen}{more}{rest}{unknown}."
 
 
 def _parts_of_cost(cost: Cost) -> str:

@@ -122,6 +122,22 @@ class Payload:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RanOut:
+    """A line of code that ran when memory ran out."""
+
+    file: str
+    line: int
+    """0 where no line of the function's own code is known; then `file` is the innermost call."""
+    function: str
+    kills: int
+    """Invocations that ran out of memory there."""
+    level: float | None
+    """Least of what their environments held when it was seen, MiB."""
+    place: str
+    """The line as text."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Function:
     """One version of one function."""
 
@@ -161,6 +177,8 @@ class Function:
     """None where nothing was billed by duration."""
     resources: Sequence[Resource] = ()
     """What else may run out: of each kind the environment where it is most urgent."""
+    ran_out: Sequence[RanOut] = ()
+    """The lines of code that ran when memory ran out, the most frequent first."""
 
 
 @dataclass(frozen=True, kw_only=True)
