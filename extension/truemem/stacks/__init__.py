@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 WATCHED_PART = 0.5
 """Share of the limit from which on it is noted which process grows, and by which thread."""
 NEAR_PART = 0.85
-"""Share of the limit from which on stacks are read."""
+"""Share of the limit from which on stacks are read in any case."""
 SOON_NS = 1_000_000_000
-"""They are read also where the limit would be reached within this time."""
+"""From the first share on they are read also where the limit would be reached within this time."""
 REST_NS = 250_000_000
 """What did not grow for so long, below its limit, is not about to run out: its stack is forgotten."""
 RUNNING_STATES = (b"R", b"D")
@@ -44,6 +44,8 @@ MOST_SHOWN, MOST_SHOWN_CHARS = 8, 120
 LOOKS_NOTE = "looks"
 LATEST_LOOKS = 8
 """Looks that are kept, and considered."""
+MANY_FAULTS = 8
+"""Page faults within one or more looks, 32 KiB, that are not what any line has now and then."""
 LIBRARY_FOLDERS = ("/site-packages/", "/dist-packages/")
 MOST_RECORD_BYTES, MOST_DISTRIBUTIONS = 1 << 20, 200
 
@@ -55,6 +57,8 @@ class Look(NamedTuple):
     """The innermost first."""
     level_kib: int
     """What the environment held then."""
+    faults: int
+    """Page faults that the thread had while its stack was read: none where both share one vCPU."""
 
 
 class Looks(NamedTuple):
@@ -100,8 +104,7 @@ class RunningLines(Wing):
 
     def sampled(self, levels: Mapping[int, int], level_kib: int, until_ns: float | None, now_ns: int) -> None:
         before, self._levels = self._levels, levels
-        is_soon = until_ns is not None and until_ns < SOON_NS
-        if not is_soon and level_kib < WATCHED_PART * self._limit_kib:
+        if level_kib < WATCHED_PART * self._limit_kib:
             self._forget(levels)
             self._faults.clear()
             return
@@ -118,8 +121,9 @@ class RunningLines(Wing):
         self._grew_ns = now_ns
         thread = self._busiest(pid)
         if thread is not None:
+            is_near = level_kib >= NEAR_PART * self._limit_kib or (until_ns is not None and until_ns < SOON_NS)
             try:
-                self._look(pid, thread, level_kib, is_soon or level_kib >= NEAR_PART * self._limit_kib)
+                self._look(pid, thread, level_kib, is_near)
             except (OSError, ValueError, IndexError, Gone):
                 return  # it has ended
 
@@ -138,7 +142,7 @@ class RunningLines(Wing):
         after = _activity(folder)
         if after.runs and (after.faults > before.faults or slept == (pid, thread, after.sleeps)):
             self._looks = self._looks or Looks(pid, thread, stacks.root, [])
-            self._looks.looks.append(Look(frames, level_kib))
+            self._looks.looks.append(Look(frames, level_kib, after.faults - before.faults))
             del self._looks.looks[:-LATEST_LOOKS]
 
     def _forget(self, levels: Mapping[int, int]) -> None:
@@ -158,7 +162,8 @@ class RunningLines(Wing):
             return {}
         if self._code is None or self._code.root != looks.root:
             self._code = OwnCode(looks.root)
-        return {"outOfMemory": {"running": self._code.document(looks.looks)}}
+        running = self._code.document(looks.looks)
+        return {"outOfMemory": {"running": running}} if running else {}
 
     def _busiest(self, pid: int) -> int | None:
         """The thread with most page faults since the last look; None where that is not known."""
@@ -200,18 +205,25 @@ class OwnCode:
         self._installed: dict[str, bool] = {}
 
     def document(self, looks: Sequence[Look]) -> dict[str, object]:
-        """Members of the line, of what most of the looks saw: the innermost line of the function's own code, and the
-        calls, the outermost first."""
+        """Members of the line: the innermost line of the function's own code, and the calls, the outermost first.
+        Empty where it is not certain: by many page faults, or as most looks saw the same, which is two at least."""
+        faults: dict[Frame, int] = {}
         places = [self._place(look.frames) for look in looks]
-        most = max(reversed(places), key=places.count)
+        for place, look in zip(places, looks, strict=True):
+            faults[place] = faults.get(place, 0) + look.faults
+        most = max(reversed(places), key=lambda place: (faults[place], places.count(place)))
+        if faults[most] < MANY_FAULTS and not 1 < places.count(most) > len(places) / 2:
+            return {}
         look = looks[len(places) - 1 - places[::-1].index(most)]
         calls = look.frames[: self._began(look.frames)][:MOST_SHOWN]
-        named = {} if most is None else {"file": self._short(most.file), "line": most.line, "function": most.function}
+        named: dict[str, object] = {}
+        if self._is_own(most.file):
+            named = {"file": self._short(most.file), "line": most.line, "function": most.function}
         return {**named, "level": mib(look.level_kib), "stack": [self._shown(each) for each in calls][::-1]}
 
-    def _place(self, frames: Sequence[Frame]) -> Frame | None:
-        """The innermost line of the function's own code."""
-        return next((frame for frame in frames if self._is_own(frame.file)), None)
+    def _place(self, frames: Sequence[Frame]) -> Frame:
+        """The innermost line of the function's own code; without one, of all."""
+        return next((frame for frame in frames if self._is_own(frame.file)), frames[0])
 
     def _began(self, frames: Sequence[Frame]) -> int:
         """How many frames there are down to the outermost one of the function's own code; all without one."""
