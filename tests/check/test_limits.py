@@ -302,6 +302,10 @@ def test_out_of_memory_breaks_whatever_the_limits_are() -> None:
     first = find(ending_with(killed, run_of(LEVEL)), Limits())[0]
     assert (first.name, first.outcome) == ("out-of-memory", "broken")
     assert first.sentence == "Out of memory in invocation 200: over its memory size of 256 MiB."
+    running = {"file": "orders.py", "line": 31, "function": "load", "level": 250.0, "stack": ["orders.py:31 load"]}
+    killed = recorded(200, 50, 256, outOfMemory={"signals": ["kernel"], "running": running})
+    first = find(ending_with(killed, run_of(LEVEL)), Limits())[0]
+    assert first.sentence.endswith("over its memory size of 256 MiB. orders.py:31 in load ran then.")
 
 
 def test_a_failure_leaves_it_unmeasured_unless_allowed() -> None:

@@ -100,6 +100,13 @@ def test_the_summary_has_the_finding(printed: Sequence[str], cause: str, says: s
     assert bool(summary.sentences) is (cause == "none")  # no size of what grows, fails or is undecided
 
 
+def test_the_line_that_ran_out_of_memory_is_told() -> None:
+    running = {"file": "orders.py", "line": 31, "function": "load", "level": 480.0, "stack": ["orders.py:31 load"]}
+    printed = [line(0, OutOfMemory=1, outOfMemory={"signals": ["kernel"], "running": running}), line(1)]
+    summary = summarise(reports(2, "a"), [], printed, Commands(again=""))
+    assert summary.sentences[0] == "Out of memory: orders.py:31 in load ran then."
+
+
 @pytest.mark.parametrize(
     ("source", "text", "ordinary"),
     [

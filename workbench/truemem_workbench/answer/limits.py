@@ -14,6 +14,7 @@ from truemem.verdict import COUNTED_KIB, GROWING_FROM
 from ..judge.drift import Point, judge, lives, trusted_of
 from ..judge.finding import COUNTED, Cause, Finding
 from ..judge.latency import Latency, failed_share, ms, rank
+from ..printed.running import ran_out_at
 from ..runs.measurement import Measurement, Outcome, printable, undecided_peak, worst_peak
 from ..runs.passes import Decision
 from .baseline import AllowedGrowth, Baseline
@@ -321,9 +322,9 @@ def _out_of_memory(measurement: Measurement) -> LimitCheck:
     sentence = f"Out of memory in invocation {numbers[0]}"
     sentence += f", and in {len(numbers) - 1} more" if len(numbers) > 1 else ""
     size = f" of {measurement.memory_mib} MiB" if measurement.memory_mib else ""
-    return LimitCheck(
-        "out-of-memory", "never", f"{len(numbers)} times", "broken", f"{sentence}: over its memory size{size}."
-    )
+    ran = ran_out_at(each.line for each in measurement.seen)
+    sentence = f"{sentence}: over its memory size{size}.{' ' * bool(ran)}{ran}"
+    return LimitCheck("out-of-memory", "never", f"{len(numbers)} times", "broken", sentence)
 
 
 def _ended(measurement: Measurement) -> LimitCheck:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from ..judge.finding import Commands, Finding, unmeasured
 from ..judge.settled import Reading, last_life
 from ..local import Invocation, Report
 from ..printed.line import Line, parse_event
+from ..printed.running import ran_out_at
 from ..runs.measurement import printable
 from ..support.terminal import counted, mib, whole
 
@@ -152,9 +153,15 @@ def summarise(
         failed=sum(row.status != "success" for row in rows),
         last=rows[-SHOWN:],
         finding=finding,
-        sentences=_on_size(printed, finding, commands) if names else [],
+        sentences=[*_ran_out(lines.values()), *(_on_size(printed, finding, commands) if names else [])],
         findings=findings if scaled else {},
     )
+
+
+def _ran_out(lines: Iterable[Line]) -> list[str]:
+    """Where memory ran out, if it did and that is known."""
+    ran = ran_out_at(lines)
+    return [f"Out of memory: {ran}"] if ran else []
 
 
 def _row(number: int, report: Report, line: Line | None, answer: Invocation | None, *, scaled: bool) -> Row:

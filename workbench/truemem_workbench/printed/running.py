@@ -5,11 +5,15 @@ The function could have written it: every text is bounded and made visible, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..support.untrusted_text import visible
 from .document import figure
+
+if TYPE_CHECKING:
+    from .line import Line
 
 MARK = b'"running":'
 """In the text of a line that has one."""
@@ -45,6 +49,12 @@ def running_in(members: Mapping[str, Any]) -> tuple[RunningLine, float | None] |
         return None
     line = int(number) if file and number is not None and number > 0 else 0
     return RunningLine(file or innermost, line, _text(said.get("function")) if file else ""), figure(said.get("level"))
+
+
+def ran_out_at(lines: Iterable[Line]) -> str:
+    """A sentence on the line of code that ran most often when memory ran out; empty where none is known."""
+    ran = Counter(found[0].place for line in lines if (found := running_in(line.members)) is not None)
+    return f"{ran.most_common(1)[0][0]} ran then." if ran else ""
 
 
 def _text(value: object) -> str:
