@@ -1,8 +1,8 @@
 """Puts into a wheel what a checkout has elsewhere: the sample function, for `truemem demo`, the heap probes, the
-pages of `truemem docs`, and the layer's zips.
+pages of `truemem docs`, the layer's zips, and the libraries that sample malloc.
 
-`make wheel` builds the zips first. Without them the wheel is built all the same, and its commands say what is missing.
-All other settings are in pyproject.toml.
+`make wheel` builds the zips and these first. Without them the wheel is built all the same, and its commands say what is
+missing. All other settings are in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ PLACES = (
     | {
         path: Path("truemem_workbench", "layers", path.name)
         for path in sorted(Path("dist").glob("truemem-layer-*.zip"))
+    }
+    | {
+        path: Path("truemem_workbench", "explain", path.name)
+        for path in sorted(Path("dist").glob("malloc_sampler-*.so"))
     }
 )
 """Where each file is in the wheel."""

@@ -51,15 +51,16 @@ def check_tag(tag: str, released: str, urls: Mapping[str, str], anchors: Collect
         raise BuildError(f"{PUBLISHED_FILE} misses {counted(len(anchors), 'anchor')}. Try make anchors, and commit it")
 
 
-def built_wheel(layers: list[Path], target: Path, epoch: int) -> Path:
-    """Build the wheel in `target`, from what git tracks: nothing that lies around here gets in."""
+def built_wheel(made: list[Path], target: Path, epoch: int) -> Path:
+    """Build the wheel in `target`, from what git tracks and what `make layer` has `made`: nothing that lies around here
+    gets in."""
     with tempfile.TemporaryDirectory(prefix="truemem-release-") as folder:
         tree = Path(folder)
         for entry in _git("ls-files", "--stage", "-z").split("\0")[:-1]:
             about, _, name = entry.partition("\t")
             _copy(Path(name), tree / name, 0o755 if about.startswith("100755") else 0o644)
-        for layer in layers:
-            _copy(layer, tree / "dist" / layer.name, 0o644)
+        for path in made:
+            _copy(path, tree / "dist" / path.name, 0o644)
         pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
         command = [*pip, "--no-build-isolation", "--wheel-dir", str(target), str(tree)]
         variables = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
@@ -84,7 +85,7 @@ def _git(*arguments: str) -> str:
 
 
 @click.command(help=__doc__)
-@click.option("--layers", "dist", type=click.Path(path_type=Path), default=Path("dist"), help="Folder of the zips.")
+@click.option("--layers", "dist", type=click.Path(path_type=Path), default=Path("dist"), help="What make layer made.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("dist/release"), show_default=True)
 @click.option("--tag", help="Refuse if it is not this version's tag, or the changelog has no date for it.")
 def main(dist: Path, output: Path, tag: str | None) -> None:
@@ -99,12 +100,15 @@ def main(dist: Path, output: Path, tag: str | None) -> None:
         shutil.rmtree(output, ignore_errors=True)
         output.mkdir(parents=True)
         layers = [dist / f"truemem-layer-{name}.zip" for name in ARCHITECTURES]
-        wheel = built_wheel(layers, output, epoch)
+        samplers = [dist / f"malloc_sampler-{name}.so" for name in ARCHITECTURES]
+        wheel = built_wheel([*layers, *samplers], output, epoch)
         needed = materials.named(project["dependencies"])
         documents = {wheel.name: materials.of_wheel(wheel, layers, epoch, needed)}
         for layer in layers:
             shutil.copyfile(layer, output / layer.name)
             documents[layer.name] = materials.of_layer(layer, epoch)
+        for sampler in samplers:  # with these and the zips anyone can build the same wheel
+            shutil.copyfile(sampler, output / sampler.name)
         for name, document in documents.items():
             (output / f"{name}.cdx.json").write_text(document, encoding="utf-8")
         files = sorted(output.iterdir())

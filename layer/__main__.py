@@ -69,6 +69,8 @@ def main(output: Path, cache: Path, source: Path | None, unwanted: str) -> None:
         )
         executable.link(build, toolchain, chosen, sidecar, partial(emulator, cache=cache, say=say))
         executable.compile_wrapper(toolchain, wrapper)
+        samplers = {machine: output / f"malloc_sampler-{name}.so" for name, machine in ARCHITECTURES.items()}
+        executable.compile_sampler(toolchain, samplers)
         for name in ARCHITECTURES:
             layer, files = output / f"truemem-layer-{name}.zip", {path: output / name / path for path in EXECUTABLES}
             archive.write(layer, files, notices(build, toolchain))

@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 TABLES = HERE / "modules.c"
 PROGRAM = (HERE / "main.c", HERE / "image.c", TABLES, HERE / "absent.c")
 WRAPPER_SOURCE = HERE / "exact.c"
+SAMPLER_SOURCE = HERE.parent / "workbench" / "truemem_workbench" / "explain" / "malloc_sampler.c"
 SIDECAR_FOLDER = HERE.parent / "extension" / "truemem"
 
 
@@ -83,9 +84,23 @@ def compile_wrapper(toolchain: Toolchain, machines: dict[str, Path]) -> None:
             _replace(target, program.read_bytes())
 
 
+def compile_sampler(toolchain: Toolchain, machines: dict[str, Path]) -> None:
+    """Write each machine's library for `truemem explain` to its path: it is no part of the layer. Raises BuildError."""
+    flags = ["-shared", "-fPIC", "-fvisibility=hidden", "-s", "-O2", "-g0", "-Wall", "-Wextra", "-Werror"]
+    with tempfile.TemporaryDirectory() as name:
+        for machine, target in machines.items():
+            command = [toolchain.compiler_for_glibc(machine), *flags, str(SAMPLER_SOURCE), "-ldl"]
+            _replace(target, _compiled(toolchain, machine, command, Path(name)).read_bytes())
+
+
 def _cc(toolchain: Toolchain, machine: str, sources: list[str | Path], work: Path) -> Path:
     """Compile in the folder `work`, to which paths are relative."""
     command = [toolchain.compiler(machine), "-static", "-Wl,--gc-sections", "-g0", *map(str, sources)]
+    return _compiled(toolchain, machine, command, work)
+
+
+def _compiled(toolchain: Toolchain, machine: str, command: list[str], work: Path) -> Path:
+    """What the command makes for this machine, in the folder `work`. Raises BuildError."""
     done = subprocess.run(
         [*command, "-o", machine], cwd=work, env=toolchain.environment(), capture_output=True, text=True, check=False
     )

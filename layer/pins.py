@@ -15,6 +15,9 @@ DEBIAN_POOL = f"pool/main/p/python3.13/python3.13_{PYTHON}.orig.tar.xz"
 MUSL = "1.2.5"
 """Version of the C library that the pinned compiler links in."""
 
+GLIBC = "2.17"
+"""Oldest version of glibc with which the sampler of malloc can be loaded: the first one for arm64."""
+
 SOURCE_DATE_EPOCH = "1749600000"
 """Date of all files in the build: CPython 3.13.5's release day."""
 

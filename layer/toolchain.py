@@ -50,6 +50,10 @@ class Toolchain:
         """The command that compiles for `machine`, on the environment's PATH."""
         return f"{machine}-zcc"
 
+    def compiler_for_glibc(self, machine: str) -> str:
+        """The same for a library that programs with glibc load: of GLIBC, or newer."""
+        return f"{machine}-zcc-glibc"
+
     def notices(self) -> dict[str, str]:
         """Licences of what zig links in, by file name."""
         library = self.zig.parent / "lib"
@@ -73,11 +77,12 @@ class Toolchain:
         partial.replace(folder)
 
     def _wrap(self) -> None:
-        from .pins import ARCHITECTURES
+        from .pins import ARCHITECTURES, GLIBC
 
         self._bin.mkdir(exist_ok=True)
         for machine in ARCHITECTURES.values():
             self._script(f"{machine}-zcc", f"cc -target {machine}-linux-musl {COMPILER_FLAGS}")
+            self._script(f"{machine}-zcc-glibc", f"cc -target {machine}-linux-gnu.{GLIBC} {COMPILER_FLAGS}")
         for tool in ("ar", "ranlib"):
             self._script(f"z{tool}", tool)
 

@@ -44,6 +44,8 @@ def test_it_has_what_a_user_runs_and_nothing_for_our_own_tests(wheel: Path) -> N
     pages = {f"truemem_workbench/support/pages/{page.path}" for page in PAGES.values()}
     assert pages == {name for name in names if name.endswith(".md") and "dist-info" not in name}
     assert {"truemem/run", "truemem/exact", "truemem_workbench/page/assets/page.html"} <= {*names}
+    samplers = {f"truemem_workbench/explain/malloc_sampler-{name}.so" for name in ("arm64", "x86_64")}
+    assert samplers == {name for name in names if name.endswith(".so")}
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"truemem", "truemem_workbench"}
     assert not [name for name in names if "testing" in name]
 

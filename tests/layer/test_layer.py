@@ -8,7 +8,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection
 
 from layer.__main__ import EXECUTABLES, default_cache
 from layer.executable import SIDECAR_FOLDER, built_in
@@ -68,6 +70,20 @@ def test_it_is_small(dist: Path, architecture: str) -> None:
     assert archive.stat().st_size <= ZIP_LIMIT
     assert unpacked <= UNPACKED_LIMIT
     assert wrapper <= WRAPPER_LIMIT
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_sampler_asks_for_no_newer_glibc(dist: Path, architecture: str) -> None:
+    with (dist / f"malloc_sampler-{architecture}.so").open("rb") as file:
+        elf = ELFFile(file)
+        dynamic, wanted = (elf.get_section_by_name(name) for name in (".dynamic", ".gnu.version_r"))
+        assert isinstance(dynamic, DynamicSection)
+        assert isinstance(wanted, GNUVerNeedSection)
+        needed = {each.needed for each in dynamic.iter_tags("DT_NEEDED")}  # type: ignore[attr-defined]
+        versions = {version.name for _, found in wanted.iter_versions() for version in found}
+    assert elf.get_machine_arch() == {"x86_64": "x64", "arm64": "AArch64"}[architecture]
+    assert needed <= {"libc.so.6", "libdl.so.2", "libpthread.so.0"}
+    assert {name for name in versions if tuple(map(int, name[6:].split("."))) > (2, 17)} == set()
 
 
 @pytest.mark.parametrize("name", EXECUTABLES)
@@ -155,6 +171,5 @@ def test_a_second_build_from_nothing_gives_the_same_zips(dist: Path, tmp_path: P
     tarball = default_cache() / f"Python-{PYTHON}.tar.xz"
     command: list[str | Path] = [sys.executable, "-m", "layer", "--source", tarball]
     subprocess.run([*command, "--cache", tmp_path / "cache", "--output", tmp_path / "dist"], cwd=ROOT, check=True)
-    for architecture in ARCHITECTURES:
-        name = f"truemem-layer-{architecture}.zip"
+    for name in (name for each in ARCHITECTURES for name in (f"truemem-layer-{each}.zip", f"malloc_sampler-{each}.so")):
         assert (tmp_path / "dist" / name).read_bytes() == (dist / name).read_bytes()

@@ -92,7 +92,8 @@ def test_a_tag_becomes_a_release(workflow: Workflow, origin: Path, tmp_path: Pat
 
     wheel = f"truemem-{VERSION}-py3-none-any.whl"
     files = [wheel, "truemem-layer-arm64.zip", "truemem-layer-x86_64.zip"]
-    assert sorted(attested) == sorted([*files, *(f"{name}.cdx.json" for name in files)])
+    samplers = ["malloc_sampler-arm64.so", "malloc_sampler-x86_64.so"]
+    assert sorted(attested) == sorted([*files, *(f"{name}.cdx.json" for name in files), *samplers])
     assert uploaded == [wheel]
     assert roles == ["arn:aws:iam::123456789012:role/release"]
 
