@@ -52,7 +52,7 @@ def test_after_too_few_looks_the_exit_code_says_so(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([Path(__file__).parents[1] / "local" / "functions" / "bootstrap"], "no handler in Python or Node.js"),
+        ([Path(__file__).parents[1] / "local" / "functions" / "bootstrap"], "bootstrap is a script: name the program"),
         ([STEADY, "--output", "growth.txt"], "its ending is not .html or .json"),
         ([STEADY, "--event", "{}", "--events", __file__], "leave one out"),
     ],

@@ -44,7 +44,8 @@ Exit codes:
 def explain(context: click.Context, /, **given: Any) -> None:
     """Name the lines of a function that hold what grows.
 
-    A handler in Python or Node.js runs twice under the local Lambda: once to measure it, once under a tracer.
+    A handler in Python or Node.js, or a program that links glibc, runs twice under the local Lambda: once to measure
+    it, once under a tracer.
     """
     again = typed(context, "check", but=("--invocations", "--json", "--output"))
     exit_with(context, "truemem explain", lambda: _explain(again, **given))

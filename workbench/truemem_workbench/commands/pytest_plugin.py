@@ -116,8 +116,8 @@ def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
     was = _baseline(item, marker)
     with _refusing():
         target, events = marker.target(_folders(item)), marker.events(item.config.rootpath)
-        if marker.explain and not target.is_explicable:
-            raise BadInput(f"explain=True: {target.spec} is no handler in Python or Node.js. Leave it out")
+        if marker.explain and (reason := target.why_inexplicable):
+            raise BadInput(f"explain=True: {target.spec} {reason}. Leave it out")
         measurement = measure(target, events, marker.plan, LimitsDecision(marker.limits))
         result = _result(measurement, marker, was, invoked_by_test=False)
         if marker.explain or (marker.explain is None and target.is_explicable and result.grows):

@@ -85,6 +85,51 @@ def _slope(lines: Sequence[Line], name: str, part: str = "") -> float:
 MOST_LINES_REPORTED = 10  # lines of code that are reported
 UNSEEN: Frame = ("", 0)  # the place of a holder by a line that was not seen
 REST = 0.2  # share of the growth that is worth a sentence if no line explains it
+WORTH = 0.05  # KiB per invocation: less is 0.0 where it is told
+
+
+class Account(NamedTuple):
+    """The growth per invocation in its parts, KiB: together they are `settled`, unless lines hold more than that."""
+
+    settled: float
+    """By the plain run."""
+    lines: float
+    """At the lines that are named, by the samples of malloc."""
+    unnamed: float
+    """At places that have too few samples to be named, or do not grow steadily: all samples less those of the lines."""
+    held: float
+    """Freed, and held by malloc, by its own lists in the plain run."""
+
+    @classmethod
+    def of(cls, settled: float, lines: float, sampled: float, held: float) -> Account:
+        """`sampled`: by which all samples have grown. No part is more than what the ones before it leave."""
+        unnamed = max(0.0, min(sampled, settled) - lines)
+        return cls(settled, lines, unnamed, max(0.0, min(held, settled - lines - unnamed)))
+
+    @property
+    def unknown(self) -> float:
+        """What is left, and nothing says where it is."""
+        return max(0.0, self.settled - self.lines - self.unnamed - self.held)
+
+    def sentence(self) -> str:
+        parts = [f"the lines {self.lines:.1f} (by samples of malloc)"]
+        if self.unnamed >= WORTH:
+            parts.append(f"places too small to name {self.unnamed:.1f} (the same)")
+        if self.held >= WORTH:
+            parts.append(f"freed and held by malloc {self.held:.1f} (by its own lists)")
+        if self.unknown >= WORTH:
+            parts.append(f"not known {self.unknown:.1f} (what a program maps without malloc is not sampled)")
+        return f"Of {self.settled:.1f} KiB that the plain run kept per invocation: {', '.join(parts)}."
+
+    def document(self) -> dict[str, float]:
+        """KiB per invocation, by part."""
+        return {
+            "settledKiB": round(self.settled, 3),
+            "linesKiB": round(self.lines, 3),
+            "unnamedKiB": round(self.unnamed, 3),
+            "heldKiB": round(self.held, 3),
+            "unknownKiB": round(self.unknown, 3),
+        }
 
 
 @dataclass(frozen=True)
@@ -104,6 +149,8 @@ class Explanation:
     """What grows as much as what no line explains, by the printed lines' figures."""
     looks: Sequence[int] = ()
     """Invocations of the first run after which it looked at what is held."""
+    account: Account | None = None
+    """Where the growth is, part by part, if malloc was sampled."""
 
     def share(self, kib: float) -> float:
         """Share of the measured growth. The tracer counts what was asked for, RSS whole pages: it can be above 1."""
@@ -151,7 +198,9 @@ class Explanation:
         said = []
         if (hidden := len(self.holders) - MOST_LINES_REPORTED) > 0:
             said.append(f"{hidden} more lines hold less.")
-        if self._has_rest:
+        if self.is_known and self.account is not None and self.account.settled >= WORTH:
+            said.append(self.account.sentence())
+        if self._has_rest and (self.account is None or self.rest is not UNKNOWN):
             pattern = self.rest.pattern and f" ({docs_link.command(f'patterns#{self.rest.pattern}')})"
             said.append(
                 f"{self.rest_kib:.1f} KiB per invocation, {self.share(self.rest_kib):.0%} of the growth, are in no"
@@ -177,6 +226,7 @@ class Explanation:
             "lines": [self._line(each) for each in self.holders],
             "restKiB": round(self.rest_kib, 3),
             "restPattern": (self.rest.pattern or None) if self._has_rest else None,
+            "account": self.account.document() if self.account is not None else None,
             "invocations": self.invocations,
             "looks": list(self.looks),
             "seconds": round(self.seconds, 1),
@@ -210,7 +260,7 @@ def place(frame: Frame) -> str:
     """`app.py:16`, relative to the present folder if it is below it. A C function has no line."""
     if frame == UNSEEN:
         return "line not seen"
-    return visible(f"{_relative(frame[0])}:{frame[1]}" if frame[1] else frame[0])
+    return visible(f"{_relative(frame[0])}:{frame[1]}" if frame[1] else _relative(frame[0]))
 
 
 def source(frame: Frame) -> str:

@@ -36,7 +36,7 @@ enum {
     STACKS = 1 << 15,   /* of the index of stacks */
     FRAMES = 48,        /* of a stack, the innermost ones */
     ROOM = 1 << 20,     /* numbers of all stacks: the number of frames of each, then its addresses */
-    MANY = 1 << 19,     /* samples, after which the period doubles: one takes 5 to 10 us */
+    MANY = 1 << 19,     /* samples, after which the period doubles: one takes some 2 us */
     FILTER = 1 << 18,   /* counters, by address: most frees are of nothing that was sampled */
 };
 struct slot {

@@ -83,9 +83,10 @@ def resolved(
 
 def need_explicable(target: Target) -> Target:
     """The function, if a tracer can be put into it. Raises BadInput."""
-    if target.is_explicable:
+    if not (why := target.why_inexplicable):
         return target
     raise BadInput(
-        f"{target.spec} is no handler in Python or Node.js: no other can be traced. Try truemem check {target.spec}"
-        f" --no-explain; its own tools name what grows: {docs_link.command('patterns#from-an-alarm-to-the-line')}"
+        f"{target.spec} {why}. Handlers in Python and Node.js can be traced, and programs that link glibc. Try truemem"
+        f" check {target.spec} --no-explain; its own tools name what grows:"
+        f" {docs_link.command('patterns#from-an-alarm-to-the-line')}"
     )

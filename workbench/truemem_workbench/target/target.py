@@ -14,6 +14,7 @@ from ..local.configuration.node_function import SUFFIXES, is_node
 from ..support.platform_facts import (
     TMP_MIB,
 )
+from .native_program import why_not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,14 @@ class Target:
     @property
     def is_explicable(self) -> bool:
         """Can a tracer be put into it?"""
-        return self.function.python is not None or is_node(self.function)
+        return not self.why_inexplicable
+
+    @property
+    def why_inexplicable(self) -> str:
+        """Why no tracer can be put into it, in words that go on after its name. Empty if one can be."""
+        if self.function.python is not None or is_node(self.function):
+            return ""
+        return why_not(Path(self.function.command[-1]))
 
     def settings(self, **more: Any) -> Settings:
         """Its settings under the local Lambda, and more of them. Raises BadInput."""

@@ -1,0 +1,215 @@
+"""Reads what malloc_sampler.c keeps of the function's processes: what is live after an invocation, by stack."""
+
+from __future__ import annotations
+
+import bisect
+import platform
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .attribution import LEAST_LOOKS
+from .symbols import resolved
+
+HERE = Path(__file__)
+PERIOD = "TRUEMEM_EXPLAIN_PERIOD"
+"""Variable: bytes from sample to sample in the mean."""
+SAMPLES = 1000
+"""In what the plain run has kept: its size is known to 3 % then."""
+LEAST_PERIOD, MOST_PERIOD = 512, 1 << 18
+LEAST_KIB = 1.0
+"""Growth per invocation that the samples are for at least: where less or nothing grew they would be of each block."""
+MOST_STACKS = 400
+"""Stacks whose functions are looked up, those that have gained most."""
+
+SILENCE = "no process with glibc's malloc lived through enough looks. It cannot be loaded into a static program"
+NOT_BUILT = "The library that samples malloc is not here: in a checkout, make layer builds it."
+
+MAGIC = 0x31534D54
+HEADER = ("magic", "pid", "lost", "used", "end", "no_unwinder", "slots", "unused")
+SLOT = np.dtype([("address", "<u8"), ("size", "<u8"), ("stack", "<u4"), ("unasked", "<u4"), ("period", "<u8")])
+
+Slots = npt.NDArray[np.void]
+Floats = npt.NDArray[np.float64]
+
+
+def library() -> Path | None:
+    """The sampler for this machine: in a wheel beside this file, in a checkout where `make layer` puts it. None if it
+    is not there."""
+    name = f"malloc_sampler-{platform.machine().replace('aarch64', 'arm64')}.so"
+    return next(filter(Path.is_file, (HERE.with_name(name), HERE.parents[3] / "dist" / name)), None)
+
+
+def period(measured_kib: float, invocations: int) -> int:
+    """Bytes from sample to sample, for what grew in a plain run: KiB per invocation."""
+    grown = max(measured_kib, LEAST_KIB) * 1024 * invocations
+    return round(min(MOST_PERIOD, max(LEAST_PERIOD, grown / SAMPLES)))
+
+
+class Mapped(NamedTuple):
+    """Code that a process has mapped."""
+
+    begin: int
+    end: int
+    offset: int
+    """Place of the begin in the file."""
+    path: str
+
+
+@dataclass
+class Look:
+    """The live samples of a process after an invocation."""
+
+    invocation: int
+    slots: Slots
+    lost: int
+
+
+@dataclass
+class _Process:
+    """A process, from its first sample to its last look."""
+
+    path: Path
+    looks: list[Look] = field(default_factory=list)
+    code: list[Mapped] = field(default_factory=list)
+    room: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    """The stacks: the number of frames of each, then its addresses."""
+    has_unwinder: bool = True
+
+    def look(self, invocation: int) -> bool:
+        """Note what is live; nothing if it has just begun. False if the process has ended. Raises OSError, ValueError
+        for a file that is not whole."""
+        header = dict(zip(HEADER, map(int, np.fromfile(self.path, "<u8", len(HEADER))), strict=False))
+        if header.get("magic") != MAGIC:
+            return True
+        begin, end = 8 * len(HEADER), 8 * len(HEADER) + header["slots"] * SLOT.itemsize
+        slots = np.fromfile(self.path, SLOT, header["slots"], offset=begin)
+        self.room = np.fromfile(self.path, "<u8", header["end"], offset=end)
+        self.has_unwinder = not header["no_unwinder"]
+        self.looks.append(Look(invocation, slots[slots["address"] != 0], header["lost"]))
+        with suppress(OSError):
+            if code := code_of(header["pid"]):
+                self.code = code
+                return True
+        return False  # or nobody has waited for its end
+
+    def frames(self, stack: int) -> tuple[tuple[str, int], ...]:
+        """File and place in it of each call, the innermost first; up to one that is in no code. The sampler's own
+        frames are left out."""
+        found = []
+        count = int(self.room[stack]) if 0 < stack < len(self.room) else 0
+        for address in map(int, self.room[stack + 1 : stack + 1 + count]):
+            at = bisect.bisect_right(self.code, address - 1, key=lambda each: each.begin) - 1
+            if at < 0 or address > self.code[at].end:
+                break
+            mapped = self.code[at]
+            if not Path(mapped.path).name.startswith("malloc_sampler"):
+                found.append((mapped.path, address - 1 - mapped.begin + mapped.offset))
+        return tuple(found)
+
+
+def code_of(pid: int, root: str = "/proc") -> list[Mapped]:
+    """What code this process has mapped, by address. Raises OSError if it has ended."""
+    found = []
+    for line in Path(f"{root}/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+        place, permissions, offset, *_, path = (*line.split(maxsplit=5), "", "")[:6]
+        if "x" in permissions and path.startswith("/"):
+            begin, end = (int(each, 16) for each in place.split("-"))
+            found.append(Mapped(begin, end, int(offset, 16), path))
+    return found
+
+
+class SampleReader:
+    """Looks at the samples of one run, after some of its invocations."""
+
+    def __init__(self, looks: Sequence[int]) -> None:
+        """`looks`: numbers of the invocations, from 1."""
+        self._planned = frozenset(looks)
+        self._count = 0
+        self._processes: dict[str, _Process] = {}
+
+    def between(self, folder: Path) -> None:
+        """An invocation has ended: look, if it is time. Raises OSError, ValueError for what is damaged."""
+        self._count += 1
+        if self._count not in self._planned:
+            return
+        for path in folder.glob("samples-*"):
+            if not self._processes.setdefault(path.name, _Process(path)).look(self._count):
+                path.unlink()  # each child that a function starts has a file
+
+    def read(self, _: Path) -> list[dict[str, Any]]:
+        """What was found, as one document: all processes that were there at enough looks, or none of them if there are
+        none."""
+        kept = [each for each in self._processes.values() if len(each.looks) >= LEAST_LOOKS]
+        if not kept:
+            return []
+        invocations = sorted({look.invocation for each in kept for look in each.looks})
+        missing = []
+        if lost := sum(each.looks[-1].lost for each in kept):
+            missing.append(f"{lost} samples found no place: what is told is too little.")
+        if not all(each.has_unwinder for each in kept):
+            missing.append("There is no libgcc_s.so.1, which finds who has called malloc: no line can be named.")
+        grown = [stack for each in kept for stack in _grown(each, invocations)]
+        grown.sort(key=lambda each: -each["gain"])
+        named, problems = resolved({frame for each in grown[:MOST_STACKS] for frame in each["calls"]})
+        stacks = [
+            {
+                "frames": [frame for call in reversed(each["calls"]) for frame in named.get(call, ())],
+                "bytes": each["bytes"],
+                "variance": each["variance"],
+            }
+            for each in grown[:MOST_STACKS]
+        ]
+        return [
+            {
+                "invocations": invocations,
+                "stacks": stacks,
+                "bytes": [sum(column) for column in zip(*(_totals(each, invocations) for each in kept), strict=True)],
+                "missing": [*missing, *problems],
+            }
+        ]
+
+
+def weights(slots: Slots) -> tuple[Floats, Floats]:
+    """Bytes that each sample stands for, and the variance of that: each was taken with the chance
+    1 - exp(-asked / period) (Horvitz and Thompson)."""
+    asked = np.maximum(slots["size"].astype(float) - slots["unasked"], 1.0)
+    chance = -np.expm1(-asked / slots["period"])
+    of = slots["size"] / chance
+    return of, of**2 * (1 - chance)
+
+
+def _at(process: _Process, invocations: Sequence[int]) -> list[Look | None]:
+    by_number = {look.invocation: look for look in process.looks}
+    return [by_number.get(number) for number in invocations]
+
+
+def _totals(process: _Process, invocations: Sequence[int]) -> list[float]:
+    return [float(weights(look.slots)[0].sum()) if look else 0.0 for look in _at(process, invocations)]
+
+
+def _grown(process: _Process, invocations: Sequence[int]) -> list[dict[str, Any]]:
+    """The stacks that have more at the last look than at the first: bytes at each look, and the variance of what came
+    and went since the first look and is there no more, or is new."""
+    sums = [_by_stack(look.slots, weights(look.slots)[0]) if look else {} for look in _at(process, invocations)]
+    first, last = process.looks[0].slots, process.looks[-1].slots
+    changed = np.setxor1d(first, last)
+    variance = _by_stack(changed, weights(changed)[1])
+    found = []
+    for stack, most in sums[-1].items():
+        series = [each.get(stack, 0.0) for each in sums]
+        if most > series[0] and (calls := process.frames(stack)):
+            found.append(
+                {"calls": calls, "gain": most - series[0], "bytes": series, "variance": variance.get(stack, 0.0)}
+            )
+    return found
+
+
+def _by_stack(slots: Slots, values: Floats) -> dict[int, float]:
+    stacks, place = np.unique(slots["stack"], return_inverse=True)
+    return dict(zip(map(int, stacks), map(float, np.bincount(place, values, len(stacks))), strict=True))

@@ -1,0 +1,195 @@
+"""Which calls of malloc keep what grew, from the samples of a run. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any, Protocol
+
+from .attribution import LEAST_LOOKS, SKIPPED_SHARE, Frame, Holder, most_first, rising
+from .symbols import NativeFrame
+
+KIND = "native block"
+GO = "What Go's own heap keeps is not sampled: a profile of it (runtime/pprof) names the line."
+CERTAIN = 3.0  # standard deviations of the samples by which a site must have grown
+DOUBLES, DOUBLED = 1.5, 3  # times that a table is larger after it has grown, and how often it must have
+EXCESS = 0.25  # share by which samples of a module may be above what the interpreter's tracer has left
+MOST_INNER = 8  # functions of libraries that are told below a site
+C_LIBRARIES = ("libc.so", "libc-", "libstdc++.", "libc++.", "libgcc_s.", "libm.", "libm-", "libpthread", "ld-")
+"""Begins of the names of the libraries that ask for memory for others."""
+LIBRARY_SOURCE = re.compile(
+    r"/usr/(?!src/|local/src/)|/rustc/|/rust/deps/|.*/\.cargo/(?:registry|git)/|.*/rustlib/|.*/pkg/mod/|.*/go/src/"
+    r"|.*(?:cgo-gcc-prolog|_cgo_\w+\.(?:go|c))$"
+)
+"""Sources of libraries that are compiled into a program: headers of C++, crates and modules from a registry."""
+LIBRARY_FUNCTION = re.compile(
+    r"(?:[\w: ]+ )?(?:std|__gnu_cxx|core|alloc|hashbrown)::|<?(?:alloc|core|std)::|<.* as (?:alloc|core|std)::"
+    r"|__r(?:ust|g|dl)_|operator (?:new|delete)|_start\b|__libc_"
+)
+"""The same by their names, where there is no debug information."""
+EXTENSION = re.compile(r"\.node$|\.cpython-[\w-]+\.so$|\.abi3\.so$|/(?:site|dist)-packages/")
+"""Paths of modules that an interpreter loads, and of the libraries that these bring."""
+SUFFIX = re.compile(r"\.(?:cpython-[\w-]+|abi3)?\.?so(?:\.\d+)*$|\.node$")
+
+
+class Code(Protocol):
+    """Which frames of a stack matter."""
+
+    def is_theirs(self, frame: NativeFrame) -> bool: ...
+
+    def site(self, stack: Sequence[NativeFrame]) -> int: ...
+
+
+def holders(found: Mapping[str, Any], measured_kib: float, code: Code) -> list[Holder]:
+    """The sites that keep what grew, that with most of it first.
+
+    The stacks of a site are judged together: each has few samples of its own. Where they do not grow together, those of
+    them that do by themselves.
+    """
+    at = found["invocations"]
+    by_site: dict[tuple[Frame, str], dict[tuple[NativeFrame, ...], list[Mapping[str, Any]]]] = {}
+    for each in found["stacks"]:
+        stack = tuple(each["frames"])
+        if (place := code.site(stack)) >= 0:
+            named = stack[place]
+            key = (_frame(named), "" if named.line else named.function)
+            by_site.setdefault(key, defaultdict(list))[stack[: place + 1]].append(each)
+    made = []
+    for ways in by_site.values():
+        together = [each for way in ways.values() for each in way]
+        rate = grown(at, together) or sum(grown(at, way) for way in ways.values())
+        if rate > 0:
+            made.append(_holder(max(together, key=lambda each: each["bytes"][-1] - each["bytes"][0]), rate, code))
+    return most_first(made, measured_kib)
+
+
+def of_modules(found: Mapping[str, Any], root: Path, measured_kib: float, rest_kib: float) -> list[Holder]:
+    """The modules of an interpreter that keep what grew, as far as that can be part of the rest that its own tracer has
+    not seen: what a module has told the interpreter of (numpy does) is no part of it."""
+    return [each for each in holders(found, measured_kib, Modules(root)) if each.kib < rest_kib * (1 + EXCESS)]
+
+
+def grown(at: Sequence[int], stacks: Sequence[Mapping[str, Any]]) -> float:
+    """Bytes per invocation by which these grow together; 0 if not steadily, or if the samples may have drawn it."""
+    series = [float(sum(column)) for column in zip(*(each["bytes"] for each in stacks), strict=True)]
+    gain, deviation = series[-1] - series[0], math.sqrt(sum(each["variance"] for each in stacks))
+    if gain <= CERTAIN * deviation:
+        return 0.0
+    return rising(at, series) or _doubling(at, series)
+
+
+def _doubling(at: Sequence[int], series: Sequence[float]) -> float:
+    """Bytes per invocation of a table that doubles when it is full, as those of C++ and Rust do: it grows seldom. 0 if
+    it is none: it never falls, and has doubled three times, once in the later half at least."""
+    steps = [(before, after) for before, after in itertools.pairwise(series) if before > 0]
+    grew = [place for place, (before, after) in enumerate(steps) if after > before * DOUBLES]
+    falls = any(after < before for before, after in steps)
+    if falls or len(grew) < DOUBLED or grew[-1] < len(steps) // 2:
+        return 0.0
+    return float(series[-1] - series[0]) / (at[-1] - at[0])
+
+
+def sampled_kib(found: Mapping[str, Any]) -> float:
+    """KiB per invocation by which all that is sampled has grown, the looks at the begin left out."""
+    at, series = found["invocations"], found["bytes"]
+    begin = min(int(len(at) * SKIPPED_SHARE), max(0, len(at) - LEAST_LOOKS))
+    return float((series[-1] - series[begin]) / (at[-1] - at[begin]) / 1024)
+
+
+def _frame(frame: NativeFrame) -> Frame:
+    return (frame.file, frame.line) if frame.line else (frame.module, 0)
+
+
+def _holder(most: Mapping[str, Any], rate: float, code: Code) -> Holder:
+    frames: Sequence[NativeFrame] = most["frames"]
+    place = code.site(frames)
+    named = frames[place]
+    file, line = _frame(named)
+    inner = list(dict.fromkeys(each.function for each in frames[place + 1 :] if each.function))
+    return Holder(
+        file=file,
+        line=line,
+        kib=rate / 1024,
+        kind=KIND,
+        owner=_said(named, file, line),
+        stack=tuple(_frame(each) for each in frames[: place + 1] if each.line and code.is_theirs(each)),
+        native=tuple(inner[:MOST_INNER]),
+    )
+
+
+def _said(frame: NativeFrame, file: str, line: int) -> str:
+    """The function, with the module where that is an interpreter's, and its file does not tell it."""
+    module = module_name(frame.module)
+    if module and not line:
+        return f"{module}: {frame.function}" if frame.function else module
+    return frame.function
+
+
+def module_name(path: str) -> str:
+    """`lxml.etree`, of an extension module in a folder of packages; its file's name elsewhere. Empty for any other
+    file."""
+    if not EXTENSION.search(path):
+        return ""
+    parts = re.split(r"/(?:site|dist)-packages/", path)
+    inside = SUFFIX.sub("", parts[-1] if len(parts) > 1 else PurePath(path).name)
+    return inside.replace("/", ".") if len(parts) > 1 else inside
+
+
+class Program:
+    """The frames of a program: its own code is told, and that of libraries beside it."""
+
+    def __init__(self, root: Path, path: Path) -> None:
+        """`path` of the program."""
+        self.path = path
+        self._below, self._own = f"{root}/", str(path)
+
+    def is_theirs(self, frame: NativeFrame) -> bool:
+        """Is it the user's own code?"""
+        if frame.module != self._own and not frame.module.startswith(self._below):
+            return False
+        if frame.line:
+            return not LIBRARY_SOURCE.match(frame.file)
+        return bool(frame.function) and not LIBRARY_FUNCTION.match(frame.function)
+
+    def site(self, stack: Sequence[NativeFrame]) -> int:
+        """The place of the frame that is named: the innermost of the user's, of those that have a line if there are
+        any: what a library has compiled into the program has none. Where there is no frame of the user's, the innermost
+        that does not belong to the libraries of C and C++; negative without any."""
+        theirs = [place for place, each in enumerate(stack) if self.is_theirs(each)]
+        theirs = [place for place in theirs if stack[place].line] or theirs
+        others = [place for place, each in enumerate(stack) if not _is_of_c(each)]
+        return max(theirs or others, default=-1)
+
+    def without_lines(self, found: Sequence[Holder]) -> list[str]:
+        """A sentence for each file of the user's in which no line could be named."""
+        files = {each.file for each in found if not each.line and each.file.startswith((self._below, self._own))}
+        return [
+            f"{PurePath(file).name} has no debug information: a build with -g (in Rust: debug = 1 in the profile) names"
+            " the line too."
+            for file in sorted(files)
+        ]
+
+
+class Modules:
+    """The frames below an interpreter: those of modules that it has loaded are told, and of libraries that lie beside
+    the handler. What it keeps itself it does for its own objects, which another tracer has seen."""
+
+    def __init__(self, root: Path) -> None:
+        self._below = f"{root}/"
+
+    def is_theirs(self, frame: NativeFrame) -> bool:
+        """Is it such a module?"""
+        return bool(EXTENSION.search(frame.module)) or frame.module.startswith(self._below)
+
+    def site(self, stack: Sequence[NativeFrame]) -> int:
+        """The place of the innermost frame, if it is a module's; else negative."""
+        inner = max((place for place, each in enumerate(stack) if not _is_of_c(each)), default=-1)
+        return inner if inner >= 0 and self.is_theirs(stack[inner]) else -1
+
+
+def _is_of_c(frame: NativeFrame) -> bool:
+    return PurePath(frame.module).name.startswith(C_LIBRARIES)
