@@ -33,7 +33,7 @@ memory while it works."""
 
 SOFT, BUFFER = "java.lang.ref.SoftReference", "java.nio.DirectByteBuffer"
 _TOTAL = re.compile(r"^Total\s+\d+\s+(\d+)", re.M)
-_CLASS = re.compile(r"^\s*\d+:\s+(\d+)\s+\d+\s+(\S+)", re.M)
+_CLASS = re.compile(r"^\s*\d+:\s+(\d+)\s+(\d+)\s+(\S+)", re.M)
 _CACHES = re.compile(r"^.*\.(?:common\.cache\.LocalCache|caffeine\.cache\.)", re.M)
 _HEIR = re.compile(r"^[| ]*\|--([^/\s]+)", re.M)
 _METASPACE = re.compile(r"Metaspace\s+used (\d+)K")
@@ -54,26 +54,44 @@ def tracked(function: Function, environment: Mapping[str, str]) -> Function:
     return replace(function, variables={**function.variables, OPTIONS: value})
 
 
-def settled_kib(pid: int) -> dict[str, float]:
+def collected(pid: int) -> str:
+    """Collect the garbage of this JVM, which must run, and return the histogram of the classes that live. Raises
+    OSError, ValueError if it does not answer."""
+    for _ in range(COLLECTIONS - 1):
+        run(pid, "GC.run")
+    return run(pid, "GC.class_histogram")
+
+
+def sizes(histogram: str) -> dict[str, tuple[int, int]]:
+    """Objects and bytes of each class of a histogram, as the JVM writes it. Hidden ones of one name are one."""
+    found: dict[str, tuple[int, int]] = {}
+    for count, size, of in _CLASS.findall(histogram):
+        name = of.partition("/0x")[0].partition("+0x")[0]
+        before = found.get(name, (0, 0))
+        found[name] = before[0] + int(count), before[1] + int(size)
+    return found
+
+
+def settled_kib(pid: int, histogram: str = "") -> dict[str, float]:
     """Collect the garbage of this JVM, which must run, wait until it is idle, and return what it keeps: `heap`, live
     objects, KiB (`Total` of GC.class_histogram), `metaspace`, KiB, the numbers of `classes` and of `soft` references (0
     before JDK 10 and 9), of direct `buffers` and of classes of `caches` that may have a bound; with TRACKING also its
-    `own` use of malloc and what is `direct` there, KiB. Raises OSError, ValueError if it does not answer."""
-    for _ in range(COLLECTIONS - 1):
-        run(pid, "GC.run")
-    histogram = run(pid, "GC.class_histogram")
+    `own` use of malloc and what is `direct` there, KiB. `histogram`: what `collected` returned, if that was done.
+    Raises OSError, ValueError if it does not answer."""
+    histogram = histogram or collected(pid)
     total = _TOTAL.search(histogram)
-    metaspace = _METASPACE.search(run(pid, "GC.heap_info"))
+    of_classes = run(pid, "VM.metaspace")
+    metaspace = _METASPACE.search(run(pid, "GC.heap_info") + of_classes)  # JDK 25 says it in the second
     if total is None or metaspace is None:
         raise ValueError("the JVM's answer is not understood")
-    classes = _CLASSES.search(run(pid, "VM.metaspace"))
+    classes = _CLASSES.search(of_classes)
     soft = {SOFT}
     with suppress(ValueError):
         soft |= {*_HEIR.findall(run(pid, f"VM.class_hierarchy -s {SOFT}").partition(SOFT)[2])}
     wait_until_idle(pid)
     parts = _PART.findall(run(pid, "VM.native_memory"))
     of_malloc = {name: float(sum(map(int, _OF_MALLOC.findall(sizes)))) for name, sizes in parts}
-    live = {name: float(count) for count, name in _CLASS.findall(histogram)}
+    live = {name: float(count) for count, _, name in _CLASS.findall(histogram)}
     return {
         "heap": int(total[1]) / 1024,
         "metaspace": float(metaspace[1]),

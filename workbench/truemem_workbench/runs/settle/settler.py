@@ -160,7 +160,7 @@ class Settler:
 
     def _of_jvm(self, local: LocalLambda, runtime: psutil.Process) -> dict[str, object]:
         """Metaspace counts where classes came: what the JVM notes of hot methods is in it as well."""
-        for pid in _jvms(runtime.pid):
+        for pid in jvms(runtime.pid):
             with suppress(OSError, ValueError), local.thawed():
                 now = jvm.settled_kib(pid)
                 before = self._jvm.get(pid) or {**now, "kept": now["metaspace"]}
@@ -204,17 +204,18 @@ class Settler:
 
 def has_jvm(pid: int) -> bool:
     """Is it a JVM that can be attached to, or has it one below it?"""
-    return any(_jvms(pid))
+    return any(jvms(pid))
 
 
 def collect(pid: int) -> None:
     """Collect the garbage of each JVM that is this process, or below it: what is live then is on its next line."""
-    for each in _jvms(pid):
+    for each in jvms(pid):
         with suppress(OSError, ValueError):
             jvm.run(each, "GC.run")
 
 
-def _jvms(pid: int) -> Iterator[int]:
+def jvms(pid: int) -> Iterator[int]:
+    """Those that can be attached to: this process, and all below it."""
     with suppress(psutil.Error):
         runtime = psutil.Process(pid)
         yield from (each.pid for each in (runtime, *runtime.children(recursive=True)) if jvm.is_hotspot(each.pid))
