@@ -20,6 +20,7 @@ from truemem_workbench.judge.curves import Curves
 from truemem_workbench.judge.finding import Commands, Finding
 from truemem_workbench.judge.settled import Reading
 from truemem_workbench.runs.settle import go
+from truemem_workbench.target.go_program import is_go_file
 
 GO = shutil.which("go")
 needs_go = pytest.mark.skipif(GO is None, reason="there is no go")
@@ -205,8 +206,8 @@ def test_what_is_no_program_in_go_is_not_settled() -> None:
 def test_a_program_in_go_is_known_by_what_its_linker_writes(tmp_path: Path) -> None:
     program = tmp_path / "bootstrap"
     program.write_bytes(b"\x7fELF" + b"\0" * 5000 + b"\xff Go buildinf:" + b"\0" * 100)
-    assert go.is_go(program, 1)
-    assert not go.is_go(Path(sys.executable), 2)
+    assert is_go_file(program, 1)
+    assert not is_go_file(Path(sys.executable), 2)
     assert go._places(program, 1) is None  # it is none after all
 
 

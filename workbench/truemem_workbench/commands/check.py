@@ -21,7 +21,7 @@ from ..support.options import Finite, check_outputs, chosen, format_options, out
 from ..support.terminal import notify, steps
 from ..support.typed_command import Command
 from ..target.events import FILE
-from ..target.options import event_options, function_options, need_explicable, read_payloads, resolved
+from ..target.options import event_options, function_options, read_payloads, resolved
 
 if TYPE_CHECKING:
     from ..answer.limits import Limits
@@ -201,7 +201,7 @@ def _check(
     if try_repair and given["function_name"] is not None:
         raise BadInput("--try-repair sets a variable of the function. Try it here: truemem check app.py:handler")
     measurement, target, payloads = _measured(plan, LimitsDecision(limits), explain=bool(explain), **given)
-    can_explain = target is not None and target.is_explicable
+    can_explain = target is not None and (target.is_explicable or measurement.is_jvm)
     if measurement.signal and not measurement.invocations:
         return 128 + measurement.signal
     commands = _commands(command, spec, target)
@@ -336,5 +336,5 @@ def _measured(
 
         function = resolved(target or "", exact=not no_exact, probe=not no_probe, **given)
         if explain:
-            need_explicable(function)
+            here.need_explicable(function)
         return here.measure(function, payloads, plan, decision, progress), function, payloads

@@ -15,7 +15,7 @@ from ..support.exit_codes import exit_with
 from ..support.options import check_outputs, output_option, typed
 from ..support.terminal import output, say, steps
 from ..support.typed_command import Command
-from ..target.options import event_options, function_options, need_explicable, read_payloads, resolved
+from ..target.options import event_options, function_options, read_payloads, resolved
 
 ENDINGS = (".html", ".json")
 EPILOG = """
@@ -23,6 +23,7 @@ EPILOG = """
 Examples:
   truemem explain app.py:handler --events events.jsonl
   truemem explain index.mjs:handler --output growth.html
+  truemem explain ./bootstrap --event @order.json
 \b
 Exit codes:
   0  the lines are named, or none holds what grows
@@ -32,7 +33,7 @@ Exit codes:
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
-@click.argument("target", metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID")
+@click.argument("target", metavar="FILE:HANDLER|BOOTSTRAP|TEMPLATE.yaml:LOGICAL_ID")
 @click.option(
     "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="How many."
 )
@@ -44,8 +45,8 @@ Exit codes:
 def explain(context: click.Context, /, **given: Any) -> None:
     """Name the lines of a function that hold what grows.
 
-    A handler in Python or Node.js, or a program that links glibc, runs twice under the local Lambda: once to measure
-    it, once under a tracer.
+    A handler in Python or Node.js, or a program in Java, Go, C, C++ or Rust, runs twice under the local Lambda: once to
+    measure it, once under a tracer.
     """
     again = typed(context, "check", but=("--invocations", "--json", "--output"))
     exit_with(context, "truemem explain", lambda: _explain(again, **given))
@@ -65,7 +66,7 @@ def _explain(
     check_outputs(outputs, *ENDINGS)
     payloads = read_payloads(event, events)
     with steps() as progress:  # on the terminal before the imports, which take a while
-        from ..runs.here import measure
+        from ..runs.here import measure, need_explicable
 
         function = need_explicable(resolved(target, **given))
         measurement = measure(function, payloads, Plan(invocations=invocations, most=invocations), Decision(), progress)

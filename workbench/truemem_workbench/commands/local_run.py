@@ -259,6 +259,7 @@ def run(
 
 def _finish(here: Run, target: Target, outputs: Sequence[Path], console: Console | None, *, scaled: bool) -> None:
     """Draw what was measured, and say it at the console, if there is one. Raises BadInput for a file."""
+    from ..judge.curves import CLASSES
     from .local_summary import summarise
 
     written: Sequence[Path] = ()
@@ -270,7 +271,7 @@ def _finish(here: Run, target: Target, outputs: Sequence[Path], console: Console
             commands = commands_local(
                 in_check(click.get_current_context()),
                 is_probed=target.probe,
-                can_explain=target.is_explicable,
+                can_explain=target.is_explicable or any(CLASSES in each.kept for each in here.settler.readings),
                 function=target.function,
                 shows_log=False,
             )

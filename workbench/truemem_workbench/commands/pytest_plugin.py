@@ -110,17 +110,17 @@ def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
 
     from ..answer.limits import LimitsDecision
     from ..explain.run import explained
-    from ..runs.here import measure
-    from ..support.bad_input import BadInput
+    from ..runs.here import measure, need_explicable
 
     was = _baseline(item, marker)
     with _refusing():
         target, events = marker.target(_folders(item)), marker.events(item.config.rootpath)
-        if marker.explain and (reason := target.why_inexplicable):
-            raise BadInput(f"explain=True: {target.spec} {reason}. Leave it out")
+        if marker.explain:
+            need_explicable(target)
         measurement = measure(target, events, marker.plan, LimitsDecision(marker.limits))
         result = _result(measurement, marker, was, invoked_by_test=False)
-        if marker.explain or (marker.explain is None and target.is_explicable and result.grows):
+        can_explain = target.is_explicable or measurement.is_jvm
+        if marker.explain or (marker.explain is None and can_explain and result.grows):
             why = explained(target, events, measurement, progress=lambda *_: None)
             result = replace(result, explanation=why)
     return result

@@ -94,31 +94,41 @@ class Account(NamedTuple):
     settled: float
     """By the plain run."""
     lines: float
-    """At the lines that are named, by the samples of malloc."""
+    """At the lines that are named."""
     unnamed: float
-    """At places that have too few samples to be named, or do not grow steadily: all samples less those of the lines."""
+    """At places that are too small to be named, or do not grow steadily."""
+    outside: float
+    """Outside of the runtime's heap, in use by malloc."""
     held: float
     """Freed, and held by malloc, by its own lists in the plain run."""
+    known: str
+    """How the first two are known: `by samples of malloc`."""
 
     @classmethod
-    def of(cls, settled: float, lines: float, sampled: float, held: float) -> Account:
-        """`sampled`: by which all samples have grown. No part is more than what the ones before it leave."""
-        unnamed = max(0.0, min(sampled, settled) - lines)
-        return cls(settled, lines, unnamed, max(0.0, min(held, settled - lines - unnamed)))
+    def of(
+        cls, settled: float, lines: float, counted: float, known: str, *, outside: float = 0.0, held: float = 0.0
+    ) -> Account:
+        """`counted`: by which all that the tracer has counted grew, 0 where that is not known. No part is more than
+        what the ones before it leave."""
+        unnamed = max(0.0, min(counted, settled) - lines)
+        outside = max(0.0, min(outside, settled - lines - unnamed))
+        return cls(settled, lines, unnamed, outside, max(0.0, min(held, settled - lines - unnamed - outside)), known)
 
     @property
     def unknown(self) -> float:
         """What is left, and nothing says where it is."""
-        return max(0.0, self.settled - self.lines - self.unnamed - self.held)
+        return max(0.0, self.settled - self.lines - self.unnamed - self.outside - self.held)
 
     def sentence(self) -> str:
-        parts = [f"the lines {self.lines:.1f} (by samples of malloc)"]
+        parts = [f"the lines {self.lines:.1f} ({self.known})"]
         if self.unnamed >= WORTH:
             parts.append(f"places too small to name {self.unnamed:.1f} (the same)")
+        if self.outside >= WORTH:
+            parts.append(f"outside of the runtime's heap {self.outside:.1f} (by malloc's own lists)")
         if self.held >= WORTH:
             parts.append(f"freed and held by malloc {self.held:.1f} (by its own lists)")
         if self.unknown >= WORTH:
-            parts.append(f"not known {self.unknown:.1f} (what a program maps without malloc is not sampled)")
+            parts.append(f"not known {self.unknown:.1f}")
         return f"Of {self.settled:.1f} KiB that the plain run kept per invocation: {', '.join(parts)}."
 
     def document(self) -> dict[str, float]:
@@ -127,6 +137,7 @@ class Account(NamedTuple):
             "settledKiB": round(self.settled, 3),
             "linesKiB": round(self.lines, 3),
             "unnamedKiB": round(self.unnamed, 3),
+            "outsideKiB": round(self.outside, 3),
             "heldKiB": round(self.held, 3),
             "unknownKiB": round(self.unknown, 3),
         }
@@ -150,7 +161,7 @@ class Explanation:
     looks: Sequence[int] = ()
     """Invocations of the first run after which it looked at what is held."""
     account: Account | None = None
-    """Where the growth is, part by part, if malloc was sampled."""
+    """Where the growth is, part by part. None after too few looks."""
 
     def share(self, kib: float) -> float:
         """Share of the measured growth. The tracer counts what was asked for, RSS whole pages: it can be above 1."""
@@ -200,12 +211,9 @@ class Explanation:
             said.append(f"{hidden} more lines hold less.")
         if self.is_known and self.account is not None and self.account.settled >= WORTH:
             said.append(self.account.sentence())
-        if self._has_rest and (self.account is None or self.rest is not UNKNOWN):
+        if self._has_rest and self.rest is not UNKNOWN:
             pattern = self.rest.pattern and f" ({docs_link.command(f'patterns#{self.rest.pattern}')})"
-            said.append(
-                f"{self.rest_kib:.1f} KiB per invocation, {self.share(self.rest_kib):.0%} of the growth, are in no"
-                f" object that was seen. {self.rest.sentence}{pattern}."
-            )
+            said.append(f"{self.rest.sentence}{pattern}.")
         return [*said, *map(visible, self.missing)]
 
     def annotations(self) -> list[tuple[Path, int, str]]:

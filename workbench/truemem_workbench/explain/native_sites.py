@@ -14,7 +14,6 @@ from .attribution import LEAST_LOOKS, SKIPPED_SHARE, Frame, Holder, most_first, 
 from .symbols import NativeFrame
 
 KIND = "native block"
-GO = "What Go's own heap keeps is not sampled: a profile of it (runtime/pprof) names the line."
 CERTAIN = 3.0  # standard deviations of the samples by which a site must have grown
 DOUBLES, DOUBLED = 1.5, 3  # times that a table is larger after it has grown, and how often it must have
 EXCESS = 0.25  # share by which samples of a module may be above what the interpreter's tracer has left
@@ -67,10 +66,10 @@ def holders(found: Mapping[str, Any], measured_kib: float, code: Code) -> list[H
     return most_first(made, measured_kib)
 
 
-def of_modules(found: Mapping[str, Any], root: Path, measured_kib: float, rest_kib: float) -> list[Holder]:
-    """The modules of an interpreter that keep what grew, as far as that can be part of the rest that its own tracer has
-    not seen: what a module has told the interpreter of (numpy does) is no part of it."""
-    return [each for each in holders(found, measured_kib, Modules(root)) if each.kib < rest_kib * (1 + EXCESS)]
+def beside(found: Mapping[str, Any], *, code: Code, measured_kib: float, rest_kib: float) -> list[Holder]:
+    """Code below a runtime that keeps what grew, as far as that can be part of the rest that the runtime's own tracer
+    has not seen: what a module has told the interpreter of (numpy does) is no part of it."""
+    return [each for each in holders(found, measured_kib, code) if each.kib < rest_kib * (1 + EXCESS)]
 
 
 def grown(at: Sequence[int], stacks: Sequence[Mapping[str, Any]]) -> float:

@@ -38,7 +38,7 @@ def new_capture() -> Any:
     return capture
 
 
-looks = Looks()
+looks = Looks.of_process()
 moments: list[tuple[int, float]] = []  # number of the invocation, and epoch ms
 capture = new_capture()
 os.environ["_HANDLER"] = os.environ["TRUEMEM_EXPLAIN_HANDLER"]

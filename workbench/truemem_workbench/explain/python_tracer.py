@@ -107,7 +107,7 @@ class Tracer:
         self.watch = ContainerWatch()
         self.types = TypeGrowth()
         self.types_described: list[dict[str, Any]] = []
-        self.looks = Looks()
+        self.looks = Looks.of_process()
         self.lines_written = 0
         """Containers whose line was known when it was written last."""
         self.has_begun = False

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..judge.curves import HELD, MALLOC
 from ..judge.settled import Reading
@@ -21,16 +21,19 @@ from ..local.processes.tmp import elsewhere
 from ..printed.line import Line
 from ..runs.here import Run
 from ..runs.measurement import Measurement
-from ..runs.settle.go import is_go
+from ..runs.settle import jvm
 from ..support.bad_input import BadInput
 from ..support.estimates import theil_sen
 from ..support.platform_facts import MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress, notify, steps
 from ..support.untrusted_text import loads, visible
+from ..target import native_program
+from ..target.go_program import is_go
 from ..target.target import Target
-from . import native, native_samples, native_sites, node
+from . import go, java, native, native_samples, native_sites, node
 from .attribution import LEAST_LOOKS, Holder, Users, attribute
-from .explanation import REST, Account, Explanation, likely
+from .explanation import REST, Account, Explanation, LikelyCause, likely
+from .looks import Looks
 from .node import HeapReader
 
 LOOKS = 10  # looks at what is held
@@ -50,36 +53,145 @@ PRELOAD = "LD_PRELOAD"
 
 @dataclass(frozen=True)
 class TracerModule:
-    code: Path
-    """Its module, which runs in the function's process."""
-    handler: str
-    """Its handler, as the runtime client is told it. Empty: the function's own stays."""
     read: Callable[[Path], list[dict[str, Any]]]
     """Reads what it wrote into a folder: a document for each process."""
+    code: Path | None = None
+    """What of it runs in the function's process. None: it asks from outside."""
+    handler: str = ""
+    """Its handler, as the runtime client is told it. Empty: the function's own stays."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    between: Callable[[Path], None] = lambda _: None
-    """Is called after each invocation. Raises OSError, ValueError or LookupError for what it cannot read."""
+    between: Callable[[Path, Run, int], None] = lambda *_: None
+    """Is called before the first invocation, and after each, with their number. Raises OSError, ValueError or
+    LookupError for what it cannot read."""
     silence: str = "the function ended too early, or left no time for it"
     """Why it may have written nothing."""
+
+    def around(self, function: Function, folder: Path, variables: dict[str, str]) -> Function:
+        """The function with this tracer in it. What is preloaded is taken out of `variables`: extensions have these
+        too."""
+        library = (Path(variables[name]) for name in (native.OURS,) if name in variables)
+        needs = (*function.needs, folder, *([self.code] if self.code is not None else []), *library)
+        preloaded = {PRELOAD: variables.pop(PRELOAD)} if PRELOAD in self.variables else {}
+        traced = dataclasses.replace(function, needs=needs, variables={**function.variables, **preloaded})
+        if not self.handler:
+            return traced
+        return dataclasses.replace(traced, command=(*function.command[:-1], self.handler), handler=self.handler)
 
     @classmethod
     def python(
         cls, module: str, read: Callable[[Path], list[dict[str, Any]]], variables: Mapping[str, str] | None = None
     ) -> TracerModule:
-        return cls(Path(__file__).with_name(f"{module}.py"), f"{__package__}.{module}.handler", read, variables or {})
+        return cls(read, Path(__file__).with_name(f"{module}.py"), f"{__package__}.{module}.handler", variables or {})
 
     @classmethod
     def node(cls) -> TracerModule:
         heap = HeapReader()
         code = Path(__file__).with_name("node_tracer.mjs")
-        return cls(code, f"{code.with_suffix('')}.handler", heap.read, between=heap.between)
+        return cls(heap.read, code, f"{code.with_suffix('')}.handler", between=lambda folder, *_: heap.between(folder))
 
     @classmethod
-    def malloc(cls, library: Path, looks: Sequence[int], period: int, preloaded: str = "") -> TracerModule:
-        """`preloaded`: what the function preloads itself."""
-        reader = native_samples.SampleReader(looks)
-        variables = {PRELOAD: ":".join(filter(None, (str(library), preloaded))), native_samples.PERIOD: str(period)}
-        return cls(library, "", reader.read, variables, reader.between, native_samples.SILENCE)
+    def java(cls, target: Target, planned: Sequence[int], seconds: float) -> TracerModule:
+        looks = java.JvmLooks(planned, seconds)
+        own = target.environment.get(jvm.OPTIONS, "")
+        return cls(looks.read, variables={jvm.OPTIONS: f"{java.FLAGS} {own}".strip()}, between=looks.between)
+
+    @classmethod
+    def go(cls, target: Target, planned: Sequence[int], seconds: float) -> TracerModule:
+        looks = go.GoLooks(Looks(planned, seconds))
+        return cls(looks.read, variables=go.settings(target.environment), between=looks.between)
+
+    @classmethod
+    def malloc(cls, target: Target, invocations: int, measured_kib: float) -> TracerModule | None:
+        """None if the sampler was not built."""
+        library = native_samples.library()
+        if library is None:
+            return None
+        reader = native_samples.SampleReader(looked_at(invocations))
+        variables = {
+            PRELOAD: ":".join(filter(None, (str(library), target.environment.get(PRELOAD, "")))),
+            native_samples.PERIOD: str(native_samples.period(measured_kib, invocations)),
+        }
+        return cls(
+            reader.read,
+            library,
+            variables=variables,
+            between=lambda folder, _, number: reader.between(folder) if number else None,
+            silence=native_samples.SILENCE,
+        )
+
+
+Found = Mapping[str, Any]
+
+
+class Way(NamedTuple):
+    """How the lines of one language are found."""
+
+    tracer: TracerModule
+    known: str
+    """How it is known what lines keep, in words for the account."""
+    holders: Callable[[Found, float], list[Holder]]
+    """Of what the tracer found and what grew in the plain run, KiB per invocation."""
+    is_exact: bool = False
+    """Does the tracer count all? Then that is at least what was kept."""
+    counted: Callable[[Found], float] = lambda _: 0.0
+    """KiB per invocation by which all grew that the tracer has counted, named or not."""
+    outside: Callable[[Found], float] = lambda _: 0.0
+    """The same of what lies outside of the runtime's heap."""
+    rest: Callable[[Found, Account], LikelyCause | None] = lambda *_: None
+    """What the tracer knows of the rest."""
+    missing: Callable[[Sequence[Holder]], list[str]] = lambda _: []
+    """Sentences on what these holders do not say."""
+    samples: Callable[..., list[Holder]] | None = None
+    """What samples of malloc say of the rest, KiB per invocation, in a run of their own."""
+
+
+def _way(target: Target, invocations: int, plain_seconds: float, measured_kib: float, *, is_jvm: bool) -> Way | None:
+    """None if what samples malloc was not built."""
+    function, program = target.function, Path(target.function.command[-1])
+    seconds, looks = INVOKING * limit_s(plain_seconds), looked_at(invocations)
+    root = function.task_root
+    in_modules = partial(native_sites.beside, code=native_sites.Modules(root))
+    if function.python is not None:
+        return Way(
+            TracerModule.python("python_tracer", _written),
+            "by Python's tracemalloc",
+            lambda found, kib: attribute(found, root, kib),
+            samples=in_modules,
+        )
+    if function.runtime is not None:
+        has_modules = any(root.rglob("*.node"))
+        return Way(
+            TracerModule.node(), "by V8's heap snapshots", node.holders, samples=in_modules if has_modules else None
+        )
+    if is_jvm or (not is_go(program) and native_program.why_not(program)):
+        return Way(
+            TracerModule.java(target, looks, seconds),
+            "by class histograms and Flight Recorder",
+            lambda found, kib: java.holders(found, java.Sources(root), kib),
+            rest=lambda found, account: java.rest(found, account.settled - account.lines),
+        )
+    code = native_sites.Program(root, program)
+    if is_go(program):
+        return Way(
+            TracerModule.go(target, looks, seconds),
+            "each allocation counted",
+            go.holders,
+            is_exact=True,
+            counted=lambda found: go.kept_kib(found)[0],
+            outside=lambda found: go.kept_kib(found)[1],
+            rest=lambda _, account: go.cgo(account),
+            samples=None if native_program.why_not(program) else partial(native_sites.beside, code=code),
+        )
+    tracer = TracerModule.malloc(target, invocations, measured_kib)
+    if tracer is None:
+        return None
+    return Way(
+        tracer,
+        "by samples of malloc",
+        lambda found, kib: native_sites.holders(found, kib, code),
+        counted=native_sites.sampled_kib,
+        missing=code.without_lines,
+    )
 
 
 @dataclass(frozen=True)
@@ -113,8 +225,8 @@ def explained(
         notify("truemem", f"explaining: the function runs again under a tracer, for {most:.0f} s at most{again}")
         with steps() as shown:
             return explained(target, events, measured, shown)
-    finding, rss = measured.finding, measured.verdict
-    rate = finding.per_invocation_kib if finding.cause in ("leak", "native") else rss.per_invocation_kib
+    finding, of_function = measured.finding, measured.kept if measured.is_jvm else measured.verdict
+    rate = (finding if finding.cause in ("leak", "native") else of_function).per_invocation_kib
     roomy = dataclasses.replace(  # a tracer needs memory and time
         target,
         memory_mib=min(MOST_MIB, 2 * target.memory_mib + 512),
@@ -129,6 +241,7 @@ def explained(
         measured_kib=max(0.0, rate or 0.0),
         lines=[each.line for each in measured.judged],
         settled_kib={name: _growth(measured.settled, name) for name in (MALLOC, HELD)},
+        is_jvm=measured.is_jvm,
         progress=progress,
     )
 
@@ -151,6 +264,7 @@ def explain(
     measured_kib: float,
     lines: Sequence[Line] = (),
     settled_kib: Mapping[str, float] = MappingProxyType({}),
+    is_jvm: bool = False,
     progress: Progress,
 ) -> Explanation:
     """Run a handler again as often as the plain run did, and attribute what grew to lines.
@@ -158,101 +272,66 @@ def explain(
     `measured_kib` is the plain run's growth per invocation, `lines` are those of its invocations that were judged, and
     `settled_kib` is by how much what malloc has given out (MALLOC) and holds free (HELD) has grown with each.
     """
-    function = target.function
     run = partial(trace, target, events, invocations=invocations, plain_seconds=plain_seconds, progress=progress)
-    sampler = _sampler(target, invocations, measured_kib)
-    if function.runtime is None:
-        if sampler is None:
-            return Explanation([], measured_kib, 0, 0.0, (native_samples.NOT_BUILT,))
-        traced = run(tracer=sampler)
-        program = native_sites.Program(function.task_root, Path(function.command[-1]))
-        return _of_samples(traced, measured_kib, lines, settled_kib, program)
-    traced = run(tracer=TracerModule.python("python_tracer", _written) if function.python else TracerModule.node())
+    way = _way(target, invocations, plain_seconds, measured_kib, is_jvm=is_jvm)
+    if way is None:
+        return Explanation([], measured_kib, 0, 0.0, (native_samples.NOT_BUILT,))
+    traced = run(tracer=way.tracer)
     missing, seconds, done = list(traced.missing), traced.seconds, traced.invocations
     looks: tuple[int, ...] = tuple(traced.found["invocations"]) if traced.found else ()
     if len(looks) < LEAST_LOOKS:
         return Explanation([], measured_kib, done, seconds, tuple(missing), looks=looks)
     holders: list[Holder] = []
+    counted = outside = 0.0
     try:
-        if function.python is None:
-            holders = node.holders(traced.found, measured_kib)
-        else:
-            holders = attribute(traced.found, function.task_root, measured_kib)
+        counted, outside = way.counted(traced.found), way.outside(traced.found)
+        measured_kib = max(measured_kib, counted + outside if way.is_exact else 0.0)
+        holders = way.holders(traced.found, measured_kib)
     except NOT_UNDERSTOOD as problem:  # the function's process has written it
         missing.append(f"What the tracer wrote could not be understood: {problem!r}")
     rest_kib = measured_kib - sum(each.kib for each in holders)
-    if rest_kib > REST * measured_kib:
-        second = _native(function, run, sampler)
-        if second is None:
-            missing += [native.INSTALL] if function.python is not None else []
-        else:
-            missing += second.missing
-            seconds, done = seconds + second.seconds, done + second.invocations
-            if "bytes" in second.found:
-                holders += native_sites.of_modules(second.found, function.task_root, measured_kib, rest_kib)
-            elif second.found:
-                holders += native.beyond_python(second.found, traced.found, function.task_root, measured_kib)
-            holders.sort(key=lambda each: -each.kib)
-    explanation = Explanation(holders, measured_kib, done, seconds, tuple(dict.fromkeys(missing)), looks=looks)
-    rest = likely(lines, explanation.rest_kib, sum(each.kib for each in holders))
-    return dataclasses.replace(explanation, first_run_s=traced.seconds, rest=rest)
-
-
-def _native(function: Function, run: Callable[..., Traced], sampler: TracerModule | None) -> Traced | None:
-    """What native code below an interpreter keeps: by memray where Python finds it, else by samples of malloc. None if
-    there is neither, or no native module."""
-    if function.python is not None and (variables := native.variables(function.python)) is not None:
-        return run(tracer=TracerModule.python("native_tracer", native.read, variables))
-    if sampler is None or (function.python is None and not any(function.task_root.rglob("*.node"))):
-        return None
-    second = run(tracer=sampler)
-    if function.python is None:
-        return second
-    return dataclasses.replace(second, missing=(*second.missing, native.INSTALL))
-
-
-def _sampler(target: Target, invocations: int, measured_kib: float) -> TracerModule | None:
-    """What samples malloc in the function's process. None if it was not built."""
-    library = native_samples.library()
-    if library is None:
-        return None
-    period = native_samples.period(measured_kib, invocations)
-    return TracerModule.malloc(library, looked_at(invocations), period, target.environment.get(PRELOAD, ""))
-
-
-def _of_samples(
-    traced: Traced,
-    measured_kib: float,
-    lines: Sequence[Line],
-    settled_kib: Mapping[str, float],
-    program: native_sites.Program,
-) -> Explanation:
-    """What the samples of malloc explain of a program's growth."""
-    looks: tuple[int, ...] = tuple(traced.found["invocations"]) if traced.found else ()
-    if len(looks) < LEAST_LOOKS:
-        return Explanation([], measured_kib, traced.invocations, traced.seconds, traced.missing, looks=looks)
-    holders = native_sites.holders(traced.found, measured_kib, program)
-    explained_kib = sum(each.kib for each in holders)
+    if rest_kib > REST * measured_kib and (second := _native(target, way, run, invocations, rest_kib)) is not None:
+        missing += second.missing
+        seconds, done = seconds + second.seconds, done + second.invocations
+        if "bytes" in second.found and way.samples is not None:
+            holders += way.samples(second.found, measured_kib=measured_kib, rest_kib=rest_kib)
+        elif second.found:
+            holders += native.beyond_python(second.found, traced.found, target.function.task_root, measured_kib)
+        holders.sort(key=lambda each: -each.kib)
     account = Account.of(
-        settled=max(measured_kib, settled_kib.get(MALLOC, 0.0)),
-        lines=explained_kib,
-        sampled=native_sites.sampled_kib(traced.found),
+        max(measured_kib, settled_kib.get(MALLOC, 0.0)),
+        sum(each.kib for each in holders),
+        counted,
+        way.known,
         held=settled_kib.get(HELD, 0.0),
+        outside=outside,
     )
-    missing = [*traced.missing, *program.without_lines(holders)]
-    if is_go(program.path, program.path.stat().st_ino):
-        missing.append(native_sites.GO)
     explanation = Explanation(
         holders,
         measured_kib,
-        traced.invocations,
-        traced.seconds,
-        tuple(missing),
+        done,
+        seconds,
+        tuple(dict.fromkeys((*missing, *way.missing(holders)))),
         first_run_s=traced.seconds,
         looks=looks,
         account=account,
     )
-    return dataclasses.replace(explanation, rest=likely(lines, explanation.rest_kib, explained_kib))
+    rest = way.rest(traced.found, account) or likely(lines, explanation.rest_kib, account.lines)
+    return dataclasses.replace(explanation, rest=rest)
+
+
+def _native(target: Target, way: Way, run: Callable[..., Traced], invocations: int, rest_kib: float) -> Traced | None:
+    """What native code below a runtime keeps: by memray where Python finds it, else by samples of malloc. None if there
+    is neither, or no native code."""
+    python = target.function.python
+    if python is not None and (variables := native.variables(python)) is not None:
+        return run(tracer=TracerModule.python("native_tracer", native.read, variables))
+    advice = () if python is None else (native.INSTALL,)
+    sampler = TracerModule.malloc(target, invocations, rest_kib) if way.samples is not None else None
+    if sampler is None:
+        return Traced({}, 0, 0.0, advice) if advice else None
+    second = run(tracer=sampler)
+    return dataclasses.replace(second, missing=(*second.missing, *advice))
 
 
 def _error(answer: bytes) -> str:
@@ -269,17 +348,6 @@ def looked_at(invocations: int) -> list[int]:
     """The invocations after which there is a look, of so many."""
     every = max(1, (invocations - 1) // LOOKS)
     return [max(1, round((place + shift) * every)) for place, shift in enumerate(JITTER, 1)]
-
-
-def _with(tracer: TracerModule, function: Function, folder: Path, variables: dict[str, str]) -> Function:
-    """The function with this tracer in it. What is preloaded is taken out of `variables`: extensions have these too."""
-    library = (Path(variables[name]) for name in (native.OURS,) if name in variables)
-    needs = (*function.needs, folder, tracer.code, *library)
-    preloaded = {PRELOAD: variables.pop(PRELOAD)} if PRELOAD in tracer.variables else {}
-    traced = dataclasses.replace(function, needs=needs, variables={**function.variables, **preloaded})
-    if not tracer.handler:
-        return traced
-    return dataclasses.replace(traced, command=(*function.command[:-1], tracer.handler), handler=tracer.handler)
 
 
 def trace(
@@ -307,11 +375,12 @@ def trace(
         "TRUEMEM_EXPLAIN_LOOKS": ",".join(map(str, looks)),
         "TRUEMEM_EXPLAIN_SECONDS": f"{limit:.1f}",
     }
-    traced = _with(tracer, function, folder, variables)
+    traced = tracer.around(function, folder, variables)
     started, total = time.monotonic(), looks[-1] + WATCHED
     done, failed, missing, error, left, slowest = 0, 0, [], "", limit, 0.0
     try:
         with Run(dataclasses.replace(target, function=traced, environment=variables, sidecar=False)) as run:
+            tracer.between(folder, run, 0)
             for event in itertools.islice(itertools.cycle(events), total):
                 left = limit - (time.monotonic() - started)
                 if left <= 0:
@@ -321,7 +390,7 @@ def trace(
                 answer = run.invoke(event, timeout=left)
                 slowest = max(slowest, time.monotonic() - began)
                 done += 1
-                tracer.between(folder)
+                tracer.between(folder, run, done)
                 if answer.function_error is not None:
                     failed, error = failed + 1, _error(answer.raw)
                 progress("explaining", done, total)

@@ -54,7 +54,7 @@ _PARTS = {
 }
 _NATIVE = "Release what is allocated, or take a newer version of the library that keeps it."
 _DUMPS = {
-    "java": "Compare two heap dumps (jcmd PID GC.heap_dump FILE) to see who keeps it, and give that a bound.",
+    "java": "Run it here to see who keeps it (truemem explain ./bootstrap), and give that a bound.",
     "go": "Compare two heap profiles (runtime/pprof) to see who keeps it, and give that a bound.",
     "dotnet": "Compare two dumps (dotnet-gcdump) to see who keeps it, and give that a bound.",
 }

@@ -40,7 +40,7 @@ from .passes import (
     kinds,
 )
 from .settle import jvm
-from .settle.settler import Settler
+from .settle.settler import Settler, has_jvm
 
 if TYPE_CHECKING:
     from ..local import Answer, EnvironmentChange, Invocation, LogLine, Report, Scaling
@@ -330,6 +330,25 @@ class Run:
                 by_request.setdefault(line.request_id, line)
         numbered = enumerate(self._counted_ones, 1)
         return [Recorded(n, by_request[each.request_id]) for n, each in numbered if each.request_id in by_request]
+
+
+def need_explicable(target: Target) -> Target:
+    """The function, if it can be traced: an executable is started for that. Raises BadInput."""
+    if not (why := target.why_inexplicable) or _starts_jvm(target):
+        return target
+    raise BadInput(
+        f"{target.spec} {why}. Handlers in Python and Node.js can be traced, programs in Go and what links glibc, and"
+        f" what starts a JVM that can be attached to (HotSpot, without -Xrs and -XX:+DisableAttachMechanism). Try"
+        f" truemem check {target.spec} --no-explain; its own tools name what grows:"
+        f" {docs_link.command('patterns#from-an-alarm-to-the-line')}"
+    )
+
+
+def _starts_jvm(target: Target) -> bool:
+    with Run(replace(target, sidecar=False, extensions={}), settles=False) as run:
+        run.local.settle()
+        pid = run.local.processes().get("runtime")
+        return pid is not None and has_jvm(pid)
 
 
 def digest(events: Iterable[str]) -> str:

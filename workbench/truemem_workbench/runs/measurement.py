@@ -16,6 +16,7 @@ from typing import Literal
 
 from ..judge.causes import find
 from ..judge.curves import (
+    CLASSES,
     DESCRIPTORS,
     HEAP,
     HEAP_RAN_OUT,
@@ -240,6 +241,11 @@ class Measurement:
     def is_collected(self) -> bool:
         """True if garbage of a runtime's heap was collected after each pass: in Lambda, peaks are higher."""
         return any(HEAP in each.kept for each in self.settled)
+
+    @property
+    def is_jvm(self) -> bool:
+        """True if what is executed has a JVM that can be attached to."""
+        return any(CLASSES in each.kept for each in self.settled)
 
     @property
     def drawn(self) -> list[Line]:

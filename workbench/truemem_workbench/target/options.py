@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.document import known_members
 from ..support.options import Finite, option_group
@@ -79,14 +78,3 @@ def resolved(
     changes: dict[str, Any] = known_members(given)
     environment = {**found.environment, **variables(env)}
     return replace(found, environment=environment, extensions=extensions_in(extensions), **changes)
-
-
-def need_explicable(target: Target) -> Target:
-    """The function, if a tracer can be put into it. Raises BadInput."""
-    if not (why := target.why_inexplicable):
-        return target
-    raise BadInput(
-        f"{target.spec} {why}. Handlers in Python and Node.js can be traced, and programs that link glibc. Try truemem"
-        f" check {target.spec} --no-explain; its own tools name what grows:"
-        f" {docs_link.command('patterns#from-an-alarm-to-the-line')}"
-    )

@@ -14,7 +14,7 @@ from ..local.configuration.node_function import SUFFIXES, is_node
 from ..support.platform_facts import (
     TMP_MIB,
 )
-from .native_program import why_not
+from . import go_program, native_program
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,9 @@ class Target:
         """Why no tracer can be put into it, in words that go on after its name. Empty if one can be."""
         if self.function.python is not None or is_node(self.function):
             return ""
-        return why_not(Path(self.function.command[-1]))
+        program = Path(self.function.command[-1])
+        why = go_program.why_not(program)
+        return native_program.why_not(program) if why is None else why
 
     def settings(self, **more: Any) -> Settings:
         """Its settings under the local Lambda, and more of them. Raises BadInput."""

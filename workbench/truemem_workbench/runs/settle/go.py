@@ -12,22 +12,16 @@ from __future__ import annotations
 import os
 import struct
 import time
-import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from mmap import PROT_READ, mmap
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ...target.go_program import is_go_file
+from .go_variables import member, offset, opened
 from .mappings import mappings
 
-if TYPE_CHECKING:
-    from elftools.dwarf.die import DIE
-    from elftools.dwarf.dwarfinfo import DWARFInfo
-
-BUILT = b"\xff Go buildinf:"
-"""Begin of what the linker of Go writes into each program (debug/buildinfo)."""
 OWN_NS, SOON_NS, AT_ONCE_NS = 120_000_000_000, 100_000_000, 5_000_000
 """`runtime.forcegcperiod`: Go's own; in the last invocation of a pass, in which a collection may then begin ten times a
 second; and after its answer."""
@@ -37,15 +31,11 @@ ANSWERS_S, LOOK_S = 5.0, 0.002
 """So long one collection may take; between two looks."""
 ENDED = 6
 """Status of a goroutine that has ended, and is there to be used again (`_Gdead`, runtime2.go)."""
-OF_DAMAGED = (LookupError, ValueError, ArithmeticError, AssertionError, AttributeError, TypeError, OSError)
-"""What elftools raises beside its own errors where a file is damaged."""
 MOST_GOROUTINES = 1_000_000
 HEAP_BEGINS = (0xC000000000, 0x4000000000)
 """Where the runtime asks for its heap on amd64 and arm64 (malloc.go, mallocinit)."""
 HEAP_SPAN = 1 << 36
 """Bytes from there in which the heap is looked for."""
-IS_ADDRESS = 0x03
-"""An address follows (`DW_OP_addr`)."""
 WITHOUT_SCAN = 0xFFF
 """Bits of the status without the one that a collector sets (`_Gscan`)."""
 
@@ -90,13 +80,6 @@ class Live(NamedTuple):
     """C is linked in, which has its malloc."""
 
 
-@cache
-def is_go(program: Path, file_number: int) -> bool:
-    """True of a program in Go. `file_number`: its inode, as the pid may be given out again. Raises OSError."""
-    with program.open("rb") as file, mmap(file.fileno(), 0, prot=PROT_READ) as text:
-        return text.find(BUILT) >= 0
-
-
 class Process:
     """A process that runs a program in Go."""
 
@@ -106,9 +89,9 @@ class Process:
         places = _places(program, program.stat().st_ino)
         if places is None:
             raise ValueError("no debug information of a program in Go")
-        begin = _begin(pid, program.readlink())
+        start = begin(pid, program.readlink())
         self.pid = pid
-        self.places = Places._make((*(begin + place for place in places[:-1]), places.status))
+        self.places = Places._make((*(start + place for place in places[:-1]), places.status))
 
     def hurry(self) -> float:
         """Let garbage be collected often in the next invocation, and return the size of the heap until now, KiB: live
@@ -206,11 +189,11 @@ def _replace(memory: int, at: int, expected: Collection[int], new: int) -> None:
     os.pwrite(memory, struct.pack("<Q", new), at)
 
 
-def _begin(pid: int, program: Path) -> int:
+def begin(pid: int, program: Path) -> int:
     """Where its program lies. Raises OSError, ValueError."""
     for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines():
-        place, _, begin, *_, path = line.split(maxsplit=5)
-        if path == str(program) and int(begin, 16) == 0:
+        place, _, shift, *_, path = line.split(maxsplit=5)
+        if path == str(program) and int(shift, 16) == 0:
             return int(place.partition("-")[0], 16)
     raise ValueError("the program is not mapped")
 
@@ -218,75 +201,22 @@ def _begin(pid: int, program: Path) -> int:
 @cache
 def _places(program: Path, file_number: int) -> Places | None:
     """Where the variables of this program lie, looked up once: 0.1 s for 9 MB. None if unknown. Raises OSError."""
-    if not is_go(program, file_number):
+    if not is_go_file(program, file_number):
         return None
-    from elftools.common.exceptions import DWARFError, ELFError
-    from elftools.elf.elffile import ELFFile
-
-    with program.open("rb") as file:
-        try:
-            elf = ELFFile(file)
-            if elf.elfclass != 64 or not elf.has_dwarf_info(strict=True):
-                return None
-            begin = min(segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD"))
-            return _found(elf.get_dwarf_info(), begin)
-        except (ELFError, DWARFError, zlib.error, struct.error, *OF_DAMAGED):
-            return None
-
-
-def _found(info: DWARFInfo, begin: int) -> Places:
-    """The places in a program that was linked to begin there. Raises DWARFError, LookupError, ValueError."""
-    assert info.debug_info_sec is not None
-    info.debug_info_sec.stream.seek(0)
-    text = info.debug_info_sec.stream.read()
-    names = ("forcegcperiod", "gcController", "memstats", "allgs", "iscgo")
-    period, controller, statistics, goroutines, has_c = (_variable(info, text, f"runtime.{name}") for name in names)
-    goroutine = _member(goroutines, "array")
-    return Places(
-        period=_address(period) - begin,
-        percent=_address(controller) + _offset(_member(controller, "gcPercent")) - begin,
-        heap=_address(controller) + _offset(_member(controller, "heapLive")) - begin,
-        marked=_address(controller) + _offset(_member(controller, "heapMarked")) - begin,
-        goal=_address(controller) + _offset(_member(controller, "gcPercentHeapGoal")) - begin,
-        limit=_address(controller) + _offset(_member(controller, "memoryLimit")) - begin,
-        collected=_address(statistics) + _offset(_member(statistics, "numgc")) - begin,
-        last=_address(statistics) + _offset(_member(statistics, "last_gc_nanotime")) - begin,
-        goroutines=_address(goroutines) - begin,
-        has_c=_address(has_c) - begin,
-        status=_offset(_member(goroutine, "atomicstatus")),
-    )
-
-
-def _variable(info: DWARFInfo, text: bytes, name: str) -> DIE:
-    """The entry of this variable. It is found by its name, which stands behind a number of one byte: the entries of a
-    program are too many to read them all."""
-    at = text.find(sought := name.encode() + b"\0")
-    while at > 0:
-        with suppress(LookupError):  # the name is part of another one
-            entry = info.get_DIE_from_refaddr(at - 1)
-            if entry.tag == "DW_TAG_variable" and entry.attributes["DW_AT_name"].value == sought[:-1]:
-                return entry
-        at = text.find(sought, at + 1)
-    raise KeyError(name)
-
-
-def _member(entry: DIE, name: str) -> DIE:
-    """The entry of the member of this name, in what a variable or a member is or points to."""
-    kind = entry
-    while kind.tag != "DW_TAG_structure_type":
-        kind = kind.get_DIE_from_attribute("DW_AT_type")
-    for each in kind.iter_children():
-        if each.attributes["DW_AT_name"].value == name.encode():
-            return each
-    raise KeyError(name)
-
-
-def _address(variable: DIE) -> int:
-    operation, address = struct.unpack("<BQ", bytes(variable.attributes["DW_AT_location"].value))
-    if operation != IS_ADDRESS:
-        raise ValueError("not an address")
-    return int(address)
-
-
-def _offset(member: DIE) -> int:
-    return int(member.attributes["DW_AT_data_member_location"].value)
+    try:
+        with opened(program) as variables:
+            return Places(
+                period=variables.place("runtime.forcegcperiod"),
+                percent=variables.place("runtime.gcController", "gcPercent"),
+                heap=variables.place("runtime.gcController", "heapLive"),
+                marked=variables.place("runtime.gcController", "heapMarked"),
+                goal=variables.place("runtime.gcController", "gcPercentHeapGoal"),
+                limit=variables.place("runtime.gcController", "memoryLimit"),
+                collected=variables.place("runtime.memstats", "numgc"),
+                last=variables.place("runtime.memstats", "last_gc_nanotime"),
+                goroutines=variables.place("runtime.allgs"),
+                has_c=variables.place("runtime.iscgo"),
+                status=offset(member(variables.entry("runtime.allgs"), "array"), "atomicstatus"),
+            )
+    except LookupError:
+        return None

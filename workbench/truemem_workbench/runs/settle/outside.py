@@ -11,7 +11,7 @@ import psutil
 from truemem import arenas
 
 from ...judge.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OF_THREADS, OWN_HEAP, PROCESSES, RSS, THREADS, UNREAD
-from .go import is_go
+from ...target.go_program import is_go_file
 from .mappings import mappings
 
 RUNTIMES = ("node", "dotnet", "bun", "deno")
@@ -34,7 +34,7 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
             found[THREADS] += process.num_threads()
             found[DESCRIPTORS] = max(found[DESCRIPTORS], process.num_fds())  # each has a limit of its own
             program = Path(f"/proc/{process.pid}/exe")
-            if is_go(program, program.stat().st_ino):
+            if is_go_file(program, program.stat().st_ino):
                 found[GO] = found[OWN_HEAP] = 1.0
             if program.resolve().name in RUNTIMES:
                 found[OWN_HEAP] = 1.0

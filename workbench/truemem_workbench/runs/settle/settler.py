@@ -107,7 +107,7 @@ class Settler:
         if self._place(number) == 0 and (reading := self._read(local, number)) is not None:
             self.readings.append(reading)
         if self._place(number + 1) == 0:
-            for program in _programs_in_go(local.processes().get("runtime")):
+            for program in programs_in_go(local.processes().get("runtime")):
                 with suppress(OSError, ValueError):
                     self._heaps[program.pid] = program.hurry()
 
@@ -185,7 +185,7 @@ class Settler:
         return said
 
     def _of_go(self, local: LocalLambda, pid: int) -> dict[str, object]:
-        for program in _programs_in_go(pid):
+        for program in programs_in_go(pid):
             with suppress(OSError, ValueError):
                 with local.thawed():
                     program.collect()
@@ -229,7 +229,7 @@ def _of_dotnet(local: LocalLambda, runtime: psutil.Process) -> dict[str, object]
     return {}
 
 
-def _programs_in_go(pid: int | None) -> Iterator[go.Process]:
+def programs_in_go(pid: int | None) -> Iterator[go.Process]:
     """Those that can be settled, of this process and all below it."""
     with suppress(psutil.Error):
         runtime = psutil.Process(pid) if pid is not None else None
