@@ -174,7 +174,7 @@ def test_code_without_unwind_tables_is_in_the_stack(in_c: Path) -> None:
     """Go has none: what calls C there is found by frame pointers."""
     named = first(explained(in_c, "below_go"))
     assert ("without_tables.c", line_marked("without_tables.c", "without_tables")) in [
-        (Path(file).name, line) for file, line in named.stack
+        (Path(frame[0]).name, frame[1]) for frame in named.stack
     ]
 
 

@@ -82,7 +82,7 @@ def test_a_list_keeps_what_came_after_the_first_snapshot() -> None:
     (keeper,) = grown([10, 20, 30, 40, 50])
     assert keeper["bytes"] == [1024 * each for each in (0, 10, 20, 30, 40)]
     assert (keeper["kind"], keeper["of"], keeper["owner"]) == ("Array", "function", "orders")
-    assert keeper["madeAt"] == [["/task/app.mjs", 3, 40]]
+    assert keeper["madeAt"] == [(("/task/app.mjs", 3, 1, ""), 40)]
     assert grown([10, 20, 30], weak=True) == []
     # without a watched line it is that of the functions that are kept
     (holder,) = holders({"invocations": [0, 10, 20, 30, 40], "keepers": [keeper]}, 1.0)
@@ -116,7 +116,7 @@ def keepers_of(*owners: str, kib: float) -> dict[str, Any]:
     each = {"kind": "Array", "of": "Object", "bytes": [int(kib * 1024 * n) for n in at], "items": at}
     return {
         "invocations": at,
-        "keepers": [{**each, "owner": owner, "grewAt": [], "madeAt": []} for owner in owners],
+        "keepers": [{**each, "owner": owner, "grewAt": [], "madeAt": [], "home": None} for owner in owners],
     }
 
 

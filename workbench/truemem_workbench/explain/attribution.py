@@ -13,7 +13,7 @@ from typing import Any
 
 from ..support.estimates import theil_sen
 
-Frame = tuple[str, int]  # file and line
+Frame = tuple[str, int] | tuple[str, int, int]  # file and line; with a column where the line is minified
 Stack = tuple[Frame, ...]  # outermost first
 LIBRARY_FOLDERS = r"(?:.*/)?(?:site-packages|dist-packages)/"  # folders of libraries below the root
 
@@ -89,6 +89,16 @@ class Holder:
     """Where most of it is allocated, if that is another line."""
     native: tuple[str, ...] = ()
     """The C functions below that stack, innermost last."""
+    column: int = 0
+    """From 1; 0 where the line alone tells the place."""
+    function: str = ""
+    """The function of a place that has a column."""
+    called: Frame | None = None
+    """The user's line that called it, if the line is a library's."""
+
+    @property
+    def frame(self) -> Frame:
+        return (self.file, self.line, self.column) if self.column else (self.file, self.line)
 
     @property
     def whole_stack(self) -> Stack:
@@ -269,9 +279,9 @@ def _kind(container: Mapping[str, Any] | None) -> str:
 
 def _merged(holders: Iterable[Holder]) -> list[Holder]:
     """One holder for each line, or for each owner if no line was seen."""
-    found: dict[tuple[str, int, str], Holder] = {}
+    found: dict[tuple[Frame, str], Holder] = {}
     for each in sorted(holders, key=lambda each: -each.kib):
-        place = (each.file, each.line, "" if each.line else f"{each.kind} {each.owner}")
+        place = (each.frame, "" if each.line else f"{each.kind} {each.owner}")
         first = found.get(place)
         found[place] = (
             each if first is None else replace(first, kib=first.kib + each.kib, owner=first.owner or each.owner)

@@ -84,6 +84,13 @@ def _slope(lines: Sequence[Line], name: str, part: str = "") -> float:
 
 MOST_LINES_REPORTED = 10  # lines of code that are reported
 UNSEEN: Frame = ("", 0)  # the place of a holder by a line that was not seen
+EXCERPT = 80  # characters of a source line that is too long to be read
+LONG = 160  # characters of such a line
+MAPS = (
+    "The code is minified, and has no source map: places are those of what runs. Build it with a map, inline or beside"
+    " the file, for the lines of its source: esbuild --sourcemap; tsc --sourceMap; swc --source-maps; webpack --devtool"
+    " source-map"
+)
 REST = 0.2  # share of the growth that is worth a sentence if no line explains it
 WORTH = 0.05  # KiB per invocation: less is 0.0 where it is told
 
@@ -183,7 +190,7 @@ class Explanation:
             return [f"No line of code holds what grows ({ran}).", *self.sentences()]
         rows = [("KiB per invocation", "share", "line", "what holds it")]
         rows += [
-            (f"{each.kib:.1f}", f"{self.share(each.kib):.0%}", place((each.file, each.line)), what(each))
+            (f"{each.kib:.1f}", f"{self.share(each.kib):.0%}", place(each.frame), what(each))
             for each in self.holders[:MOST_LINES_REPORTED]
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -214,14 +221,16 @@ class Explanation:
         if self._has_rest and self.rest is not UNKNOWN:
             pattern = self.rest.pattern and f" ({docs_link.command(f'patterns#{self.rest.pattern}')})"
             said.append(f"{self.rest.sentence}{pattern}.")
+        if any(each.column for each in self.holders):
+            said.append(f"{MAPS} ({docs_link.command('heap#source-maps')}).")
         return [*said, *map(visible, self.missing)]
 
     def annotations(self) -> list[tuple[Path, int, str]]:
         """File, line and a sentence for each line of the user's."""
         return [
             (
-                Path(_relative(each.file)),
-                each.line,
+                Path(_relative((each.called or each.frame)[0])),
+                (each.called or each.frame)[1],
                 f"{what(each)} grows by {each.kib:.1f} KiB per invocation, {self.share(each.kib):.0%} of the growth.",
             )
             for each in self.holders[:MOST_LINES_REPORTED]
@@ -246,13 +255,16 @@ class Explanation:
         members = {
             "file": holder.file or None,
             "line": holder.line or None,
-            "source": source((holder.file, holder.line)) if holder.line else None,
+            "column": holder.column or None,
+            "function": holder.function or None,
+            "source": source(holder.frame) if holder.line else None,
             "perInvocationKiB": round(holder.kib, 3),
             "share": round(self.share(holder.kib), 3),
             "kind": holder.kind,
             "owner": holder.owner or None,
             "itemsPerInvocation": round(holder.items, 3) if holder.items else None,
             "allocatedAt": list(holder.allocated) if holder.allocated else None,
+            "calledAt": list(holder.called) if holder.called else None,
             "stack": [list(frame) for frame in holder.stack],
             "nativeStack": list(holder.native) or None,
         }
@@ -261,23 +273,31 @@ class Explanation:
 
 def what(holder: Holder) -> str:
     named = f"{holder.kind} {holder.owner}" if holder.owner else holder.kind
-    return visible(named)
+    return visible(f"{named}, in {holder.function}" if holder.function else named)
 
 
 def place(frame: Frame) -> str:
     """`app.py:16`, relative to the present folder if it is below it. A C function has no line."""
     if frame == UNSEEN:
         return "line not seen"
-    return visible(f"{_relative(frame[0])}:{frame[1]}" if frame[1] else _relative(frame[0]))
+    rest = frame[1:] if frame[1] else ()
+    return visible(":".join(map(str, (_relative(frame[0]), *rest))))
 
 
 def source(frame: Frame) -> str:
-    """The line of source; empty if it cannot be read."""
-    return visible(linecache.getline(*frame).strip())
+    """The line of source; of a very long one the part around the place. Empty if it cannot be read."""
+    line = linecache.getline(frame[0], frame[1]).rstrip()
+    if len(line) <= LONG:
+        return visible(line.strip())
+    begin = max(0, frame[2] - 1 - EXCERPT // 2) if len(frame) > 2 else 0
+    part = line[begin : begin + EXCERPT].strip()
+    return visible(f"{'…' if begin else ''}{part}{'…' if begin + EXCERPT < len(line) else ''}")
 
 
 def _below(holder: Holder) -> list[str]:
-    said = [text] if (text := source((holder.file, holder.line))) else []
+    said = [text] if (text := source(holder.frame)) else []
+    if holder.called:
+        said.append(f"called at {place(holder.called)}: {source(holder.called)}")
     if holder.allocated:
         said.append(f"allocated at {place(holder.allocated)}: {source(holder.allocated)}")
     if len(holder.whole_stack) > 1:

@@ -366,7 +366,7 @@ def _holders(found: Mapping[str, Any], measured_kib: float, sites: Sites) -> lis
         kind = sites.kind_of(owner) or ("timer" if root == TIMERS else keeping.kind or site.kind or "object")
         kept.append(
             Holder(
-                *line, kib=rate / 1024, kind=kind, owner=owner, stack=site.stack,
+                file=line[0], line=line[1], kib=rate / 1024, kind=kind, owner=owner, stack=site.stack,
                 allocated=site.line if site.line != line else None,
             )
         )  # fmt: skip
@@ -413,7 +413,8 @@ def _of_group(line: Frame, group: _Group, at: Sequence[int]) -> Holder:
     largest = max(group.heap, key=lambda each: each[0], default=None)
     allocated = largest[1].line if largest else None
     return Holder(
-        *line,
+        file=line[0],
+        line=line[1],
         kib=(group.rate + sum(rate for rate, _ in group.heap)) / 1024,
         kind=f"goroutine ({waits})" if waits else "goroutine",
         items=rising(at, group.counts),

@@ -77,14 +77,14 @@ def tree(stacks: Iterable[tuple[tuple[Each, ...], float]]) -> dict[tuple[Each, .
 
 def stack_of(holder: Holder) -> tuple[Frame, ...]:
     """The holder's stack, below its line if that is not in it: a line that keeps what others allocate."""
-    line = (holder.file or what(holder), holder.line)
+    line: Frame = holder.frame if holder.line else (what(holder), 0)
     return holder.whole_stack if line in holder.whole_stack else (line, *holder.whole_stack)
 
 
 def _table(explanation: Explanation) -> str:
     rows = "".join(
         f"<tr><td>{each.kib:.1f}</td><td>{explanation.share(each.kib):.0%}</td>"
-        f"<td>{_shown(place((each.file, each.line)))}<br><code>{_shown(source((each.file, each.line)))}</code></td>"
+        f"<td>{_shown(place(each.frame))}<br><code>{_shown(source(each.frame))}</code></td>"
         f"<td>{_shown(what(each))}</td></tr>"
         for each in explanation.holders
     )

@@ -107,7 +107,7 @@ def _holder(most: Mapping[str, Any], rate: float, code: Code) -> Holder:
     frames: Sequence[NativeFrame] = most["frames"]
     place = code.site(frames)
     named = frames[place]
-    file, line = _frame(named)
+    file, line = _frame(named)[:2]
     inner = list(dict.fromkeys(each.function for each in frames[place + 1 :] if each.function))
     return Holder(
         file=file,

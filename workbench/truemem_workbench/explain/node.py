@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ..support.untrusted_text import loads
 from .attribution import LEAST_GROWTH_KIB, LEAST_LOOKS, Frame, Holder, most_first, rising
 from .explanation import REST
+from .source_maps import Spot, original
 
 NUMBERED_EDGES = ("element", "hidden")  # kinds of edges with a number instead of a name
 WEAK_MAP = re.compile(r" pair in WeakMap \(table @(\d+)\)$")
@@ -27,6 +28,7 @@ WEAK_MAP = re.compile(r" pair in WeakMap \(table @(\d+)\)$")
 STRING_TABLES = ("(External strings)", "(Internalized strings)")
 """Names of V8's own tables of strings (src/objects/visitors.h, ROOT_ID_LIST)."""
 Whole = npt.NDArray[np.int64]
+Place = tuple[str, int, int]  # script, line and column, both from 1
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class Snapshot:
     """Equal in all snapshots of a process."""
     sizes: Whole
     """Bytes of a node itself."""
-    places: Mapping[int, tuple[str, int]]
-    """Script and line of a function, or of an object's constructor, by node."""
+    places: Mapping[int, Place]
+    """Of a function, or of an object's constructor, by node."""
     first_edge: Whole
     """The edges of node n are those from first_edge[n] to first_edge[n + 1]."""
     to: Whole
@@ -68,11 +70,12 @@ class Snapshot:
             ids=nodes["id"],
             sizes=nodes["self_size"],
             places={
-                node: (str(script), line + 1)
-                for node, script, line in zip(
+                node: (str(script), line + 1, column + 1)
+                for node, script, line, column in zip(
                     (spots["object_index"] // width).tolist(),
                     spots["script_id"].tolist(),
                     spots["line"].tolist(),
+                    spots["column"].tolist(),
                     strict=True,
                 )
             },
@@ -152,6 +155,8 @@ V8_KINDS = ("code", "object shape")  # kinds of V8's own: they come while functi
 CONTEXT = "system / Context"  # the variables of a scope
 THINGS = ("object", "closure", "native", "string", "concatenated string", "regexp", "bigint", "symbol")
 """Kinds that a program has made itself."""
+V8_ROOT = "synthetic"
+"""The kind of V8's own roots. What one holds, and no code, is a handle of Node.js, such as a socket."""
 MOST_KEEPERS = 30  # keepers that are reported and watched
 Key = tuple[int, str]  # the id of an object that was there at the first snapshot, and the variable, if it is a scope
 
@@ -170,10 +175,12 @@ class ObjectKeeper:
     """What most items are."""
     owner: str = ""
     """The way to it, as it is written in JavaScript: `cache.orders`."""
-    made_at: list[tuple[str, int, int]] = field(default_factory=list)
-    """Script, line and number of the functions and classes below it."""
+    made_at: list[tuple[Place, int]] = field(default_factory=list)
+    """Place and number of the functions and classes below it."""
     closure: int = 0
     """The id of a function that sees the variable; 0 if there is none."""
+    home: Place | None = None
+    """A function in the script that has the variable that holds it."""
 
 
 class HeapGrowth:
@@ -202,7 +209,12 @@ class HeapGrowth:
         return {key: now[key] for key in most[:MOST_KEEPERS]}
 
     def document(self, scripts: Mapping[str, str], grew_at: Mapping[Key, Sequence[Any]]) -> dict[str, Any]:
-        """`scripts` are the user's files by the script's id, `grew_at` the stacks after which a keeper had more."""
+        """`scripts` are the files below the task root by the script's id, `grew_at` the stacks after which a keeper had
+        more. Places are [file, line, column, function]."""
+
+        def spot(place: Place | None) -> tuple[Any, ...] | None:
+            return (scripts[place[0]], *place[1:], "") if place is not None and place[0] in scripts else None
+
         return {
             "invocations": self.invocations,
             "keepers": [
@@ -213,7 +225,8 @@ class HeapGrowth:
                     "bytes": each.sizes,
                     "items": each.items,
                     "grewAt": list(grew_at.get(key, ())),
-                    "madeAt": [[scripts[script], line, n] for script, line, n in each.made_at if script in scripts],
+                    "madeAt": [(made, number) for place, number in each.made_at if (made := spot(place)) is not None],
+                    "home": spot(each.home),
                 }
                 for key, each in self.growing().items()
             ],
@@ -276,24 +289,32 @@ class _Kept:
             sizes=[int(snapshot.sizes[list(nodes)].sum())],
             items=[len(items)],
             kind="variable" if variable else _named(snapshot, node),
-            of=names.most_common(1)[0][0] if names else "",
+            of=max(names, key=lambda name: (names[name], name[:1].isupper()), default=""),
             owner=self._owner(node, variable),
-            made_at=[(*place, number) for place, number in made.most_common()],
-            closure=self._closure(node) if variable else 0,
+            made_at=made.most_common(),
+            closure=int(snapshot.ids[closure]) if variable and (closure := self._closure(node)) else 0,
+            home=self._home(node),
         )
 
+    def _home(self, node: int) -> Place | None:
+        """Where a function is that sees what holds it: the scope's, or the class that has it as a member."""
+        snapshot = self._snapshot
+        while node > 0:
+            if snapshot.names[node] == CONTEXT:
+                return snapshot.places.get(self._closure(node))
+            if snapshot.kinds[node] == "closure":
+                return snapshot.places.get(node)
+            node = int(self._above[node])
+        return None
+
     def _closure(self, scope: int) -> int:
-        """The id of the oldest function that was made in it, or in a scope within it."""
+        """The oldest function that was made in it, or in a scope within it; 0 if there is none."""
         snapshot, scopes, seen = self._snapshot, [scope], {scope}
         while scopes:
             makers = [(each, name) for scope in scopes for each, name in snapshot.referring(scope)]
-            made = [
-                int(snapshot.ids[each])
-                for each, name in makers
-                if name == "context" and snapshot.kinds[each] == "closure"
-            ]
+            made = [each for each, name in makers if name == "context" and snapshot.kinds[each] == "closure"]
             if made:
-                return min(made)
+                return min(made, key=lambda each: int(snapshot.ids[each]))
             scopes = [each for each, name in makers if name == "previous" and each not in seen]
             seen.update(scopes)
         return 0
@@ -349,53 +370,107 @@ class HeapReader:
             watched = loads(path.read_text(encoding="utf-8")) if path.exists() else {}
             grew_at = {(each["id"], each["variable"]): each["stacks"] for each in watched.get("grewAt", ())}
             document = growth.document(watched.get("scripts", {}), grew_at)
+            for each in document["keepers"]:
+                if each["kind"] == V8_ROOT and not each["grewAt"]:
+                    each["grewAt"] = [[stack, n] for name, stack, n in watched.get("handles", ()) if name == each["of"]]
             found.append({**document, "missing": watched.get("missing", [])})
         return found
 
 
 def _wanted(growth: HeapGrowth) -> list[dict[str, Any]]:
     return [
-        {"id": number, "variable": variable, "closure": each.closure}
+        {
+            "id": number,
+            "variable": variable,
+            "closure": each.closure,
+            "home": each.home[0] if each.home else "",
+            "handles": each.of if each.kind == V8_ROOT else "",
+        }
         for (number, variable), each in growth.growing().items()
         if rising(growth.invocations, each.sizes) > LEAST_GROWTH_KIB * 1024
     ]
 
 
 def holders(found: Mapping[str, Any], measured_kib: float) -> list[Holder]:
-    """The lines that keep what grew, that with most of it first.
+    """The lines that keep what grew, that with most of it first, in the source if the code has source maps.
 
-    What keeps it, but by a line that was not seen, is reported if that is as much as is worth a sentence.
+    What keeps it, but by a line that was not seen, is reported if that is as much as is worth a sentence. Where a
+    library holds it, the line is the library's, with the user's line that called it.
     """
+    mapped = original(_spots(found["keepers"]))
     made = []
     for each in found["keepers"]:
         rate = rising(found["invocations"], each["bytes"])
-        file, number = _line(each) or ("", 0)
         if rate <= 0:
             continue
+        in_library = bool(each["home"]) and mapped[Spot(*each["home"])].is_librarys
+        seen = [(_way([mapped[Spot(*spot)] for spot in stack], in_library), count) for stack, count in each["grewAt"]]
+        line = _line(seen, [mapped[Spot(*spot)] for spot, _ in each["madeAt"]])
+        stack = max(seen, key=lambda pair: (pair[0][-1:] == (line,), pair[1]), default=((), 0))[0]
         of = f" of {each['of']}" if each["of"] and each["kind"] != "variable" else ""
-        seen = max(each["grewAt"], key=lambda stack: stack[1], default=((), 0))[0]
+        kind = f"open {each['of']}" if each["kind"] == V8_ROOT and each["grewAt"] else f"{each['kind']}{of}"
+        users = [spot for spot in stack if not spot.is_librarys]
         made.append(
             Holder(
-                file=file,
-                line=number,
+                file=line.file if line else "",
+                line=line.line if line else 0,
+                column=line.column if line else 0,
+                function=line.function if line and line.column else "",
                 kib=rate / 1024,
-                kind=f"{each['kind']}{of}",
-                owner=each["owner"],
+                kind=kind,
+                owner=_owner(each, mapped),
                 items=rising(found["invocations"], each["items"]),
-                stack=tuple((file, number) for file, number in seen),
+                stack=tuple(map(_frame, stack)),
+                called=_frame(users[-1]) if line and line.is_librarys and users else None,
             )
         )
     return [each for each in most_first(made, measured_kib) if each.line or each.kib > REST * measured_kib > 0]
 
 
-def _line(keeper: Mapping[str, Any]) -> Frame | None:
-    """The line after which it had more; else that of the functions and classes that it keeps most of."""
-    seen: dict[Frame, int] = {}
-    for stack, count in keeper["grewAt"]:
+def _spots(keepers: Iterable[Mapping[str, Any]]) -> Iterator[Spot]:
+    for each in keepers:
+        yield from (Spot(*spot) for stack, _ in each["grewAt"] for spot in stack)
+        yield from _asking(each)
+        yield from (Spot(*spot) for spot, _ in each["madeAt"])
+        if each["home"]:
+            yield Spot(*each["home"])
+
+
+def _asking(keeper: Mapping[str, Any]) -> Iterator[Spot]:
+    """Places after the variable that holds it, as after a function's name: what does the source call it?"""
+    name, _ = _split(keeper)
+    if name:
+        yield from (Spot(*stack[-1])._replace(function=name) for stack, _ in keeper["grewAt"] if stack)
+
+
+def _split(keeper: Mapping[str, Any]) -> tuple[str, str]:
+    """The variable, and the members that lead from it: `cache` and `.orders`."""
+    found = re.match(r"[\w$]*", keeper["owner"])
+    name = found[0] if found else ""
+    return name, keeper["owner"][len(name) :]
+
+
+def _owner(keeper: Mapping[str, Any], mapped: Mapping[Spot, Spot]) -> str:
+    """The way to it, with the name that the variable has in the source."""
+    name, way = _split(keeper)
+    said = [mapped[spot].function for spot in _asking(keeper)]
+    return next((each for each in said if each != name), name) + way
+
+
+def _frame(spot: Spot) -> Frame:
+    return (*spot[:3],) if spot.column else spot[:2]
+
+
+def _way(stack: Sequence[Spot], in_library: bool) -> tuple[Spot, ...]:
+    """The user's frames, and the innermost one of a library that holds it itself. What is bundled is in one file."""
+    users = [each for each in stack if not each.is_librarys]
+    return (*users, *stack[-1:]) if in_library and stack and stack[-1].is_librarys else tuple(users)
+
+
+def _line(seen: Iterable[tuple[Sequence[Spot], int]], made: Sequence[Spot]) -> Spot | None:
+    """The line after which it had more; else that of the user's functions and classes that it keeps most of."""
+    counts: Counter[Spot] = Counter()
+    for stack, count in seen:
         if stack:
-            place = (stack[-1][0], stack[-1][1])
-            seen[place] = seen.get(place, 0) + count
-    if seen:
-        return max(seen, key=lambda place: seen[place])
-    made = max(keeper["madeAt"], key=lambda each: each[2], default=None)
-    return (made[0], made[1]) if made is not None else None
+            counts[stack[-1]] += count
+    return max(counts, key=lambda spot: counts[spot]) if counts else next((x for x in made if not x.is_librarys), None)

@@ -10,6 +10,7 @@ export const ROOT = path.join(fs.realpathSync(process.env.LAMBDA_TASK_ROOT), pat
 export const session = new Session();
 session.connect();
 export const scripts = new Map(); // file of the user's by the script's id
+export const libraries = new Map(); // the same of those in node_modules
 
 export const post = (method, parameters) => {
   let answer;
@@ -22,21 +23,23 @@ export const post = (method, parameters) => {
 
 export const fileOf = (url) => {
   const file = url.startsWith("file:") ? fileURLToPath(url) : url;
-  return file.startsWith(ROOT) && !file.includes(`${path.sep}node_modules${path.sep}`) ? file : null;
+  return file.startsWith(ROOT) ? file : null;
 };
+
+export const isLibrary = (file) => file.includes(`${path.sep}node_modules${path.sep}`);
 
 session.on("Debugger.scriptParsed", ({ params }) => {
   const file = fileOf(params.url);
-  if (file) scripts.set(params.scriptId, file);
+  if (file) (isLibrary(file) ? libraries : scripts).set(params.scriptId, file);
 });
 
-// The places of the user's code that ran, each with a number of its function. The module's own code runs once, and is not
-// among them.
-export const places = () => {
+// The places of the user's code that ran, and of `others`, ids of scripts; each with a number of its function. The
+// module's own code runs once, and is not among them.
+export const places = (others) => {
   const found = [];
   let number = 0;
   for (const { scriptId, functions } of post("Profiler.takePreciseCoverage").result) {
-    if (!scripts.has(scriptId)) continue;
+    if (!scripts.has(scriptId) && !others.has(scriptId)) continue;
     const { scriptSource } = post("Debugger.getScriptSource", { scriptId });
     const begins = [0];
     for (let at = scriptSource.indexOf("\n"); at >= 0; at = scriptSource.indexOf("\n", at + 1)) begins.push(at + 1);

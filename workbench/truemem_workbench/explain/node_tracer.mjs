@@ -4,12 +4,13 @@
 // It runs in the function's own process: Node's standard library alone. A line is seen through a breakpoint whose
 // condition notes it and is false, so that nothing ever pauses (Chrome DevTools Protocol, Debugger.setBreakpoint).
 
+import { createHook } from "node:async_hooks";
 import fs from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import v8 from "node:v8";
 
-import { fileOf, places, post, ROOT, scripts } from "./node_inspector.mjs";
+import { fileOf, isLibrary, libraries, places, post, ROOT, scripts } from "./node_inspector.mjs";
 import { here, Watched } from "./node_watched.mjs";
 
 const FOLDER = process.env.TRUEMEM_EXPLAIN;
@@ -26,8 +27,12 @@ let looks = 0;
 let watchedSince = 0; // the look after which truemem has said what to watch
 const watched = new Map(); // by id and variable
 let open = []; // those that are watched now
+const handleKinds = new Set(); // those that are held by nothing in the code, and become more
+const handles = new Map(); // by async id: kind and stack, as JSON
 let steps = 0;
 let last = null; // where the latest step was
+let wanted = []; // what truemem has said to watch
+let inLibraries = true; // are the libraries' scripts watched that hold something?
 const lastIn = new Map(); // the same by function
 
 const write = (name, value) => {
@@ -39,7 +44,8 @@ const write = (name, value) => {
 const told = () =>
   write(`watched-${process.pid}.json`, {
     missing: [...missing],
-    scripts: Object.fromEntries(scripts),
+    scripts: Object.fromEntries([...scripts, ...libraries]),
+    handles: opened(),
     grewAt: [...watched.values()].map(({ id, variable, stacks }) => ({
       id,
       variable,
@@ -57,6 +63,23 @@ const look = () => {
   told();
   fs.renameSync(`${file}.new`, file);
 };
+
+// Where the handles were made that are still open, such as sockets: [kind, stack, number].
+const opened = () => {
+  const counts = new Map();
+  for (const key of handles.values()) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return [...counts].map(([key, number]) => [...JSON.parse(key), number]);
+};
+
+const hook = createHook({
+  init(id, _, __, resource) {
+    const kind = resource.constructor?.name;
+    if (!handleKinds.has(kind)) return;
+    const stack = frames(here());
+    if (stack.length > 0) handles.set(id, JSON.stringify([kind, stack]));
+  },
+  destroy: (id) => handles.delete(id),
+});
 
 // Find an object by its id in the heap snapshot.
 const hold = (each, id) => {
@@ -96,7 +119,7 @@ const valueOf = ({ object, variable }) => {
 };
 
 // Watch what truemem has found to grow: objects, and variables, which a function that is told sees.
-const watch = (wanted) => {
+const watch = () => {
   globalThis[HOOK] = { step };
   post("Debugger.enable");
   for (const { id, variable, closure } of wanted) {
@@ -113,7 +136,8 @@ const watch = (wanted) => {
   open = [...watched.values()].filter((each) => each.isOpen);
   if (open.length === 0) return unwatch();
   for (const each of open) each.begin(valueOf(each));
-  const found = places();
+  const homes = inLibraries ? wanted.map(({ home }) => home).filter((id) => libraries.has(id)) : [];
+  const found = places(new Set(homes));
   if (found.length > MOST_PLACES) missing.add("The code is large: lines were seen in a part of it alone.");
   for (const [number, location] of found.slice(0, MOST_PLACES)) {
     const values = open.map(({ variable, script }, at) =>
@@ -167,11 +191,12 @@ const seeVariable = (each, number, read, stack) => {
 
 const failed = (error) => missing.add(`Lines were seen in a part of the code alone, because of this: ${error}`);
 
-// The frames of the user's, innermost last: [file, line].
+// The frames of the user's and the innermost one, innermost last: [file, line, column, function].
 const frames = (error) =>
   (Array.isArray(error?.stack) ? error.stack : [])
-    .map((site) => [fileOf(site.getFileName() ?? ""), site.getLineNumber()])
+    .map((site) => [fileOf(site.getFileName() ?? ""), site.getLineNumber(), site.getColumnNumber(), site.getFunctionName() ?? ""])
     .filter(([file]) => file)
+    .filter(([file], at) => at === 0 || !isLibrary(file))
     .reverse();
 
 // The invocation before is over.
@@ -179,7 +204,11 @@ const ended = () => {
   if (!globalThis[HOOK]) return;
   for (const each of open) if (each.isOpen) each.end(valueOf(each));
   told();
-  if (steps > MOST_STEPS) {
+  if (steps > MOST_STEPS && inLibraries && libraries.size > 0) {
+    inLibraries = false; // they may be the ones
+    unwatch();
+    watch();
+  } else if (steps > MOST_STEPS) {
     missing.add("An invocation has too many steps: lines were seen in a part of it alone.");
     for (const each of open) each.close();
   }
@@ -194,11 +223,14 @@ const before = () => {
     unwatch();
     look();
   }
-  const wanted = path.join(FOLDER, `watch-${process.pid}-${looks}.json`);
-  if (watchedSince < looks && fs.existsSync(wanted)) {
+  const said = path.join(FOLDER, `watch-${process.pid}-${looks}.json`);
+  if (watchedSince < looks && fs.existsSync(said)) {
     watchedSince = looks;
     unwatch();
-    watch(JSON.parse(fs.readFileSync(wanted, "utf8")));
+    wanted = JSON.parse(fs.readFileSync(said, "utf8"));
+    for (const { handles: kind } of wanted) if (kind) handleKinds.add(kind);
+    if (handleKinds.size > 0) hook.enable();
+    watch();
   }
   steps = 0;
 };

@@ -76,8 +76,13 @@ def with_probe(function: Function, environment: Mapping[str, str], settle: Path 
     return replace(made, variables={**made.variables, SETTLE: str(settle)}, needs=(*made.needs, settle.parent))
 
 
+def layer_folder() -> Path | None:
+    """The folder of the layer's files, of an installed package or a checkout. None if they are not here."""
+    return next((folder for folder in (WHEEL, CHECKOUT) if (folder / "truemem").is_dir()), None)
+
+
 def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:
-    layer = next((folder for folder in (WHEEL, CHECKOUT) if (folder / "truemem").is_dir()), None)
+    layer = layer_folder()
     if layer is None:
         return function
     if function.python is not None:
