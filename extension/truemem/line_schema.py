@@ -249,6 +249,7 @@ class Properties:
         {
             "file": TEXT,
             "line": WHOLE,
+            "column": WHOLE,
             "function": TEXT,
             "class": TEXT,
             "perInvocationKiB": KIB,
@@ -259,8 +260,8 @@ class Properties:
     ]
     """the [lines of code](heap.md#lines) that keep what grows, most first, once in an environment: `perInvocationKiB`,
     what each invocation adds, and the `share` of all that grows. `stack`: the calls that lead there, outermost first.
-    Empty: no line keeps anything. [Java](heap.md#classes-that-grow), and Python where no line is known, have classes:
-    `class`, and `perInvocationObjects`, how many more there are of it"""
+    Empty: no line keeps anything. `column`: where the code is minified. [Java](heap.md#classes-that-grow), and Python
+    where no line is known, have classes: `class`, and `perInvocationObjects`, how many more there are of it"""
     growthProfile = {
         "runtime": TEXT,
         "invocations": WHOLE,

@@ -17,6 +17,7 @@ const { iterator } = Symbol;
 const iterate = Array.prototype[iterator];
 const prototypes = [Object.prototype, Function.prototype, Array.prototype, String.prototype, RegExp.prototype];
 const { apply } = Reflect;
+const { from } = Buffer;
 
 const SLOT = 256; // bytes for each reading, by turns: truemem may look for one after later ones were written
 const WORKERS = 256; // whose heaps are added up; AWS's client starts 8 for each vCPU
@@ -311,7 +312,8 @@ function loadedProfile() {
   const inspector = require("inspector");
   const promises = quietly(require)("inspector/promises"); // not in Node.js 18
   const counts = !process.env.NODE_V8_COVERAGE;
-  const given = { fs, inspector, promises, v8, clocks, prototypes, pid: process.pid, folder, root, memorySize, counts };
+  const base64 = (text) => apply(from, Buffer, [text, "base64"]).toString();
+  const given = { fs, inspector, promises, v8, clocks, prototypes, pid: process.pid, folder, root, memorySize, counts, base64 };
   return loaded("lines.cjs")({ ...given, client: quietly(realpathSync)(script) });
 }
 

@@ -7,7 +7,7 @@
 "use strict";
 
 const { CONTROL, DECLARE, Source, VALUE, words } = require("./source.cjs");
-const { calling, caught, endOfChain, isEmpty, isLiteral, leftOf, parameterAt, position, rootOf, uses } = require("./source.cjs");
+const { calleeOf, calling, caught, endOfChain, isEmpty, isLiteral, leftOf, mayBeSkipped, parameterAt, position, rootOf, self, uses } = require("./source.cjs");
 
 const WHOLE = 512 * 1024; // characters of a file that is read as a whole; of others only the function
 const CHARACTER_BYTES = 32; // that reading one takes
@@ -23,7 +23,6 @@ const KEEPERS = words(
 const OWN_KEEPERS = words("subscribe enqueue append addLast insert register"); // methods that the user may have written
 const READERS = words("get has at keys values entries includes indexOf find some every join test exec");
 const GLOBAL_KEEPERS = words("setInterval setTimeout setImmediate");
-const BRANCH = /^(?:if|else|switch|case|catch|&&|\|\||\?\??)$/;
 const REMOVERS = words("delete clear shift pop splice removeListener off removeAllListeners unsubscribe");
 const GLOBALS = words("this globalThis global process module exports");
 const BUILT_IN = words("Array Object JSON Buffer String Number Math Date Promise Reflect Symbol BigInt structuredClone");
@@ -141,10 +140,10 @@ class Deduction {
     return about ? frame.scope : undefined;
   }
 
-  // { file, line, name, stack } for one group of frames with the names of what the innermost calls.
+  // { best, at, users, lines } for one group of frames with the names of what the innermost calls. `lines` are places.
   place(frames, callees) {
     const users = frames.filter((frame) => !frame.library);
-    const lines = users.map((frame) => frame.line + 1);
+    const lines = [...users];
     const keeps = []; // what may be the line
     const isSure = () => keeps.some((each) => each.score >= 7);
     let inner;
@@ -166,8 +165,8 @@ class Deduction {
         // None: it is called by another name.
         const some = carriers.length ? carriers : this.allocations(scope).map((each) => ({ ...each, doubt: each.doubt + 1 }));
         const found = this.followed(scope, some).keeps;
-        const [at, ...others] = new Set(some.map((each) => scope.source.line(each.from)));
-        if (at && !others.length) lines[i] = at;
+        const [at, ...others] = some.map((each) => scope.source.place(each.from));
+        if (at && others.every(({ key }) => key === at.key)) lines[i] = at;
         keeps.push(...found);
         if (isSure()) break;
       }
@@ -262,7 +261,7 @@ class Deduction {
       this.entered(this.defined(source, source.value(from + 2), false), scope, from + 3, ["this"], doubt, found, depth);
     const keep = (at, sure, emptied = false) => {
       const score = sure - doubt - (emptied ? 6 : 0);
-      if (sure > 0) found.keeps.push({ line: source.line(at), score, emptied, name: about.name, source, at, about });
+      if (sure > 0) found.keeps.push({ ...source.place(at), score, emptied, name: about.name, source, at, about });
     };
     for (;;) {
       const left = leftOf(source, from, about);
@@ -312,9 +311,10 @@ class Deduction {
   // An argument of a call. Returns names that hold it then, or undefined if the call's value may hold it.
   called(scope, open, { from, doubt }, found, keep, depth, also) {
     const { source, about } = scope;
-    const name = source.value(open - 1);
-    const root = rootOf(source, open - 1);
-    const isMethod = source.isMember(open - 1);
+    const callee = calleeOf(source, open);
+    const name = source.value(callee);
+    const root = rootOf(source, callee);
+    const isMethod = callee === open - 1 && source.isMember(callee);
     if (!isMethod && GLOBAL_KEEPERS.has(name)) {
       keep(open - 1, name === "setInterval" ? 10 : 2);
       return name === "setInterval" ? [] : undefined;
@@ -324,7 +324,7 @@ class Deduction {
       return undefined;
     }
     const isNew = source.is(root - 1, "new");
-    const inner = depth < DEPTH && (!KEEPERS.has(name) || OWN_KEEPERS.has(name)) ? this.defined(source, name, isNew) : undefined;
+    const inner = depth < DEPTH && (!KEEPERS.has(name) || OWN_KEEPERS.has(name)) ? this.defined(source, name, isNew, callee) : undefined;
     if (isMethod && KEEPERS.has(name) && !inner) {
       const sure = scope.outer(root);
       if (sure > 3) {
@@ -408,11 +408,14 @@ class Deduction {
   }
 
   // The function of this name in the files that were read: a declaration, an arrow, a method, a class's constructor.
-  defined(near, name, isNew) {
+  // `site` is where it is called, if that is not as a method.
+  defined(near, name, isNew, site) {
     if (near.near === undefined) near.near = this.imported(near);
     const sources = new Set([near, ...near.near, ...[...this.files.values()].map((each) => each.source)]);
     sources.delete(undefined);
+    const isMember = near.isMember(site);
     for (const source of sources) {
+      const place = source === near && !isMember ? site : undefined;
       for (const i of source.named(name)) {
         if (isNew) {
           if (!source.is(i - 1, "class")) continue;
@@ -422,11 +425,33 @@ class Deduction {
             if (source.is(at, "constructor") && source.parent[at] === body) return this.running(source, at + 1, "constructor");
           return undefined;
         }
-        const isValue = source.is(i + 1, "=") || (source.is(i + 1, ":") && !source.isMember(i));
-        const closes = source.is(i + 1, "(") && !source.isMember(i) ? source.partner[i + 1] : -1;
-        const isOwn = closes > 0 && source.is(closes + 1, "{") && !source.is(i - 1, "new");
-        const found = (isValue && this.running(source, i + 2, name)) || (isOwn && this.running(source, i + 1, name));
+        const found = this.functionOf(source, i, name, place);
         if (found) return found;
+      }
+    }
+    return isMember ? this.exported(sources, name) : undefined;
+  }
+
+  functionOf(source, i, name, place) {
+    const isValue = source.is(i + 1, "=") || (source.is(i + 1, ":") && !source.isMember(i));
+    const closes = source.is(i + 1, "(") && !source.isMember(i) ? source.partner[i + 1] : -1;
+    const isOwn = closes > 0 && source.is(closes + 1, "{") && !source.is(i - 1, "new") && !source.is(i - 1, "get");
+    const isVariable = (source.is(i + 1, "=") && !source.isMember(i)) || source.is(i - 1, "function");
+    if (place !== undefined && isVariable && !source.isVisible(i, place)) return undefined; // minified code has a name many times
+    return (isValue && this.running(source, i + 2, name)) || (isOwn && this.running(source, i + 1, name)) || undefined;
+  }
+
+  // The function that a module has for others by this name: `name: () => f`, or a property of that name that returns it.
+  exported(sources, name) {
+    for (const source of sources) {
+      for (let i = 0; i < source.length; i += 1) {
+        const isText = source.kinds[i] === VALUE && source.is(i + 1, ",") && source.value(i).slice(1, -1) === name;
+        if (!isText && !(source.is(i, name) && source.is(i + 1, ":"))) continue;
+        for (let at = i + 1; at < i + 17; at += 1) {
+          const isIt = source.isWord(at) && (source.is(at - 1, "=>") || source.is(at - 1, "return")) && !source.is(at + 1, "(");
+          const found = isIt && source.named(source.value(at)).map((each) => this.functionOf(source, each, name, at)).find(Boolean);
+          if (found) return found;
+        }
       }
     }
     return undefined;
@@ -501,27 +526,8 @@ function theOnly(keeps) {
   const best = keeps.reduce((most, each) => (!most || each.score > most.score ? each : most), undefined);
   if (!best || best.score <= 0) return best && { emptied: best.emptied };
   const least = mayBeSkipped(best) ? 0 : best.score - RIVAL;
-  const isRival = ({ score, line, about }) => line !== best.line && score > (about.begin === best.about.begin ? least : best.score - RIVAL);
+  const isRival = ({ score, key, about }) => key !== best.key && score > (about.begin === best.about.begin ? least : best.score - RIVAL);
   return keeps.some(isRival) ? { emptied: false } : best;
-}
-
-// Then any other place in its function that was given the object may be the one.
-function mayBeSkipped({ source, at, about }) {
-  for (let i = at - 1; i > about.first; i -= 1) {
-    if (BRANCH.test(source.value(i))) return true;
-    if (source.is(i, ";") || (source.is(i, "}") && source.isBoundary(i))) i = source.parent[i];
-    else if (source.partner[i] >= 0 && source.partner[i] < i) i = source.partner[i];
-  }
-  return false;
-}
-
-// Is what is assigned made of what was there? `list = [...list, it]`
-function self(source, root, assign, to) {
-  const text = source.text.slice(source.starts[root], source.ends[assign - 1]);
-  const end = source.endOfExpression(assign + 1);
-  for (let i = assign + 1; i <= Math.max(end, to); i += 1)
-    if (source.text.startsWith(text, source.starts[i]) && source.starts[i] + text.length >= source.ends[i]) return true;
-  return false;
 }
 
 // Does the file take something out of this container as well?
@@ -547,31 +553,33 @@ function removes({ source, declared }, at, root) {
   return false;
 }
 
-// For each of what grows: { file, line, name, stack, emptied }. Emptied: something is taken out as well. `hasRun` says
-// whether a function ran, by its file and where it ends.
+// For each of what grows: { file, line, column, name, of, isKnown, stack, emptied }. Places are from 0; `of` is that of
+// the function. Not known: the line is the function's. Emptied: something is taken out as well. `hasRun` says whether a
+// function ran, by its file and where it ends.
 module.exports = (found, readSource, hasRun, memoryKiB) => {
   const deduction = new Deduction(readSource, hasRun, memoryKiB);
-  const label = (file, line, name) => `${file}:${line} ${name || "(anonymous)"}`;
+  const spot = (frame, { line, column } = frame, isKnown = false) => ({ file: frame.file, line, column, name: frame.name || "(anonymous)", of: frame, isKnown });
   return found.map(({ groups }) => {
     const size = ({ windows }) => windows.subarray(0, windows.length - 1).reduce((sum, each) => sum + each, 0);
     const [most] = [...groups].sort((a, b) => b.frames.length - a.frames.length || size(b) - size(a));
     const { frames, callees } = most;
     const last = frames.filter((frame) => !frame.library).pop() || frames[frames.length - 1];
-    let place; // of the line; else the function is all that is known
-    let within = last;
+    let keeper = spot(last);
     let emptied = false;
-    const stack = frames.map((frame) => label(frame.file, frame.line + 1, frame.name));
+    const stack = frames.map((frame) => spot(frame));
     try {
       const { best, at, users, lines } = deduction.place(frames, callees);
-      users.forEach((frame, i) => (stack[i] = label(frame.file, lines[i], frame.name)));
+      users.forEach((frame, i) => (stack[i] = spot(frame, lines[i])));
       if (best) emptied = best.emptied;
-      within = at || last;
-      if (best && best.line) place = [best.source.file, best.line, best.name || last.name];
-      else if (at === last && !best && lines[users.length - 1] !== last.line + 1) place = [last.file, lines[users.length - 1], last.name];
+      keeper = spot(at || last);
+      const own = lines[users.length - 1];
+      if (best && best.source) {
+        const { source, about, name } = best;
+        keeper = { ...spot({ ...source.place(about.at), file: source.file, name: name || last.name }, best, true) };
+      } else if (at === last && !best && own.line !== last.line) keeper = spot(last, own, true);
     } catch {
       // a source that is not understood
     }
-    const [file, line, name] = place || [within.file, within.line + 1, within.name];
-    return { file, line, name: (name || "(anonymous)") + (place ? "" : " (line unknown)"), stack, emptied };
+    return { ...keeper, stack, emptied };
   });
 };

@@ -3,12 +3,13 @@
 //
 // V8's sampling heap profiler gives the live objects by call tree. Exact: file, function, and the size within the
 // error of sampling. V8 has no line of an allocation: it is deduced from the source of functions that ran
-// (keeping_line.cjs). Lines are those of the JavaScript that runs, not of a TypeScript source.
+// (keeping_line.cjs). A source map says where that is in TypeScript (maps.cjs).
 //
 // Works between an answer and the request for the next invocation, so no caller waits. No timer, no debugger.
 "use strict";
 
 const keepingLines = require("./keeping_line.cjs");
+const { code, locate } = require("./maps.cjs");
 
 const BASELINE = 6; // invocations before the profile, to compare its CPU with
 const LEAST_CPU_US = 1000; // an invocation counts as this at least: less is noise
@@ -344,23 +345,24 @@ module.exports = (given) => {
     const growth = live + outside;
     const inside = found.reduce((sum, each) => sum + each.bytes, 0);
     share(found, outside);
-    let placed = keepingLines(found, (file) => host.readSource(file, (memoryLimit * 1024) / SOURCE_PART), hasRun, memoryLimit).map((place, i) => ({ ...place, bytes: found[i].bytes }));
+    let placed = keepingLines(found, (file) => code(read(file)), hasRun, memoryLimit).map((place, i) => ({ ...place, bytes: found[i].bytes }));
     const kept = placed.filter((each) => !each.emptied);
     if (inside < NOISE_KIB * 1024) placed = kept; // too little to be seen in the heap
     else if (growth < SUPPORT * inside) placed = [];
     else if (growth < SUPPORT_ALL * inside) placed = kept;
+    locate(placed.flatMap((each) => [each, ...each.stack]), read, { base64: host.base64, read: (path) => host.readSource(path, memoryLimit * 1024) });
     const lines = new Map();
-    for (const { file, line, name, stack, bytes } of placed) {
-      const key = `${file}:${line}`;
-      const one = lines.get(key) || { file, line, function: name, bytes: 0, stack, most: 0 };
+    for (const { file, line, column, name, isKnown, isUsers, stack, bytes } of placed) {
+      const key = `${file}:${line}:${column}`;
+      const called = isKnown ? name : `${name} (line unknown)`;
+      const one = lines.get(key) || { file, line, column, isUsers, function: called, bytes: 0, stack, most: 0 };
       one.bytes += bytes;
-      if (bytes > one.most) Object.assign(one, { most: bytes, stack, function: name });
+      if (bytes > one.most) Object.assign(one, { most: bytes, stack, function: called });
       lines.set(key, one);
     }
     const sorted = [...lines.values()].sort((a, b) => b.bytes - a.bytes);
     const least = Math.max(LEAST_KIB * 1024, sorted.length ? LEAST_SHARE * sorted[0].bytes : 0);
-    const isUsers = ({ file }) => !/^(?:\/|node:)/.test(file);
-    const isMuch = (each) => each.bytes >= (isUsers(each) ? least : Math.max(least, OTHERS_KIB * 1024));
+    const isMuch = (each) => each.bytes >= (each.isUsers ? least : Math.max(least, OTHERS_KIB * 1024));
     const named = sorted.filter(isMuch).slice(0, LINES);
     const sum = named.reduce((total, each) => total + each.bytes, 0);
     const all = Math.max(growth, sum);
@@ -369,14 +371,17 @@ module.exports = (given) => {
       lines: named.map((each) => ({
         file: printable(each.file),
         line: each.line,
+        ...(each.column && { column: each.column }),
         function: printable(each.function),
         perInvocationKiB: kib(each.bytes),
         share: Math.round((each.bytes / all) * 1000) / 1000,
-        stack: each.stack.slice(-FRAMES).map(printable),
+        stack: each.stack.slice(-FRAMES).map(({ file, line, column, name }) => printable(`${file}:${line}${column ? `:${column}` : ""} ${name}`)),
       })),
       restKiB: kib(Math.max(0, growth - sum)),
     };
   }
+
+  const read = (file) => host.readSource(file, (memoryLimit * 1024) / SOURCE_PART);
 
   // Buffers' bytes, outside of the heap, go to the functions that make buffers; if V8 does not say which, to all.
   function share(found, outside) {
@@ -441,7 +446,7 @@ function visited(node, above, see) {
 }
 
 // The few things of Node.js that are needed, from what heap.cjs took before the function ran.
-function hostOf({ fs, inspector, promises, v8, clocks, prototypes, pid, folder, root, client, memorySize, counts }) {
+function hostOf({ fs, inspector, promises, v8, clocks, prototypes, pid, folder, root, client, memorySize, counts, base64 }) {
   const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
   const once = { throwIfNoEntry: false };
 
@@ -476,6 +481,7 @@ function hostOf({ fs, inspector, promises, v8, clocks, prototypes, pid, folder, 
     folder,
     pid,
     path,
+    base64,
     isClient: (url) => path(url) === client && !client.startsWith(below), // the process's own script
     isThere: (file) => fs.lstatSync(file, once) !== undefined,
     readAsk: (file) => read(file, 200, O_NOFOLLOW),

@@ -1,10 +1,11 @@
 // Where a place of built code is in the source that it was built from, by its source map (ECMA-426), which is inline or
-// beside the file. Loaded by lines.cjs in the function, and by the workbench.
+// beside the file. Loaded by lines.cjs in the function, and by the workbench on a developer's machine.
 //
 // Node.js's own module.SourceMap makes objects of all mappings: 20 times the map's size, which a function may not have.
 // Here they are read once, for the places that are asked for.
 "use strict";
 
+const WIDE = 200; // characters of a line that tells no place: it is minified
 const MARK = /^\/\/[#@] sourceMappingURL=(\S+)\s*(?:\/\/[^\n]*\s*)*$/; // comments may follow it
 const DATA = /^data:application\/json[^,]*?(;base64)?,/;
 const DISTANCES = [0, 1, 7]; // between a function's name and its parameters: `f(`, `f=(`, `f=async e`
@@ -86,7 +87,7 @@ function joined(file, path) {
 // For each of `places` in a file its place in the source, { file, line, name, content }, undefined for one without.
 // Lines are counted from 1, those and columns of `places` from 0. A place with a function's name is that of its
 // parameters: `name` is what the source calls it. `content` is the source, if the map has it.
-module.exports = (file, text, places, { read, base64 }) => {
+function mapped(file, text, places, { read, base64 }) {
   const map = places.length ? mapOf(file, text, { read, base64 }) : undefined;
   if (!map) return undefined;
   const names = places.flatMap(({ line, column, name }) => (name ? DISTANCES.map((far) => ({ line, column: column - name.length - far })) : []));
@@ -106,4 +107,39 @@ module.exports = (file, text, places, { read, base64 }) => {
       content: map.sourcesContent && map.sourcesContent[mapping.source],
     };
   });
-};
+}
+
+// Puts spots into the source: lines from 1, and a column, from 1, where the line tells no place. A spot has file, line,
+// column, name, and `of`, the place of its function. Libraries' own files are left as they are.
+function locate(spots, readCode, reading) {
+  for (const file of new Set(spots.map((each) => each.file))) {
+    const own = spots.filter((each) => each.file === file);
+    const text = readCode(file) || "";
+    const isUsers = !/^(?:\/|node:)/.test(file);
+    const places = own.flatMap(({ line, column, of, name }) => [{ line, column }, { line: of.line, column: of.column, name }]);
+    let found;
+    try {
+      found = isUsers && mapped(file, text, places, reading);
+    } catch {
+      // it is no source map
+    }
+    own.forEach((spot, i) => {
+      let begin = 0;
+      for (let line = 0; line < spot.line; line += 1) begin = text.indexOf("\n", begin) + 1;
+      Object.assign(spot, { isUsers, line: spot.line + 1, column: isWide(text, begin) ? spot.column + 1 : 0 });
+      if (!found || !found[2 * i]) return;
+      Object.assign(spot, { file: found[2 * i].file, line: found[2 * i].line, column: 0 }, found[2 * i + 1] && { name: found[2 * i + 1].name });
+    });
+  }
+}
+
+// Is the line that begins there minified?
+function isWide(text, begin) {
+  const end = text.indexOf("\n", begin);
+  return (end < 0 ? text.length : end) - begin > WIDE;
+}
+
+// Without the map that is inline.
+const code = (text) => text && text.slice(0, Math.max(text.lastIndexOf("//# sourceMappingURL=data:"), 0) || text.length);
+
+module.exports = { code, isWide, locate, mapped };

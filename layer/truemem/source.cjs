@@ -1,6 +1,8 @@
 // The tokens of a JavaScript source, with brackets and functions: enough to follow a value by. Loaded by lines.cjs.
 "use strict";
 
+const { isWide } = require("./maps.cjs");
+
 const NAME = 1;
 const VALUE = 2; // a number, a string, text of a template, a regular expression
 const SIGN = 3;
@@ -13,6 +15,8 @@ const PATTERN = /\/(?:[^\\/[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*/y;
 const TEXT = /(?:[^`\\$]+|\\[^]|\$(?!\{))+/y;
 const SIGNS = /=>|\.\.\.|\?\.(?!\d)|(?:\*\*|<<|>>>?|&&|\|\||\?\?|[-+*/%&|^])=|[=!]==?|[<>]=|&&|\|\||\?\?|\+\+|--|[^]/y;
 const ASSIGN = /^(?:=|\*\*=|<<=|>>>?=|&&=|\|\|=|\?\?=|[-+*/%&|^]=)$/;
+
+const BRANCH = /^(?:if|else|switch|case|catch|&&|\|\||\?\??)$/;
 
 const words = (text) => new Set(text.split(" "));
 // After them an expression begins.
@@ -126,6 +130,13 @@ class Source {
     return i >= 0 && i < this.length ? this.text.slice(this.starts[i], this.ends[i]) : "";
   }
 
+  // Is what is declared there known at a place?
+  isVisible(i, place) {
+    let open = place;
+    while (open >= 0 && open !== this.parent[i]) open = this.parent[open];
+    return open === this.parent[i];
+  }
+
   is(i, text) {
     return i >= 0 && this.ends[i] - this.starts[i] === text.length && this.text.startsWith(text, this.starts[i]);
   }
@@ -151,11 +162,12 @@ class Source {
     return this.is(i - 1, ".") || this.is(i - 1, "?.");
   }
 
-  line(i) {
-    let line = 1;
+  // { line, column, key } of a token, from 0. Two of one key are on the same line, and in minified code the same.
+  place(i) {
+    let [line, begin] = [0, 0];
     const to = this.starts[i];
-    for (let at = this.text.indexOf("\n"); at >= 0 && at < to; at = this.text.indexOf("\n", at + 1)) line += 1;
-    return line;
+    for (let at = this.text.indexOf("\n"); at >= 0 && at < to; at = this.text.indexOf("\n", at + 1)) [line, begin] = [line + 1, at + 1];
+    return { line, column: to - begin, key: isWide(this.text, begin) ? -to : line };
   }
 
   // The token that begins at a place or after it.
@@ -291,12 +303,19 @@ function endOfChain(source, first) {
 function calling(source, name, first, last) {
   const found = [];
   for (const i of source.named(name, first, last)) {
-    const open = source.is(i + 1, "?.") ? i + 2 : i + 1;
+    let open = source.is(i + 1, "?.") ? i + 2 : i + 1;
+    if (source.is(open, ")") && calleeOf(source, open + 1) === i) open += 1;
     if (!source.is(open, "(") || source.is(i - 1, "function") || source.is(source.partner[open] + 1, "{")) continue;
-    const root = rootOf(source, i);
+    const root = rootOf(source, open - 1);
     found.push({ source, from: source.is(root - 1, "new") ? root - 1 : root, to: source.partner[open], doubt: 0, at: i });
   }
   return found;
+}
+
+// Last token of what a call calls: of `b` in `a.b(`, and in `(0, a.b)(`, as compilers write it for an import.
+function calleeOf(source, open) {
+  const first = source.is(open - 1, ")") ? source.partner[open - 1] : -1;
+  return first >= 0 && source.is(first + 1, "0") && source.is(first + 2, ",") ? open - 2 : open - 1;
 }
 
 // Where a name of a variable is used in a function, but not as a member's or a property's.
@@ -374,5 +393,24 @@ function caught(source, open, about) {
   return [];
 }
 
+// Then any other place in its function that was given the object may be the one.
+function mayBeSkipped({ source, at, about }) {
+  for (let i = at - 1; i > about.first; i -= 1) {
+    if (BRANCH.test(source.value(i))) return true;
+    if (source.is(i, ";") || (source.is(i, "}") && source.isBoundary(i))) i = source.parent[i];
+    else if (source.partner[i] >= 0 && source.partner[i] < i) i = source.partner[i];
+  }
+  return false;
+}
+
+// Is what is assigned made of what was there? `list = [...list, it]`
+function self(source, root, assign, to) {
+  const text = source.text.slice(source.starts[root], source.ends[assign - 1]);
+  const end = source.endOfExpression(assign + 1);
+  for (let i = assign + 1; i <= Math.max(end, to); i += 1)
+    if (source.text.startsWith(text, source.starts[i]) && source.starts[i] + text.length >= source.ends[i]) return true;
+  return false;
+}
+
 module.exports = { CONTROL, DECLARE, Source, VALUE, words };
-Object.assign(module.exports, { calling, caught, endOfChain, isEmpty, isLiteral, leftOf, parameterAt, position, rootOf, uses });
+Object.assign(module.exports, { calleeOf, calling, caught, endOfChain, isEmpty, isLiteral, leftOf, mayBeSkipped, parameterAt, position, rootOf, self, uses });

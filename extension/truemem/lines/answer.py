@@ -59,6 +59,8 @@ CLASS_CHECKS: Mapping[str, Check] = {
     "share": _number(0, 1),
 }
 """The same of a class, where no line is known."""
+COLUMN_CHECKS: Mapping[str, Check] = {"column": LINE_CHECKS["line"]}
+"""Of a member that only lines of minified code have."""
 PROFILE_CHECKS: Mapping[str, Check] = {
     "runtime": _name,
     "invocations": _COUNT,
@@ -102,6 +104,7 @@ def _line(given: Mapping[str, Any]) -> tuple[dict[str, object], int]:
     line, lost = _checked(given, checks)
     if len(line) < len(checks):
         return {}, 1
+    line |= _checked(given, COLUMN_CHECKS)[0]
     if "stack" in given:
         line["stack"], lost = _listed(given["stack"], _name, MOST_FRAMES)
     return line, lost

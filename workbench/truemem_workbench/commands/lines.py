@@ -18,6 +18,7 @@ import click
 from ..aws.cloudwatch import Source, named, source, source_options_with, way_option
 from ..judge.growth_lines import Growth, MergedLine, merged
 from ..printed.growth import MEMBER, GrowthProfile, profile_in
+from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.options import check_outputs, chosen, format_options, output_option
 from ..support.terminal import counted, fitted, output, progress, say, some, table
@@ -30,6 +31,10 @@ SHOWN = 10
 ENDINGS = (".html", ".speedscope.json", ".pb.gz", ".otlp.json", ".json")
 FRAME = re.compile(r"(?P<file>[^/:][^:]*):\d+ (?:(?:module\.)?exports\.)?(?P<function>[A-Za-z_$][\w$]*)")
 """A frame that may be the handler: its file is below the task root. V8 names a CommonJS one `exports.handler`."""
+MAPS = (
+    "The code is minified, and no source map was beside it: deploy the map, or say --source-maps FOLDER, which has the"
+    " files as they were built, with their maps"
+)
 EPILOG = """
 \b
 Examples:
@@ -90,6 +95,13 @@ class Change:
     metavar="N",
     help="Only this version; twice: before and after [the last two].",
 )
+@click.option(
+    "--source-maps",
+    "maps",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Node.js: what was built, with its source maps, if it was deployed without them.",
+)
 @format_options("text", "json")
 @output_option(*ENDINGS)
 def lines(
@@ -99,6 +111,7 @@ def lines(
     since: str | None,
     way: Any,
     versions: tuple[str, ...],
+    maps: Path | None,
     form: str | None,
     as_json: bool,
     outputs: tuple[Path, ...],
@@ -114,6 +127,12 @@ def lines(
     files, function_name = named(files, function_name, log_group)
     where = source(files, function_name, log_group, since or (None if files else SINCE))
     profiles = _read(where, way)
+    if maps is not None:
+        from ..explain.source_maps import profiles_in_source
+
+        for key, timed in profiles.items():
+            mapped = profiles_in_source((profile for _, profile in timed), maps)
+            profiles[key] = [(at, profile) for (at, _), profile in zip(timed, mapped, strict=True)]
     found = _by_version(profiles, versions)
     if not found:
         raise BadInput(_nothing(where, versions))
@@ -141,7 +160,7 @@ Found = Mapping[Key, Sequence[tuple[float, GrowthProfile]]]
 """Profiles with their times, by function and version."""
 
 
-def _read(where: Source, way: Any) -> Found:
+def _read(where: Source, way: Any) -> dict[Key, Sequence[tuple[float, GrowthProfile]]]:
     from ..printed.line import read
     from ..printed.log_files import size_of
     from ..printed.packed import on_disk
@@ -157,7 +176,7 @@ def _read(where: Source, way: Any) -> Found:
                     found.setdefault(key, []).append((line.time_ms or 0.0, profile))
         if not found and where.log_group is None and next(iter(read(paths)), None) is None:
             raise BadInput(f"no line of the sidecar in {where.place}. Try {where.doctor}")
-    return found
+    return {**found}
 
 
 def _by_version(found: Found, versions: Sequence[str]) -> list[Profiled]:
@@ -208,8 +227,10 @@ def _next(found: Sequence[Profiled], where: Source) -> str:
     if line is None:  # a class has no file
         return f"truemem events {name} --since 1h --output events.jsonl"
     handler = FRAME.match(line.stack[0]) if line.stack else None
-    target = f"{handler['file']}:{handler['function']}" if handler else f"{line.file}:HANDLER"
-    return f"truemem explain {shlex.quote(target)}"
+    file, function = (handler["file"], handler["function"]) if handler else (line.file, "HANDLER")
+    if first.growth.runtime == "nodejs" and not file.endswith((".js", ".mjs", ".cjs")):  # a source: another file runs
+        file = f"BUILT/{Path(file).stem if handler else 'FILE'}.js"
+    return f"truemem explain {shlex.quote(f'{file}:{function}')}"
 
 
 def _document(found: Sequence[Profiled], compared: Sequence[Any], following: str) -> dict[str, Any]:
@@ -282,6 +303,8 @@ def _sentences(each: Profiled) -> Iterator[str]:
     ]
     if any(costs):
         yield f"The profile cost, at most: {', '.join(filter(None, costs))}."
+    if any(line.line.column for line in growth.lines):
+        yield f"{MAPS} ({docs_link.command('heap#source-maps')})."
     if growth.gave_up:
         reasons = ", ".join(f"{reason} ({count:,})" for reason, count in growth.gave_up.items())
         gave_up = sum(growth.gave_up.values())

@@ -25,7 +25,7 @@ MOST = (1 << 63) - 1
 """Of an int64: a log may say any figure."""
 NO_LINE = "(in no line)"
 MEANING = f"truemem {VERSION}: bytes that each invocation adds, by line of code"
-_FRAME = re.compile(r"(?P<file>.+?):(?P<line>[0-9]{1,9})(?: (?P<function>.+))?")
+_FRAME = re.compile(r"(?P<file>.+?):(?P<line>[0-9]{1,9})(?::[0-9]{1,9})?(?: (?P<function>.+))?")
 
 
 class Frame(NamedTuple):

@@ -6,11 +6,10 @@ import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 
-const WIDE = 200; // characters of a line that tells no place: it is minified
 const MAPPED_BYTES = 256 * 1024 * 1024;
 const NO_COLUMN = 2 ** 30; // the last mapping of the line
 
-const mapped = createRequire(import.meta.url)(process.argv[2]);
+const { isWide, mapped } = createRequire(import.meta.url)(process.argv[2]);
 const { folder, places } = JSON.parse(fs.readFileSync(0, "utf8"));
 
 const read = (file) => {
@@ -44,18 +43,19 @@ for (const name of new Set(places.map(([each]) => each))) {
   const own = places.flatMap(([each], at) => (each === name ? [at] : []));
   const file = path.resolve(folder, name);
   const text = built(file);
-  const lines = text === undefined ? [] : text.split("\n");
+  const begins = [0];
+  for (let end = text?.indexOf("\n") ?? -1; end >= 0; end = text.indexOf("\n", end + 1)) begins.push(end + 1);
   let found;
   try {
     const wanted = own.map((at) => ({ line: places[at][1] - 1, column: (places[at][2] || NO_COLUMN) - 1, name: places[at][3] }));
-    found = text === undefined ? undefined : mapped(file, text, wanted, { read, base64 });
+    found = text === undefined || name.includes("/node_modules/") ? undefined : mapped(file, text, wanted, { read, base64 });
   } catch {
     // a map that is none
   }
   own.forEach((at, i) => {
     const [, line, column, called] = places[at];
     const source = found?.[i];
-    const wide = (lines[line - 1] ?? "").length > WIDE;
+    const wide = begins[line - 1] !== undefined && isWide(text, begins[line - 1]);
     answers[at] = source ? [onDisk(source, file), source.line, 0, source.name ?? ""] : [name, line, wide ? column : 0, called];
   });
 }

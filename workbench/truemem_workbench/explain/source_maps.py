@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -10,10 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..local.configuration.layer import layer_folder
+from ..printed.growth import GrowthLine, GrowthProfile
 from ..support.untrusted_text import loads
 
 PROGRAM = Path(__file__).with_name("source_maps.mjs")
 PATIENCE_S = 60
+FRAME = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))? .*")
+"""A frame of a printed line: `index.js:1:510 s`."""
 
 
 class Spot(NamedTuple):
@@ -51,3 +55,40 @@ def original(spots: Iterable[Spot], folder: Path | None = None) -> Mapping[Spot,
                 for each, (file, line, column, function) in zip(known, found, strict=True)}  # fmt: skip
     except (OSError, subprocess.SubprocessError, ValueError, TypeError):
         return as_it_is
+
+
+def profiles_in_source(profiles: Iterable[GrowthProfile], folder: Path) -> list[GrowthProfile]:
+    """Profiles of Node.js that functions have printed, with the places in their source. A place without a map stays as
+    it was printed. `folder` has the files as they were built and their maps, or the maps alone."""
+    known = list(profiles)
+    lines = [line for each in known for line in each.lines]
+    spots = [_spot_of(line) for line in lines] + [spot for line in lines for spot in map(_spot_in, line.stack) if spot]
+    mapped = {spot: found for spot, found in original(spots, folder).items() if found.file != spot.file}
+
+    def frame(text: str) -> str:
+        spot = _spot_in(text)
+        found = mapped.get(spot) if spot else None
+        function = "(minified)" if spot and spot.column else text.rpartition(" ")[2]
+        return f"{_shown(found)}:{found.line} {function}" if found else text
+
+    def placed(line: GrowthLine) -> GrowthLine:
+        made = line._replace(stack=tuple(map(frame, line.stack)))
+        found = mapped.get(_spot_of(line))
+        function = "(minified)" if line.column else line.function
+        return made._replace(file=_shown(found), line=found.line, column=0, function=function) if found else made
+
+    return [each._replace(lines=tuple(map(placed, each.lines))) if each.runtime == "nodejs" else each for each in known]
+
+
+def _spot_of(line: GrowthLine) -> Spot:
+    return Spot(line.file, line.line, line.column)
+
+
+def _spot_in(frame: str) -> Spot | None:
+    found = FRAME.fullmatch(frame)
+    return Spot(found["file"], int(found["line"]), int(found["column"] or 0)) if found else None
+
+
+def _shown(spot: Spot) -> str:
+    """Relative to the present folder, if it is below it."""
+    return spot.file.removeprefix(f"{Path.cwd()}/")

@@ -29,9 +29,11 @@ class MergedLine:
 
     def document(self) -> dict[str, Any]:
         """The members for `--json`."""
+        column = {"column": self.line.column} if self.line.column else {}
         return {
             "file": self.line.file,
             "line": self.line.line,
+            **column,
             "function": self.line.function,
             "perInvocationKiB": round(self.line.kib, 3),
             "share": round(self.line.share, 3),
@@ -88,10 +90,10 @@ def merged(profiles: Iterable[GrowthProfile]) -> Growth:
     known = [each for each in every if each.lines or not each.gave_up]
     invocations = sum(map(_weight, known))
     grown = sum(_weight(each) * each.grown_kib for each in known)
-    found: dict[tuple[str, int, str], list[tuple[GrowthProfile, GrowthLine]]] = defaultdict(list)
+    found: dict[tuple[Any, ...], list[tuple[GrowthProfile, GrowthLine]]] = defaultdict(list)
     for each in known:
         for line in each.lines:
-            found[line[:3]].append((each, line))
+            found[line.key].append((each, line))
 
     def one(places: Sequence[tuple[GrowthProfile, GrowthLine]]) -> MergedLine:
         most = max(places, key=lambda place: (_weight(place[0]) * place[1].kib, place[1].stack))[1]

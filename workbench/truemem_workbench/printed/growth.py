@@ -32,6 +32,8 @@ class GrowthLine(NamedTuple):
     """Part of what grew, from 0 to 1."""
     stack: tuple[str, ...]
     """Frames such as `app.mjs:30 handler`, outermost first."""
+    column: int = 0
+    """0 where the line alone tells the place: it is told in minified code."""
     rank: int = 0
     """Of a class of Java: the function's own come before those of the JDK, whatever their size. 0 for all else."""
 
@@ -42,7 +44,12 @@ class GrowthLine(NamedTuple):
 
     @property
     def place(self) -> str:
-        return f"{self.file}:{self.line}" if self.line else self.file
+        return ":".join(map(str, filter(None, (self.file, self.line, self.column))))
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Is equal for one place in several environments."""
+        return (*self[:3], self.column)
 
 
 class GrowthProfile(NamedTuple):
@@ -101,6 +108,7 @@ def _lines(value: object, runtime: str) -> Iterator[GrowthLine]:
             yield GrowthLine(
                 file=file,
                 line=int(_positive(each.get("line")) or 0),
+                column=int(_positive(each.get("column")) or 0),
                 function=_text(each.get("function")),
                 kib=kib,
                 share=min(1.0, _positive(each.get("share")) or 0.0),
