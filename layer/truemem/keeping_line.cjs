@@ -33,6 +33,7 @@ class Scope {
   constructor(source, about) {
     this.source = source;
     this.about = about;
+    this.isLibrary = source.file.startsWith("/"); // it keeps what its own variables have, not what it is given
     this.given = new Map(); // of a parameter: how sure it is that the caller's object lives on
     this.receiver = 10; // the same of `this`
     this.declared = new Map(); // name: the first token of its value, -1 for a parameter, -2 for others
@@ -48,6 +49,7 @@ class Scope {
       if (!source.isName(i)) continue;
       const value = source.value(i);
       if (value === "function" || value === "class") this.declared.set(source.value(i + 1), -2);
+      if (value === "catch" && source.is(i + 1, "(")) this.declareParameters(i + 2, source.partner[i + 1]);
       if (!DECLARE.has(value)) continue;
       let names = [];
       for (let at = i + 1; at <= about.last; at += 1) {
@@ -75,12 +77,12 @@ class Scope {
     const { source } = this;
     const name = source.value(root);
     if (source.is(root - 1, "new")) return 0;
-    if (name === "this") return this.about.name === "constructor" ? 0 : this.receiver;
+    if (name === "this") return this.about.name === "constructor" || this.isLibrary ? 0 : this.receiver;
     if (GLOBALS.has(name)) return 10;
     if (!source.isName(root)) return source.is(root, ")") ? 4 : 0;
     if (!this.declared.has(name)) return 10;
     const first = this.declared.get(name);
-    if (first === -1) return this.given.has(name) ? this.given.get(name) : 7;
+    if (first === -1) return this.isLibrary ? 0 : this.given.has(name) ? this.given.get(name) : 7;
     if (first === -2 || depth > 3) return 0;
     let at = first;
     while (source.is(at, "await") || source.is(at, "(")) at += 1;
@@ -127,7 +129,7 @@ class Deduction {
     frame.scope = false;
     let source = this.whole(frame.file);
     const { text } = this.files.get(frame.file) || {};
-    if (text === undefined || frame.library) return undefined;
+    if (text === undefined) return undefined;
     let place = 0;
     for (let line = 0; line < frame.line; line += 1) {
       place = text.indexOf("\n", place) + 1;
@@ -140,21 +142,20 @@ class Deduction {
     return about ? frame.scope : undefined;
   }
 
-  // { best, at, users, lines } for one group of frames with the names of what the innermost calls. `lines` are places.
+  // { best, at, lines } for one group of frames with the names of what the innermost calls. `lines` are places.
   place(frames, callees) {
-    const users = frames.filter((frame) => !frame.library);
-    const lines = [...users];
+    const lines = [...frames];
     const keeps = []; // what may be the line
     const isSure = () => keeps.some((each) => each.score >= 7);
     let inner;
-    let last = users.length - 1; // frame that the object was followed to
-    for (let i = last; i >= 0 && !isSure(); i -= 1) {
-      last = i;
-      const scope = this.scope(users[i]);
-      if (!scope) break;
-      const caller = i > 0 && this.scope(users[i - 1]);
-      if (caller) scope.receiver = this.receiver(caller, users[i], scope.receiver);
-      for (const carriers of inner ? [this.calls(scope, inner)] : this.callees(scope, callees)) {
+    let last; // the user's frame that the object was followed to
+    for (let i = frames.length - 1; i >= 0 && !isSure(); i -= 1) {
+      if (!frames[i].library) last = frames[i];
+      const scope = this.scope(frames[i]);
+      if (!scope && !frames[i].library) break;
+      const caller = scope && i > 0 && this.scope(frames[i - 1]);
+      if (caller) scope.receiver = this.receiver(caller, frames[i], scope.receiver);
+      for (const carriers of !scope ? [] : inner ? [this.calls(scope, inner)] : this.callees(scope, callees)) {
         for (const { at } of inner ? carriers.slice() : []) {
           const root = at === undefined ? -1 : rootOf(scope.source, at);
           if (root >= 0 && root !== at && scope.declared.has(scope.source.value(root)) && scope.outer(root) <= 3) {
@@ -165,15 +166,18 @@ class Deduction {
         // None: it is called by another name.
         const some = carriers.length ? carriers : this.allocations(scope).map((each) => ({ ...each, doubt: each.doubt + 1 }));
         const found = this.followed(scope, some).keeps;
-        const [at, ...others] = some.map((each) => scope.source.place(each.from));
-        if (at && others.every(({ key }) => key === at.key)) lines[i] = at;
+        lines[i] = same(scope, some) || lines[i];
         keeps.push(...found);
         if (isSure()) break;
       }
-      inner = users[i];
+      inner = frames[i];
     }
-    if (!isSure() && users.length) this.byCallers(users[0], keeps);
-    return { best: theOnly(keeps), at: users[last], users, lines };
+    frames.slice(0, -1).forEach((frame, i) => {
+      const scope = lines[i] === frame && this.scope(frame);
+      if (scope) lines[i] = same(scope, this.calls(scope, frames[i + 1])) || frame;
+    });
+    if (!isSure() && !frames[0].library) this.byCallers(frames[0], keeps);
+    return { best: theOnly(keeps), at: last, lines };
   }
 
   // How sure it is that the object whose method is called lives on after the caller.
@@ -521,6 +525,12 @@ class Deduction {
   }
 }
 
+// The place of all of these, if it is one.
+function same({ source }, carriers) {
+  const [first, ...others] = carriers.map((each) => source.place(each.from));
+  return first && others.every(({ key }) => key === first.key) ? first : undefined;
+}
+
 // What keeps, if there is one place for it: of several it is not known which.
 function theOnly(keeps) {
   const best = keeps.reduce((most, each) => (!most || each.score > most.score ? each : most), undefined);
@@ -561,18 +571,19 @@ module.exports = (found, readSource, hasRun, memoryKiB) => {
   const spot = (frame, { line, column } = frame, isKnown = false) => ({ file: frame.file, line, column, name: frame.name || "(anonymous)", of: frame, isKnown });
   return found.map(({ groups }) => {
     const size = ({ windows }) => windows.subarray(0, windows.length - 1).reduce((sum, each) => sum + each, 0);
-    const [most] = [...groups].sort((a, b) => b.frames.length - a.frames.length || size(b) - size(a));
+    const depth = ({ frames }) => frames.filter((frame) => !frame.library).length;
+    const [most] = [...groups].sort((a, b) => depth(b) - depth(a) || size(b) - size(a));
     const { frames, callees } = most;
     const last = frames.filter((frame) => !frame.library).pop() || frames[frames.length - 1];
     let keeper = spot(last);
     let emptied = false;
     const stack = frames.map((frame) => spot(frame));
     try {
-      const { best, at, users, lines } = deduction.place(frames, callees);
-      users.forEach((frame, i) => (stack[i] = spot(frame, lines[i])));
+      const { best, at, lines } = deduction.place(frames, callees);
+      frames.forEach((frame, i) => (stack[i] = spot(frame, lines[i])));
       if (best) emptied = best.emptied;
       keeper = spot(at || last);
-      const own = lines[users.length - 1];
+      const own = lines[frames.indexOf(last)];
       if (best && best.source) {
         const { source, about, name } = best;
         keeper = { ...spot({ ...source.place(about.at), file: source.file, name: name || last.name }, best, true) };

@@ -259,7 +259,6 @@ module.exports = (given) => {
       const key = chain.key;
       if (!groups.has(key)) groups.set(key, { frames: chain.frames, windows: new Float64Array(WINDOWS), callees: new Map(), external: 0 });
       const group = groups.get(key);
-      if (chain.frames.length > group.frames.length) group.frames = chain.frames; // with the library's
       group.windows[window] += size;
       if (window === WINDOWS - 1) continue;
       if (EXTERNAL.test(chain.leaf)) group.external += 1;
@@ -278,30 +277,31 @@ module.exports = (given) => {
   function chainOf(given) {
     if (!given || !given.length) return undefined;
     let users = [];
-    const own = given.reduce((last, { callFrame }, i) => (callFrame.url ? i : last), 0);
-    const isClients = host.isClient(given[own].callFrame.url);
+    const inner = given.reduce((last, { callFrame }, i) => (callFrame.url ? i : last), 0);
+    const isClients = host.isClient(given[inner].callFrame.url);
     if (isClients && !handler) return undefined;
-    const frames = isClients ? [handler, ...given.slice(own + 1)] : given;
+    const frames = isClients ? [handler, ...given.slice(inner + 1)] : given;
     let last = -1;
     for (let i = 0; i < frames.length; i += 1) {
-      const { callFrame } = frames[i];
-      const file = host.relative(callFrame.url);
-      if (file === undefined) continue;
+      const { url, functionName, lineNumber, columnNumber } = frames[i].callFrame;
+      const file = host.relative(url);
+      const library = file === undefined && host.isLibrary(url);
+      if (file === undefined && !(library && users.length)) continue;
       last = i;
-      const at = { file, name: callFrame.functionName, line: callFrame.lineNumber, column: callFrame.columnNumber };
+      const at = { file: library ? host.path(url) : file, name: functionName, line: lineNumber, column: columnNumber, library };
       if (!users.length || !sameFunction(users[users.length - 1], at)) users.push(at);
     }
-    const callees = frames.slice(last + 1).map((each) => each.callFrame.functionName);
     if (!users.length) {
       const of = [...frames].reverse().find(({ callFrame }) => host.isLibrary(callFrame.url));
       if (!of) return undefined;
       const { functionName, url, lineNumber, columnNumber } = of.callFrame;
       users = [{ file: host.path(url), name: functionName, line: lineNumber, column: columnNumber, library: true }];
     }
-    const key = users.map(({ file, line, column }) => `${file}:${line}:${column}`).join(" ");
-    const { functionName, url, lineNumber } = frames[frames.length - 1].callFrame;
-    const library = last >= 0 && host.isLibrary(url) ? { file: host.path(url), name: functionName, line: lineNumber } : undefined;
-    return { key, frames: library ? [...users, { ...library, library: true }] : users, callees: callees.slice(0, 4), leaf: callees[callees.length - 1] || "" };
+    const callees = frames.slice(last + 1).map((each) => each.callFrame.functionName);
+    // Of libraries' frames one after the other, the two innermost.
+    const near = users.filter((each, i) => !each.library || !(users[i + 1] || {}).library || !(users[i + 2] || {}).library);
+    const key = near.map(({ file, line, column }) => `${file}:${line}:${column}`).join(" ");
+    return { key, frames: near, callees: callees.slice(0, 4), leaf: callees[callees.length - 1] || "" };
   }
 
   // Growth by innermost function. An unsteady function's objects go to its caller, which may be steady with them.
@@ -346,11 +346,12 @@ module.exports = (given) => {
     const inside = found.reduce((sum, each) => sum + each.bytes, 0);
     share(found, outside);
     let placed = keepingLines(found, (file) => code(read(file)), hasRun, memoryLimit).map((place, i) => ({ ...place, bytes: found[i].bytes }));
+    for (const each of placed) each.isUsers = each.stack.some(({ file }) => !/^(?:\/|node:)/.test(file));
     const kept = placed.filter((each) => !each.emptied);
     if (inside < NOISE_KIB * 1024) placed = kept; // too little to be seen in the heap
     else if (growth < SUPPORT * inside) placed = [];
     else if (growth < SUPPORT_ALL * inside) placed = kept;
-    locate(placed.flatMap((each) => [each, ...each.stack]), read, { base64: host.base64, read: (path) => host.readSource(path, memoryLimit * 1024) });
+    locate(placed.flatMap((each) => [each, ...each.stack]), read, { base64: host.base64, read: (path) => host.readSource(path, memoryLimit * 1024) }, host.below);
     const lines = new Map();
     for (const { file, line, column, name, isKnown, isUsers, stack, bytes } of placed) {
       const key = `${file}:${line}:${column}`;
@@ -480,6 +481,7 @@ function hostOf({ fs, inspector, promises, v8, clocks, prototypes, pid, folder, 
   return {
     folder,
     pid,
+    below,
     path,
     base64,
     isClient: (url) => path(url) === client && !client.startsWith(below), // the process's own script

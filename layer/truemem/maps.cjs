@@ -110,8 +110,8 @@ function mapped(file, text, places, { read, base64 }) {
 }
 
 // Puts spots into the source: lines from 1, and a column, from 1, where the line tells no place. A spot has file, line,
-// column, name, and `of`, the place of its function. Libraries' own files are left as they are.
-function locate(spots, readCode, reading) {
+// column, name, and `of`, the place of its function. Libraries' own files have no map; their paths begin at the `root`.
+function locate(spots, readCode, reading, root) {
   for (const file of new Set(spots.map((each) => each.file))) {
     const own = spots.filter((each) => each.file === file);
     const text = readCode(file) || "";
@@ -126,7 +126,7 @@ function locate(spots, readCode, reading) {
     own.forEach((spot, i) => {
       let begin = 0;
       for (let line = 0; line < spot.line; line += 1) begin = text.indexOf("\n", begin) + 1;
-      Object.assign(spot, { isUsers, line: spot.line + 1, column: isWide(text, begin) ? spot.column + 1 : 0 });
+      Object.assign(spot, { file: file.startsWith(root) ? file.slice(root.length) : file, line: spot.line + 1, column: isWide(text, begin) ? spot.column + 1 : 0 });
       if (!found || !found[2 * i]) return;
       Object.assign(spot, { file: found[2 * i].file, line: found[2 * i].line, column: 0 }, found[2 * i + 1] && { name: found[2 * i + 1].name });
     });

@@ -148,7 +148,7 @@ def test_the_way_to_it_is_on_the_stack(function: Lambda) -> None:
 
 
 @pytest.mark.parametrize("keeps", ["library", "caller"])
-def test_a_librarys_objects_are_the_callers(function: Lambda, keeps: str) -> None:
+def test_a_librarys_file_is_named_where_it_keeps(function: Lambda, keeps: str) -> None:
     library = function.root / "node_modules" / "keeper"
     library.mkdir(parents=True)
     kept = "all[key] = value; " if keeps == "library" else ""
@@ -162,8 +162,9 @@ def test_a_librarys_objects_are_the_callers(function: Lambda, keeps: str) -> Non
         name="app.cjs",
     )
     (line,) = found["lines"]
-    assert (line["file"], line["line"]) == ("app.cjs", 5)
-    assert line["stack"][-1].endswith("node_modules/keeper/index.js:2 exports.make")
+    keeper = ("node_modules/keeper/index.js", 2) if keeps == "library" else ("app.cjs", 5)
+    assert (line["file"], line["line"]) == keeper
+    assert line["stack"] == ["app.cjs:5 exports.handler", "node_modules/keeper/index.js:2 exports.make"]
 
 
 def test_it_is_asked_through_awss_client_as_well(function: Lambda) -> None:
