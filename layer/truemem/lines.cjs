@@ -40,6 +40,7 @@ const LINES = 10;
 const FRAMES = 20;
 const ANSWER_BYTES = 16384;
 const SOURCE_PART = 3; // of the memory that is permitted: a file is read as bytes and as text
+const MAP_PART = 2; // the same of a source map, which is read when the profile has ended: it takes 3 to 7 times its size
 const TEXT = 250; // characters of a name or a path
 const EXTERNAL = /^(?:Uint8Array|FastBuffer|alloc\w*|from\w*|createUnsafeBuffer|\w+ArrayBuffer|ArrayBuffer|\w+\d+Array|DataView)$/;
 
@@ -351,7 +352,7 @@ module.exports = (given) => {
     if (inside < NOISE_KIB * 1024) placed = kept; // too little to be seen in the heap
     else if (growth < SUPPORT * inside) placed = [];
     else if (growth < SUPPORT_ALL * inside) placed = kept;
-    locate(placed.flatMap((each) => [each, ...each.stack]), read, { base64: host.base64, read: (path) => host.readSource(path, memoryLimit * 1024) }, host.below);
+    locate(placed.flatMap((each) => [each, ...each.stack]), read, { base64: host.base64, read: (path) => host.readSource(path, (memoryLimit * 1024) / MAP_PART) }, host.below);
     const lines = new Map();
     for (const { file, line, column, name, isKnown, isUsers, stack, bytes } of placed) {
       const key = `${file}:${line}:${column}`;

@@ -1,8 +1,8 @@
 // Where a place of built code is in the source that it was built from, by its source map (ECMA-426), which is inline or
 // beside the file. Loaded by lines.cjs in the function, and by the workbench on a developer's machine.
 //
-// Node.js's own module.SourceMap makes objects of all mappings: 20 times the map's size, which a function may not have.
-// Here they are read once, for the places that are asked for.
+// Node.js's own module.SourceMap makes objects of all mappings, 10 to 15 times the map's size: a function may not have that
+// much. Here the mappings are read once, for the places that are asked for.
 "use strict";
 
 const WIDE = 200; // characters of a line that tells no place: it is minified

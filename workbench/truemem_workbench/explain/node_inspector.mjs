@@ -55,7 +55,8 @@ export const places = (others) => {
     for (const { ranges } of functions) {
       const [{ startOffset, endOffset, count: ran }] = ranges;
       if (!ran || startOffset === 0) continue;
-      const range = { start: place(startOffset), end: place(endOffset), restrictToFunction: true };
+      const end = place(endOffset + 1); // where `=> value` returns
+      const range = { start: place(startOffset), end, restrictToFunction: true };
       number += 1;
       for (const location of post("Debugger.getPossibleBreakpoints", range).locations) found.push([number, location]);
     }
