@@ -18,6 +18,7 @@ from tests.check.conftest import Check
 from tests.explain.test_run import FUNCTIONS, explained, names_first
 from tests.heaps.test_node import NODE
 from tests.heaps.test_node import function as node_function
+from tests.lines.test_source_maps import BUILDS, BUILT, marked
 
 META: dict[str, Any] = {
     "node_fields": ["type", "name", "id", "self_size", "edge_count"],
@@ -197,6 +198,60 @@ def test_the_line_that_keeps_comes_first(handler: str, kind: str) -> None:
     assert f"{first.kind} {first.owner}".strip() == kind
     assert 0.9 < first.kib / (8000 / 1024) < 1.1
     assert explanation.missing == ()
+
+
+@needs_node
+@pytest.mark.parametrize("build", ["webpack", *(pytest.param(each, marks=pytest.mark.nightly) for each in BUILDS)])
+def test_the_line_is_that_of_the_source(build: str) -> None:
+    first = explained(node_function("index", folder=BUILT / build)).holders[0]
+    assert (first.file, first.line, first.column) == (*marked("orders.set"), 0)
+    assert what(first) == "Map of Object orders"
+    assert first.stack == (marked("remember(order)", "index.ts"), marked("orders.set"))
+
+
+@needs_node
+def test_minified_code_without_a_map_has_columns(tmp_path: Path) -> None:
+    code = (BUILT / "esbuild" / "index.js").read_text()
+    (tmp_path / "index.js").write_text(code)
+    explanation = explained(node_function("index", folder=tmp_path))
+    first = explanation.holders[0]
+    assert code[first.column - 1 :].startswith("set(e.id,e)")
+    assert what(first) == "Map of Object f, in s"
+    quoted, *_ = [line for line in explanation.lines() if "f.set(e.id,e)" in line]
+    assert len(quoted) < 90
+    assert "Build it with a map" in explanation.lines()[-1]
+
+
+@needs_node
+def test_the_file_of_a_library_that_holds_is_named(tmp_path: Path) -> None:
+    library = tmp_path / "node_modules" / "memo" / "index.js"
+    library.parent.mkdir(parents=True)
+    library.write_text(
+        "const store = new Map();\nmodule.exports = (key, make) => {\n  if (!store.has(key)) {\n"
+        "    const value = make();\n    store.set(key, value);\n  }\n  return store.get(key);\n};\n"
+    )
+    (tmp_path / "app.mjs").write_text(
+        'import memo from "memo";\nlet n = 0;\nexport const handler = async () => {\n'
+        "  const rows = memo(`order-${(n += 1)}`, () => new Array(1000).fill(n));\n  return rows.length;\n};\n"
+    )
+    explanation = explained(node_function("app", folder=tmp_path))
+    first = explanation.holders[0]
+    assert (first.file, first.line, first.called) == (str(library), 5, (str(tmp_path / "app.mjs"), 4))
+    assert explanation.annotations()[0][1] == 4  # the user's own line
+    assert any("called at" in line and "memo(`order-" in line for line in explanation.lines())
+
+
+@needs_node
+def test_an_open_socket_is_told_by_the_line_that_made_it(tmp_path: Path) -> None:
+    (tmp_path / "app.mjs").write_text(
+        'import net from "node:net";\nconst server = net.createServer(() => {}).unref();\n'
+        'const ready = new Promise((done) => server.listen(0, "127.0.0.1", done));\n'
+        "export const handler = async () => {\n  await ready;\n"
+        '  const socket = net.connect(server.address().port, "127.0.0.1");\n'
+        '  await new Promise((done) => socket.once("connect", done));\n};\n'
+    )
+    first = explained(node_function("app", folder=tmp_path)).holders[0]
+    assert (first.file, first.line, first.kind) == (str(tmp_path / "app.mjs"), 6, "open TCP")
 
 
 @needs_node

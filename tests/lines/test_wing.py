@@ -409,6 +409,13 @@ def test_a_line_that_does_not_fit_is_dropped(name: str, value: object) -> None:
     assert lost == 1
 
 
+@pytest.mark.parametrize(("column", "is_told"), [(510, True), ("510", False)])
+def test_minified_code_has_a_column(column: object, is_told: bool) -> None:
+    members, lost = parse(json.dumps({**ANSWER, "lines": [{**LINE, "column": column}]}).encode())
+    assert members["growthLines"] == [{**LINE, "column": column} if is_told else LINE]
+    assert lost == (not is_told)
+
+
 def test_members_that_do_not_fit_are_dropped_alone() -> None:
     wrong = {"runtime": LONG, "looks": "6", "cpuPercent": float("inf"), "gaveUp": "a\nb", "libraries": [1, "a.so"]}
     members, lost = parse(json.dumps({**ANSWER, **wrong, "lines": "none", "later": {"version": 2}}).encode())

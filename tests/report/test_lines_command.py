@@ -1,6 +1,7 @@
 """`truemem lines`: the lines of code that functions have named where they run."""
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,6 +57,36 @@ def test_the_next_command_has_a_commonjs_handler(truemem: Command, tmp_path: Pat
     )
     ran = truemem("lines", log(tmp_path, of("a", line)))
     assert ran.out.splitlines()[-1] == "Next: truemem explain two.cjs:handler"
+
+
+MINIFIED = growth_line(
+    1000.0, 1, file="index.js", column=510, function="s", stack=["index.js:1:597 l", "index.js:1:510 s"]
+)
+
+
+def test_minified_code_is_told_with_its_column(truemem: Command, tmp_path: Path) -> None:
+    ran = truemem("lines", log(tmp_path, of("a", MINIFIED)))
+    assert "index.js:1:510  s" in ran.out
+    assert "no source map was beside it: deploy the map, or say --source-maps FOLDER" in ran.out
+    assert ran.out.splitlines()[-1] == "Next: truemem explain index.js:HANDLER"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node on the path")
+def test_a_folder_of_source_maps_gives_the_lines(truemem: Command, tmp_path: Path) -> None:
+    built = HERE.parent / "lines" / "functions" / "node" / "built"
+    file = log(tmp_path, of("a", MINIFIED))
+    document = truemem("lines", file, "--json", "--source-maps", built / "esbuild").document
+    (line,) = document["versions"][0]["lines"]
+    assert (Path(line["file"]).name, line["line"]) == ("store.ts", 10)
+    assert "column" not in line
+    assert line["stack"][-1].endswith("src/store.ts:10 (minified)")
+
+
+@pytest.mark.parametrize("file", ["src/index.ts", "src/index.tsx"])
+def test_a_source_is_not_what_can_be_explained(truemem: Command, tmp_path: Path, file: str) -> None:
+    line = growth_line(file=file, stack=[f"{file}:30 handler"])
+    ran = truemem("lines", log(tmp_path, of("a", line)))
+    assert ran.out.splitlines()[-1] == "Next: truemem explain BUILT/index.js:handler"
 
 
 def test_the_page_shows_what_it_prints(truemem: Command, tmp_path: Path) -> None:

@@ -104,9 +104,11 @@ def _line(given: Mapping[str, Any]) -> tuple[dict[str, object], int]:
     line, lost = _checked(given, checks)
     if len(line) < len(checks):
         return {}, 1
-    line |= _checked(given, COLUMN_CHECKS)[0]
+    column, lost = _checked(given, COLUMN_CHECKS)
+    line |= column
     if "stack" in given:
-        line["stack"], lost = _listed(given["stack"], _name, MOST_FRAMES)
+        line["stack"], more = _listed(given["stack"], _name, MOST_FRAMES)
+        lost += more
     return line, lost
 
 

@@ -1,0 +1,2 @@
+"use strict";Object.defineProperty(exports,"__esModule",{value:!0}),Object.defineProperty(exports,"remember",{enumerable:!0,get:function(){return t}});let e=new Map;function t(t){t.rows.length>0&&e.set(t.id,t)}
+//# sourceMappingURL=store.js.map
