@@ -34,7 +34,7 @@ OF_LINES = (
 )
 LINES = (
     *(f"python/truemem_lines/{name}.py" for name in OF_LINES),
-    *(f"truemem/{name}.cjs" for name in ("keeping_line", "lines", "source")),
+    *(f"truemem/{name}.cjs" for name in ("keeping_line", "lines", "maps", "source")),
 )
 LOADERS = tuple(f"truemem/python/{name}.py" for name in ("sitecustomize", "truemem_preload", "usercustomize"))
 FILES = ("python/truemem_heap.py", *LOADERS, "truemem/heap.cjs", *LINES, "truemem/cloudwatch.yaml")

@@ -7,6 +7,9 @@ import { fileURLToPath } from "node:url";
 
 export const ROOT = path.join(fs.realpathSync(process.env.LAMBDA_TASK_ROOT), path.sep);
 
+const PACKAGES = `${path.sep}node_modules${path.sep}`;
+const CLIENTS = process.argv[1].slice(0, process.argv[1].lastIndexOf(PACKAGES) + PACKAGES.length); // the runtime's own
+
 export const session = new Session();
 session.connect();
 export const scripts = new Map(); // file of the user's by the script's id
@@ -21,12 +24,13 @@ export const post = (method, parameters) => {
   return answer;
 };
 
+// Packages may be in a folder above the function's.
 export const fileOf = (url) => {
   const file = url.startsWith("file:") ? fileURLToPath(url) : url;
-  return file.startsWith(ROOT) ? file : null;
+  return file.startsWith(ROOT) || (isLibrary(file) && !(CLIENTS.endsWith(PACKAGES) && file.startsWith(CLIENTS))) ? file : null;
 };
 
-export const isLibrary = (file) => file.includes(`${path.sep}node_modules${path.sep}`);
+export const isLibrary = (file) => file.includes(PACKAGES);
 
 session.on("Debugger.scriptParsed", ({ params }) => {
   const file = fileOf(params.url);
