@@ -152,7 +152,7 @@ async def explain(
     env: Variables = None,
     python: Python = None,
 ) -> CallToolResult:
-    """Which lines of this handler, in Python, Node.js, C, C++ or Rust, hold what grows, and in what?
+    """Which lines of this handler, in Python, Node.js, Java, Go, C, C++ or Rust, hold what grows, and in what?
     RUNS THE HANDLER'S CODE on this machine, hundreds of times under a tracer, for up to some minutes. Send events that
     are like the real ones."""
     words = _run_here(
