@@ -45,7 +45,7 @@ LOOKS_NOTE = "looks"
 LATEST_LOOKS = 8
 """Looks that are kept, and considered."""
 MANY_FAULTS = 8
-"""Page faults within one or more looks, 32 KiB, that are not what any line has now and then."""
+"""Page faults in all looks from which on they decide, and not the number of looks."""
 LIBRARY_FOLDERS = ("/site-packages/", "/dist-packages/")
 MOST_RECORD_BYTES, MOST_DISTRIBUTIONS = 1 << 20, 200
 
@@ -206,13 +206,16 @@ class OwnCode:
 
     def document(self, looks: Sequence[Look]) -> dict[str, object]:
         """Members of the line: the innermost line of the function's own code, and the calls, the outermost first.
-        Empty where it is not certain: by many page faults, or as most looks saw the same, which is two at least."""
+        Empty where it is not certain: two looks must have seen it, which had most of the page faults or, where there
+        were few, were most of the looks."""
         faults: dict[Frame, int] = {}
         places = [self._place(look.frames) for look in looks]
         for place, look in zip(places, looks, strict=True):
             faults[place] = faults.get(place, 0) + look.faults
         most = max(reversed(places), key=lambda place: (faults[place], places.count(place)))
-        if faults[most] < MANY_FAULTS and not 1 < places.count(most) > len(places) / 2:
+        count, total = places.count(most), sum(faults.values())
+        share = faults[most] / total if total >= MANY_FAULTS else count / len(places)
+        if count < 2 or share <= 0.5:
             return {}
         look = looks[len(places) - 1 - places[::-1].index(most)]
         calls = look.frames[: self._began(look.frames)][:MOST_SHOWN]
