@@ -203,7 +203,7 @@ def test_the_account_adds_up_to_the_growth(in_c: Path) -> None:
     parts = sum(account[part] for part in ("linesKiB", "unnamedKiB", "heldKiB", "unknownKiB"))
     assert parts == pytest.approx(5.0, abs=0.01)
     assert account["linesKiB"] == pytest.approx(C["small_ones"] / 1024, rel=0.25)
-    assert explanation.sentences()[0].startswith("Of 5.0 KiB that the plain run kept per invocation: the lines ")
+    assert explanation.sentences()[0].startswith("Of 5.0 KiB that an invocation keeps: the lines ")
 
 
 HANDLER = """

@@ -99,7 +99,7 @@ class Account(NamedTuple):
     """The growth per invocation in its parts, KiB: together they are `settled`, unless lines hold more than that."""
 
     settled: float
-    """By the plain run."""
+    """By the plain run; by the traced one where that has kept more: RSS follows late."""
     lines: float
     """At the lines that are named."""
     unnamed: float
@@ -136,7 +136,7 @@ class Account(NamedTuple):
             parts.append(f"freed and held by malloc {self.held:.1f} (by its own lists)")
         if self.unknown >= WORTH:
             parts.append(f"not known {self.unknown:.1f}")
-        return f"Of {self.settled:.1f} KiB that the plain run kept per invocation: {', '.join(parts)}."
+        return f"Of {self.settled:.1f} KiB that an invocation keeps: {', '.join(parts)}."
 
     def document(self) -> dict[str, float]:
         """KiB per invocation, by part."""
@@ -209,7 +209,7 @@ class Explanation:
 
     @property
     def _has_rest(self) -> bool:
-        return self.is_known and self.rest_kib > REST * self.measured_kib
+        return self.is_known and self.rest_kib > max(WORTH, REST * self.measured_kib)
 
     def sentences(self) -> list[str]:
         """The rest that no line explains, and what is missing."""
