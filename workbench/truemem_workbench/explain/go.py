@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ..runs.here import Run
 
 DEBUG = "GODEBUG"
+NEAR = 4
+"""So many of those on the way that grow are kept: the runtime may have made the first ones."""
 SAMPLES = 100
 """Objects of a stack whose way from a root is followed."""
 POINTERS = (".data", ".bss")
@@ -48,6 +50,8 @@ OWN = ("runtime.saveAncestors", "runtime.malg", "runtime.acquireSudog", "runtime
 """What notes how goroutines came to be; their structures, which count with them; and what they wait in."""
 TIMERS = "runtime.allp"
 """Variable that leads to each timer that has not ended."""
+OF_TIMERS = ("runtime.(*timer", "runtime.doaddtimer")
+"""Begins of the names of functions that add one."""
 KINDS = (
     ("runtime.growslice", "slice"), ("runtime.makeslice", "slice"), ("runtime.mapassign", "map"),
     ("runtime.makemap", "map"), ("runtime.hashGrow", "map"), ("internal/runtime/maps.", "map"),
@@ -139,8 +143,8 @@ class Keeper(NamedTuple):
 
     root: str | Goroutine
     """The variable, or the goroutine."""
-    pcs: Pcs
-    """The stack that made the first object on the way whose bytes grow."""
+    made: tuple[Pcs, ...]
+    """The stacks that made the first objects on the way whose bytes grow."""
 
 
 def by_stack(looks: Sequence[Look], buckets: Mapping[int, Bucket]) -> dict[Pcs, list[int]]:
@@ -173,7 +177,7 @@ def _keepers(reader: Reader, memory: Memory, looks: Sequence[Look], program: Pat
         for slot in of_stack[:: max(1, len(of_stack) // SAMPLES)]:
             root, way = ways.way(slot)
             made = (reader.buckets[stacks[each]].pcs for each in way if each in stacks)
-            first = next((each for each in made if each in growing), pcs)
+            first = tuple(dict.fromkeys(itertools.islice((each for each in made if each in growing), NEAR)))
             if root is not None:
                 votes[Keeper(root.goroutine.origin if root.goroutine else root.name, first)] += 1
     return found
@@ -218,6 +222,8 @@ class Site(NamedTuple):
     @property
     def kind(self) -> str:
         """What it makes. Empty if that is not known."""
+        if any(each.function.startswith(OF_TIMERS) for each in self.calls):  # in a slice, of which no variable is known
+            return "timer"
         for each in self.calls:
             for begin, kind in KINDS:
                 if each.function.startswith(begin):
@@ -358,8 +364,9 @@ def _holders(found: Mapping[str, Any], measured_kib: float, sites: Sites) -> lis
         if group is not None and group.rate > 0:
             group.heap.append((rate, site))
             continue
-        keeping = sites.of(keeper.pcs) if keeper is not None else site
-        line = keeping.line if keeping.way or not site.way else site.line
+        on_the_way = map(sites.of, keeper.made if keeper is not None else ())
+        keeping = next((each for each in on_the_way if each.way), site)
+        line = keeping.line
         if line is None:
             continue
         owner = root if isinstance(root, str) and not OF_RUNTIME.match(root) else ""
