@@ -8,7 +8,7 @@ from truemem_workbench.answer.limits import Limits, find
 from truemem_workbench.answer.outputs import github_annotations, github_summary, junit_document, plain_text
 from truemem_workbench.answer.result import Result
 from truemem_workbench.explain.attribution import Holder
-from truemem_workbench.explain.explanation import UNKNOWN, Explanation, likely
+from truemem_workbench.explain.explanation import UNKNOWN, Account, Explanation, likely
 from truemem_workbench.explain.growth_page import page
 from truemem_workbench.printed.line import Line
 
@@ -22,9 +22,9 @@ LOOKS = (20, 40, 60, 80)
 
 def an_explanation(measured_kib: float = 8.0) -> Explanation:
     holder = Holder(HERE, 19, 8.0, "dict of dict", "app.store.data", 1.0, ((HERE, 19),))
-    return Explanation(
-        [holder], measured_kib, 320, 4.0, ["An invocation did not end: 3 of 9 were traced."], looks=LOOKS
-    )
+    account = Account.of(measured_kib, 8.0, 0.0, "by Python's tracemalloc")
+    missing = ["An invocation did not end: 3 of 9 were traced."]
+    return Explanation([holder], measured_kib, 320, 4.0, missing, looks=LOOKS, account=account)
 
 
 def a_result(explanation: Explanation) -> Result:
@@ -54,7 +54,7 @@ def test_after_too_few_looks_nothing_is_said_of_what_keeps() -> None:
 
 def test_what_no_line_explains_is_said() -> None:
     said = "\n".join(an_explanation(measured_kib=20).lines())
-    assert "12.0 KiB per invocation, 60% of the growth, are in no object that was seen" in said
+    assert "Of 20.0 KiB that an invocation keeps: the lines 8.0 (by Python's tracemalloc), not known 12.0." in said
     assert "3 of 9 were traced" in said
 
 
@@ -141,10 +141,10 @@ def test_what_lines_explain_is_no_part_of_the_rest() -> None:
 
 
 def test_what_no_figure_explains_has_no_pattern() -> None:
-    explanation = Explanation([], 8.0, 100, 1.0, looks=LOOKS, rest=likely(lines(STEADY), 8.0))
+    account = Account.of(8.0, 0.0, 0.0, "by V8's heap snapshots")
+    explanation = Explanation([], 8.0, 100, 1.0, looks=LOOKS, rest=likely(lines(STEADY), 8.0), account=account)
     assert explanation.sentences() == [
-        "8.0 KiB per invocation, 100% of the growth, are in no object that was seen. Not explained: no figure of the"
-        " printed line grows by as much."
+        "Of 8.0 KiB that an invocation keeps: the lines 0.0 (by V8's heap snapshots), not known 8.0."
     ]
     assert "restPattern" not in explanation.document()
 

@@ -47,7 +47,7 @@ def test_the_browser_draws_it_and_asks_nowhere(started: Browser, tmp_path: Path)
     shown = started.text("body")
     assert "app.py:handler <b>FAILED</b>" in shown
     assert "self.data[key] = value" in shown
-    assert "60% of the growth, are in no object that was seen" in shown
+    assert "the lines 8.0 (by Python's tracemalloc), not known 12.0." in shown
     drawn = started.js("[...document.querySelectorAll('.graph div')].map((each) => each.textContent).join()")
     assert f"{Path(HERE).name}:19" in drawn
     assert "8.0 KiB per invocation" in drawn

@@ -219,7 +219,8 @@ class _Chunk:
             for _ in range(data.number()):
                 key = data.number()
                 values.setdefault(key, self._value(number))
-        return at + delta - (delta >> 63 << 64) if delta else 0
+        before = at + delta - (delta >> 63 << 64)
+        return before if HEADER.size <= before < at else 0
 
     def _of(self, kind: str, key: int) -> Any:
         return self._shared.get(kind, {}).get(key)

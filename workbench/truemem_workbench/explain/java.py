@@ -491,10 +491,13 @@ def rest(found: Mapping[str, Any], rest_kib: float) -> LikelyCause | None:
 def _holder(keeper: Mapping[str, Any], sources: Sources, kib: float, where: str) -> Holder:
     """`where` most of it is, if not in the heap. Its line is where its container got more, if that was seen: that
     allocates a part of it. Else where an item of it was made, else where most of what that has was."""
-    by_depth = {depth: _by_line(stacks, sources) for depth, stacks in keeper["lines"].items()}
-    lines = next((by_depth[depth] for depth in sorted(by_depth) if by_depth[depth]), {})
-    largest = max(keeper["stacks"], key=keeper["stacks"].__getitem__, default=())
+    stacks: Mapping[tuple[JavaFrame, ...], int] = next(
+        (found for _, found in sorted(keeper["lines"].items()) if _by_line(found, sources)), {}
+    )
+    lines = _by_line(stacks, sources)
     line = max(lines, key=lines.__getitem__, default=("", 0))
+    through = {stack: size for stack, size in stacks.items() if sources.way(stack)[-1:] == (line,)}
+    largest = _most(keeper["stacks"])
     allocated = next(iter(sources.way(largest)[-1:]), None)
     item = _short(keeper["item"])
     of = f" of {item}" if item and keeper["container"] else item
@@ -504,9 +507,13 @@ def _holder(keeper: Mapping[str, Any], sources: Sources, kib: float, where: str)
         kib=kib,
         kind=f"{keeper['container']}{of}{f' ({where})' if where else ''}" or "object",
         owner=keeper["owner"],
-        stack=sources.stack(largest),
+        stack=sources.stack(_most(through) or largest),
         allocated=allocated if allocated != line else None,
     )
+
+
+def _most(stacks: Mapping[tuple[JavaFrame, ...], int]) -> tuple[JavaFrame, ...]:
+    return max(stacks, key=stacks.__getitem__, default=())
 
 
 def _by_line(stacks: Mapping[tuple[JavaFrame, ...], int], sources: Sources) -> dict[Frame, int]:
