@@ -10,6 +10,7 @@ from typing import Protocol
 
 from rich.table import Table
 
+from ..judge.finding import Finding
 from ..judge.latency import Figure, errors_figure
 from ..runs.measurement import Measurement, curve
 from ..runs.passes import BLOCK, full_by
@@ -33,6 +34,8 @@ class Explained(Protocol):
     """Which lines hold what grew: see `explain.explanation`."""
 
     def lines(self) -> list[str]: ...
+
+    def named(self, finding: Finding) -> Finding: ...
 
     def annotations(self) -> list[tuple[Path, int, str]]: ...
 
@@ -134,6 +137,12 @@ class Result:
         return broken or self.measurement.finding.grows
 
     @property
+    def finding(self) -> Finding:
+        """With the line that holds what grew, if that was asked for and found."""
+        finding = self.measurement.finding
+        return finding if self.explanation is None else self.explanation.named(finding)
+
+    @property
     def headline(self) -> str:
         """The result in one line."""
         word = ("passed", "FAILED", "could not be measured")[self.exit_code]
@@ -171,7 +180,7 @@ class Result:
 
     def sentences(self) -> list[str]:
         """The finding, and a sentence for each other limit that was not kept."""
-        finding = self.measurement.finding
+        finding = self.finding
         covered = ("growth", RECORDS, *(ERRORS if finding.cause == "failing" else ()))
         broken = [each for each in self.limits if each.outcome != "kept" and each.name not in covered]
         others = [each.sentence for each in broken if each.sentence != finding.title]
@@ -242,7 +251,7 @@ class Result:
                 "count": len(measured.failures),
                 "share": round(len(measured.failures) / max(1, measured.invocations), 4),
             },
-            "finding": measured.finding.document(),
+            "finding": self.finding.document(),
             "tried": self.tried.document() if self.tried else None,
             "limits": [known_members({**vars(each), "why": None}) for each in self.limits],
             "notices": self.notices(),

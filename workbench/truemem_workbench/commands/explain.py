@@ -77,6 +77,7 @@ def _explain(
 
     # a function that fails does so under a tracer too, and what it holds then tells nothing
     found = None if finding.cause == "failing" else explained(function, payloads, measurement)
+    finding = finding if found is None else found.named(finding)
     document = {"checked": target, "finding": finding.document()}
     if found is not None:
         document["explanation"] = found.document()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ..judge.finding import Finding
+from ..judge.growth_lines import has_line, is_open, keeps
 from ..printed.document import figure
 from ..printed.line import Line
 from ..support import docs_link
@@ -224,6 +226,28 @@ class Explanation:
         if any(each.column for each in self.holders):
             said.append(f"{MAPS} ({docs_link.command('heap#source-maps')}).")
         return [*said, *map(visible, self.missing)]
+
+    def named(self, finding: Finding) -> Finding:
+        """The finding with the line that holds most, in the words and the members of a function that names it where it
+        runs."""
+        first = next((each for each in self.holders if each.line), None)
+        if first is None or not self.is_known or not has_line(finding):
+            return finding
+        line = {
+            "file": _relative(first.file),
+            "line": first.line,
+            "function": first.function,
+            "perInvocationKiB": round(first.kib, 3),
+            "share": round(min(1.0, self.share(first.kib)), 3),
+            "environments": 1,
+            "stack": [*map(place, first.whole_stack)],
+            "invocations": self.invocations,
+        }
+        how = f"traced over {counted(self.invocations, 'invocation')}"
+        sentence = keeps(place(first.frame), first.kib, min(1.0, self.share(first.kib)), how)
+        return replace(
+            finding, line=line, line_sentence=f"If it is a leak: {sentence}" if is_open(finding) else sentence
+        )
 
     def annotations(self) -> list[tuple[Path, int, str]]:
         """File, line and a sentence for each line of the user's."""

@@ -71,16 +71,28 @@ class Growth:
         where = f"{line.place} in {line.function}" if line.function else line.place
         over = counted(self.invocations, "invocation")
         over += f" of {self.counted:,} environments" if self.counted > 1 else ""
-        return (
-            f"{where} keeps {line.kib:,.1f} KiB in each invocation ({line.share:.0%} of what grew; profiled over"
-            f" {over})."
-        )
+        return keeps(where, line.kib, line.share, f"profiled over {over}")
 
     def silence(self) -> str:
         """Why there is no line, in a sentence."""
         if not self.counted:
             return f"No line is known: the profile was given up ({next(iter(self.gave_up), 'no reason is known')})."
         return f"The profile of {counted(self.invocations, 'invocation')} found no line that keeps it."
+
+
+def keeps(where: str, kib: float, share: float, how: str) -> str:
+    """What a line keeps, in the sentence that all commands have."""
+    return f"{where} keeps {kib:,.1f} KiB in each invocation ({share:.0%} of what grew; {how})."
+
+
+def is_open(finding: Finding) -> bool:
+    """True if more may tell: a line is named in case that it is a leak."""
+    return finding.cause == "undecided" and finding.pattern != TOO_FEW
+
+
+def has_line(finding: Finding) -> bool:
+    """May a line of code keep it? Where nothing grows, none is accused."""
+    return is_open(finding) or (finding.grows and finding.cause in CAUSES_WITH_LINES)
 
 
 def merged(profiles: Iterable[GrowthProfile]) -> Growth:
@@ -121,20 +133,15 @@ def merged(profiles: Iterable[GrowthProfile]) -> Growth:
 def named(finding: Finding, growth: Growth | None, commands: Commands) -> Finding:
     """The finding with the line that keeps what grows, if one was profiled; else as it is. Where nothing grows, no line
     is accused."""
-    is_open = finding.cause == "undecided" and finding.pattern != TOO_FEW
-    if (
-        growth is None
-        or not growth.environments
-        or not (is_open or (finding.grows and finding.cause in CAUSES_WITH_LINES))
-    ):
+    if growth is None or not growth.environments or not has_line(finding):
         return finding
     rate = finding.per_invocation_kib
     first = growth.lines[0].line if growth.lines else None
     if first is not None and (rate is None or first.rank or first.kib >= LEAST_FIRST_SHARE * rate):
-        sentence = f"If it is a leak: {growth.sentence()}" if is_open else growth.sentence()
+        sentence = f"If it is a leak: {growth.sentence()}" if is_open(finding) else growth.sentence()
         line = {**growth.lines[0].document(), "invocations": growth.invocations}
         return replace(finding, line=line, line_sentence=sentence, next=commands.lines or finding.next)
-    silence = "" if is_open or first is not None else growth.silence()
+    silence = "" if is_open(finding) or first is not None else growth.silence()
     explain = commands.explain if finding.next == commands.profile else ""  # that was done, and named nothing
     return replace(finding, line_sentence=silence, next=explain or finding.next)
 
