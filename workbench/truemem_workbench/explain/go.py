@@ -358,14 +358,11 @@ def _holders(found: Mapping[str, Any], measured_kib: float, sites: Sites) -> lis
         rate = rate or doubling(at, levels)
         if rate <= 0:
             continue
-        keeper, _ = next(iter(keepers.get(pcs, Counter()).most_common(1)), (None, 0))
-        root = keeper.root if keeper is not None else ""
+        root, keeping = _most(keepers.get(pcs, Counter()), site, sites)
         group = groups.get(lines.get(root)) if isinstance(root, Goroutine) else None
         if group is not None and group.rate > 0:
             group.heap.append((rate, site))
             continue
-        on_the_way = map(sites.of, keeper.made if keeper is not None else ())
-        keeping = next((each for each in on_the_way if each.way), site)
         line = keeping.line
         if line is None:
             continue
@@ -379,6 +376,18 @@ def _holders(found: Mapping[str, Any], measured_kib: float, sites: Sites) -> lis
         )  # fmt: skip
     kept += [_of_group(line, each, at) for line, each in groups.items() if line is not None and each.rate > 0]
     return most_first(kept, measured_kib)
+
+
+def _most(votes: Mapping[Keeper, int], site: Site, sites: Sites) -> tuple[str | Goroutine, Site]:
+    """The root and the line that keep most of them: the line that is nearest to the root, or else their own."""
+    sums: Counter[tuple[str | Goroutine, Frame | None]] = Counter()
+    found: dict[Frame | None, Site] = {}
+    for keeper, count in votes.items():
+        keeping = next((each for each in map(sites.of, keeper.made) if each.way), site)
+        found.setdefault(keeping.line, keeping)
+        sums[keeper.root, keeping.line] += count
+    ((root, line), _) = next(iter(sums.most_common(1)), (("", site.line), 0))
+    return root, found.get(line, site)
 
 
 def doubling(at: Sequence[int], levels: Sequence[int]) -> float:
