@@ -412,6 +412,10 @@ def holders(found: Mapping[str, Any], sources: Sources, measured_kib: float) -> 
         sampled.update(grown)
     rates = _rates(found, least)
     beside = _beside(found)
+    for name in [each for each in beside if not sampled[each]]:
+        for keeper, grown in growing:  # few and small: that some are there says whose they are
+            grown[name] = keeper["bytes"].get(name, [0.0])[-1]
+            sampled[name] += grown[name]
     for keeper, grown in growing:
         if _rate(at, [sum(column) for column in zip(*keeper["bytes"].values(), strict=True)], least, STEPS) <= 0:
             continue
