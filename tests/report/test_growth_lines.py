@@ -96,9 +96,9 @@ PROFILES = st.lists(
 )
 
 
-def figures(growth: Growth) -> dict[tuple[str, int, str], Any]:
+def figures(growth: Growth) -> dict[tuple[Any, ...], Any]:
     return {
-        (line.file, line.line, line.function): pytest.approx((line.kib, line.share, each.environments), abs=1e-6)
+        line.key: pytest.approx((line.kib, line.share, each.environments), abs=1e-6)
         for each in growth.lines
         for line in [each.line]
     }
@@ -111,8 +111,7 @@ def test_merge_is_a_weighted_mean_in_any_order(profiles: list[GrowthProfile], ra
     assert (growth.environments, growth.counted) == (len(profiles), len(known))
     assert sum(growth.gave_up.values()) == sum(bool(each.gave_up) for each in profiles)
     for each in growth.lines:
-        key = each.line[:3]
-        of = [(profile.invocations, line.kib) for profile in known for line in profile.lines if line[:3] == key]
+        of = [(p.invocations, line.kib) for p in known for line in p.lines if line.key == each.line.key]
         assert each.line.kib == pytest.approx(sum(n * kib for n, kib in of) / sum(p.invocations for p in known))
         assert each.environments == len(of)
     whole = sum(each.line.kib for each in growth.lines) + growth.rest_kib
@@ -122,8 +121,7 @@ def test_merge_is_a_weighted_mean_in_any_order(profiles: list[GrowthProfile], ra
     shuffled = list(profiles)
     random.shuffle(shuffled)
     assert figures(merged(shuffled)) == {
-        (each.line.file, each.line.line, each.line.function): (each.line.kib, each.line.share, each.environments)
-        for each in growth.lines
+        each.line.key: (each.line.kib, each.line.share, each.environments) for each in growth.lines
     }
     twice = merged([*profiles, *profiles])
     assert [each.line.kib for each in twice.lines] == pytest.approx([each.line.kib for each in growth.lines])

@@ -40,7 +40,7 @@ class GrowthLine(NamedTuple):
     @property
     def order(self) -> tuple[Any, ...]:
         """Sorts those that are to be named first to the begin."""
-        return (self.rank, -self.kib, *self[:3])
+        return (self.rank, -self.kib, *self.key)
 
     @property
     def place(self) -> str:
