@@ -34,7 +34,7 @@ LARGEST = 64 << 20
 """Most characters of one JSON document that is read whole. A larger one is taken apart into the objects in it."""
 MOST_JOINED = 100_000
 """Most lines of one JSON object that are joined."""
-_CHUNK = 1 << 18
+_CHUNK = 1 << 17
 _BETWEEN = re.compile(r"[\s\ufeff\[\],]*")
 """What may stand between two objects: a list's brackets and commas too."""
 _LONGEST_NAME = len("-Infinity")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import statistics
@@ -10,13 +9,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -50,6 +47,9 @@ from .fleet import RATE, Together
 from .judging import Judged
 from .steps import begin_in_pool, collect_seldom, judge_files, match_requests, read_files
 from .summary import EnvironmentSummary, Function, Holder, LeftOut, Peaks, Report, added
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 WORTH_A_POOL = 1 << 28
 """Least bytes of lines for a pool of processes: fewer take 2 s, and in a pool half a second less for more CPU."""
@@ -94,7 +94,7 @@ class Parts(NamedTuple):
     """None without --by."""
 
 
-Pool = ProcessPoolExecutor | None
+Pool: TypeAlias = "ProcessPoolExecutor | None"
 """None: all is done in this process."""
 
 
@@ -251,6 +251,10 @@ def _pool(size: int) -> Iterator[Pool]:
         collect_seldom()
         yield None
         return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
     with (
         no_ctrl_c_in_children(),
         ProcessPoolExecutor(mp_context=multiprocessing.get_context(START), initializer=begin_in_pool) as pool,

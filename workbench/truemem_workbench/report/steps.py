@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import signal
 import threading
@@ -40,6 +39,8 @@ def begin_in_pool() -> None:
     for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
     collect_seldom()
+    import multiprocessing
+
     parent = multiprocessing.parent_process()
     if parent is None:
         return
