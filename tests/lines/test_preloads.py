@@ -30,10 +30,16 @@ def profiled(running: Environment) -> bool:
     return any('"growthProfile"' in line for line in running.local.extension_stdout(running.name))
 
 
-def check(running: Environment, file: str, gave_up: str = "") -> None:
+def named_by(running: Environment) -> bool:
+    """Invoke until there is a profile. Has it a line?"""
     while len(running.invocations) < MOST and not profiled(running):
         for _ in range(20):
             running.attempt()
+    return any('"growthLines":[{' in line for line in running.local.extension_stdout(running.name))
+
+
+def check(running: Environment, file: str, gave_up: str = "") -> None:
+    named_by(running)
     records = running.told()
     (record,) = [each for each in records if each.growthProfile]
     assert record.growthProfile.get("gaveUp", "") == gave_up
@@ -81,9 +87,14 @@ def leaking_node(module: str = "leaks", *needs: Path) -> Function:
 @pytest.mark.skipif(NODE is None, reason="no node on the path")
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_leak_in_node_is_named(exact: bool) -> None:
+    """V8 samples by chance: what it has of a hot function may be too little, in one environment of thirty."""
     variables = {**ON, "NODE_OPTIONS": REQUIRED}
-    with Environment(leaking_node(), environment=variables, exact=exact, memory_mib=512) as running:
-        check(running, "leaks.mjs")
+    for _ in range(3):
+        with Environment(leaking_node(), environment=variables, exact=exact, memory_mib=512) as running:
+            if named_by(running):
+                check(running, "leaks.mjs")
+                return
+    pytest.fail("no environment of three has named a line")
 
 
 @needs_cgroups
