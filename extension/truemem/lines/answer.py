@@ -58,9 +58,9 @@ CLASS_CHECKS: Mapping[str, Check] = {
     "perInvocationObjects": _number(0, 10**9),
     "share": _number(0, 1),
 }
-"""The same of a class, where no line is known."""
+"""Checks of a class's members, where no line is known; all are needed."""
 COLUMN_CHECKS: Mapping[str, Check] = {"column": LINE_CHECKS["line"]}
-"""Of a member that only lines of minified code have."""
+"""Checks of the member that lines of minified code have besides."""
 PROFILE_CHECKS: Mapping[str, Check] = {
     "runtime": _name,
     "invocations": _COUNT,

@@ -270,7 +270,7 @@ def _faults(stat: bytes) -> int:
 
 
 def _activity(folder: str) -> Activity:
-    """Of the thread with this folder in /proc. Raises OSError, Gone, ValueError, IndexError."""
+    """What the thread with this folder in /proc has done. Raises OSError, Gone, ValueError, IndexError."""
     stat = read(f"{folder}/stat", STAT_BYTES)
     sleeps = read(f"{folder}/status", STATUS_BYTES).partition(b"\nvoluntary_ctxt_switches:")[2].split(None, 1)[0]
     return Activity(parse_state(stat) in RUNNING_STATES, _faults(stat), int(sleeps))

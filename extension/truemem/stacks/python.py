@@ -34,7 +34,7 @@ DIGITS = 20
 TRIES = 3
 
 CODE_WORDS = 18
-"""Of the beginning of a code object: all that is read of it but for its instructions."""
+"""Words at the beginning of a code object: all that is read of it but for its instructions."""
 FRAME_WORDS = 10
 ROOT_AT, ROOT_OF = 32, 4096
 """A thread's first frame lies so many bytes after the begin of a page: its stack begins with the head of a chunk

@@ -93,9 +93,9 @@ class Found:
         self.small, self.large = objects * small, objects * large
         """Bytes in each invocation, with what they alone have: Python's own allocator's, and malloc's."""
         self.stack = stack
-        """Of what has made them, the innermost line first. Empty if that is not known."""
+        """Lines of the code that has made them, the innermost first. Empty if no line is known."""
         self.name = name
-        """Of the class, if no line is known."""
+        """Name of the class, where no line is known."""
 
 
 def _stack(each: Any, users: Users) -> Stack | None:

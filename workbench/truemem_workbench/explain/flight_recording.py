@@ -45,7 +45,7 @@ class OldObject(NamedTuple):
     of: str
     """Its class, as the JVM writes it."""
     elements: int
-    """Of an array; -1: it is none."""
+    """How many elements an array has; -1 if it is no array."""
     allocated_ns: int
     """Nanoseconds since 1970."""
     frames: tuple[JavaFrame, ...]

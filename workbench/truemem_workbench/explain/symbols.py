@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 TOOLS = ("addr2line", "llvm-addr2line")
-"""Programs that know debug information, inlined functions too. Whoever compiles has one: it comes with the linker."""
+"""Programs that read lines from debug information, those of inlined functions too. One comes with each linker."""
 READS_S = 60  # longest wait for one of them
 UNKNOWN = "??"
 DAMAGED = (OSError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError, struct.error)
