@@ -54,12 +54,15 @@ _PARTS = {
 }
 _NATIVE = "Release what is allocated, or take a newer version of the library that keeps it."
 _DUMPS = {
-    "java": "Run it here to see who keeps it (truemem explain ./bootstrap), and give that a bound.",
-    "go": "Compare two heap profiles (runtime/pprof) to see who keeps it, and give that a bound.",
+    **dict.fromkeys(
+        ("java", "go"), "Run it here to see who keeps it (truemem explain ./bootstrap), and give that a bound."
+    ),
     "dotnet": "Compare two dumps (dotnet-gcdump) to see who keeps it, and give that a bound.",
 }
-"""Repair where --explain cannot name the line."""
-_GOROUTINES = "Let each goroutine end: a profile of goroutines (runtime/pprof) shows where they wait."
+"""Repair of a heap that grows, where the finding has no line."""
+_GOROUTINES = (
+    "Let each goroutine end: truemem explain ./bootstrap names the line that starts them, and what they wait for."
+)
 THRESHOLD = {"MALLOC_MMAP_THRESHOLD_": "32768"}
 """Blocks from 32 KiB on are mapped, and go back to the system when they are freed. It helped in the incident and in our
 measurements (sample_function/README.md)."""
