@@ -308,7 +308,7 @@ def every_way(folder: Path) -> Path:
 def test_each_way_to_ask_for_memory_is_seen(
     library: Path, every_way: Path, tmp_path: Path, period: int, within: float
 ) -> None:
-    """Of each block with a period of one byte; else of so many that the sum is right, and none that was freed."""
+    """With a period of one byte each block is sampled, else so many that the sum is right; a freed one never."""
     with sampled(library, tmp_path, period, every_way) as process:
         assert process.stdout is not None
         left = int(process.stdout.readline())

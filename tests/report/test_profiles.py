@@ -30,7 +30,7 @@ MESSAGES = {
     "Profile": "1 sample_type ValueType*, 2 sample Sample*, 4 location Location*, 5 function Function*,"
     " 6 string_table string*, 9 time_nanos int64, 13 comment int64*, 14 default_sample_type int64",
 }
-"""Of pprof's profile.proto (https://github.com/google/pprof/blob/main/proto/profile.proto, Apache-2.0)."""
+"""Messages of pprof's profile.proto (https://github.com/google/pprof/blob/main/proto/profile.proto, Apache-2.0)."""
 NOW_NS = 1_795_288_667_000_000_000
 OTHER = growth_line(400.0, 7, file="lib/x.mjs", function="put", stack=["app.mjs:31 handler", "lib/x.mjs:7 put"])
 

@@ -92,7 +92,7 @@ class _Bytes:
         self.at = 0
 
     def number(self) -> int:
-        """Of variable length: seven bits in each byte, the ninth one whole."""
+        """Read a number of variable length: seven bits in each byte, the ninth one whole."""
         value = shift = 0
         while True:
             byte = self.data[self.at]

@@ -87,7 +87,7 @@ class Span(NamedTuple):
     begin: int
     end: int
     size: int
-    """Of each object in it."""
+    """Bytes of each object in it."""
     has_pointers: bool
     specials: int
     """The first of what is noted of its objects."""

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from .go_heap import Memory, Running, Span, Whole
 
 NOT_IN_USE = -1
-"""Is no object."""
+"""Stands for an address that is no object."""
 ROOTED = -2
-"""Of an object that a root leads to."""
+"""Keeper of an object that a root leads to."""
 
 
 MOST = 4_000_000

@@ -46,7 +46,7 @@ FLAGS = (
     f" -XX:FlightRecorderOptions=old-object-queue-size={MOST_SAMPLES},stackdepth={MOST_FRAMES}"
 )
 NAME = "truemem"
-"""Of the recording."""
+"""Name of the recording."""
 CONFIGURATION = """<?xml version="1.0" encoding="UTF-8"?>
 <configuration version="2.0"><event name="jdk.OldObjectSample"><setting name="enabled">true</setting>
 <setting name="stackTrace">true</setting><setting name="cutoff">infinity</setting></event></configuration>

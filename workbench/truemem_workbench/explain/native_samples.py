@@ -96,7 +96,7 @@ class _Process:
             if code := code_of(header["pid"]):
                 self.code = code
                 return True
-        return False  # or nobody has waited for its end
+        return False  # it has ended; perhaps its parent has not waited for it yet
 
     def frames(self, stack: int) -> tuple[tuple[str, int], ...]:
         """File and place in it of each call, the innermost first; up to one that is in no code. The sampler's own

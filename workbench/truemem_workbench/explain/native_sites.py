@@ -66,7 +66,7 @@ def holders(found: Mapping[str, Any], measured_kib: float, code: Code) -> list[H
     return most_first(made, measured_kib)
 
 
-def beside(found: Mapping[str, Any], *, code: Code, measured_kib: float, rest_kib: float) -> list[Holder]:
+def beside(found: Mapping[str, Any], code: Code, measured_kib: float, rest_kib: float) -> list[Holder]:
     """Code below a runtime that keeps what grew, as far as that can be part of the rest that the runtime's own tracer
     has not seen: what a module has told the interpreter of (numpy does) is no part of it."""
     return [each for each in holders(found, measured_kib, code) if each.kib < rest_kib * (1 + EXCESS)]

@@ -44,7 +44,7 @@ class Snapshot:
     sizes: Whole
     """Bytes of a node itself."""
     places: Mapping[int, Place]
-    """Of a function, or of an object's constructor, by node."""
+    """Place of a function, or of an object's constructor, by node."""
     first_edge: Whole
     """The edges of node n are those from first_edge[n] to first_edge[n + 1]."""
     to: Whole

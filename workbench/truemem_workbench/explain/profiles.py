@@ -22,7 +22,7 @@ SPEEDSCOPE, PPROF, OTLP = ".speedscope.json", ".pb.gz", ".otlp.json"
 TYPE, UNIT = "inuse_space", "bytes"
 """What pprof and Pyroscope call memory that is kept."""
 MOST = (1 << 63) - 1
-"""Of an int64: a log may say any figure."""
+"""The largest int64: a log may say any figure."""
 NO_LINE = "(in no line)"
 MEANING = f"truemem {VERSION}: bytes that each invocation adds, by line of code"
 _FRAME = re.compile(r"(?P<file>.+?):(?P<line>[0-9]{1,9})(?::[0-9]{1,9})?(?: (?P<function>.+))?")

@@ -133,16 +133,15 @@ class Way(NamedTuple):
     """Of what the tracer found and what grew in the plain run, KiB per invocation."""
     is_exact: bool = False
     """Does the tracer count all? Then that is at least what was kept."""
-    counted: Callable[[Found], float] = lambda _: 0.0
-    """KiB per invocation by which all grew that the tracer has counted, named or not."""
-    outside: Callable[[Found], float] = lambda _: 0.0
-    """The same of what lies outside of the runtime's heap."""
+    counted: Callable[[Found], tuple[float, float]] = lambda _: (0.0, 0.0)
+    """KiB per invocation by which all grew that the tracer has counted, named or not; and outside of the runtime's
+    heap."""
     rest: Callable[[Found, Account], LikelyCause | None] = lambda *_: None
     """What the tracer knows of the rest."""
     missing: Callable[[Sequence[Holder]], list[str]] = lambda _: []
     """Sentences on what these holders do not say."""
-    samples: Callable[..., list[Holder]] | None = None
-    """What samples of malloc say of the rest, KiB per invocation, in a run of their own."""
+    native: native_sites.Code | None = None
+    """Which native code below the runtime may keep the rest, for samples of malloc in a run of their own."""
 
 
 def _way(target: Target, invocations: int, plain_seconds: float, measured_kib: float, *, is_jvm: bool) -> Way | None:
@@ -150,19 +149,15 @@ def _way(target: Target, invocations: int, plain_seconds: float, measured_kib: f
     function, program = target.function, Path(target.function.command[-1])
     seconds, looks = INVOKING * limit_s(plain_seconds), looked_at(invocations)
     root = function.task_root
-    in_modules = partial(native_sites.beside, code=native_sites.Modules(root))
     if function.python is not None:
         return Way(
             TracerModule.python("python_tracer", _written),
             "by Python's tracemalloc",
             lambda found, kib: attribute(found, root, kib),
-            samples=in_modules,
+            native=native_sites.Modules(root),
         )
     if function.runtime is not None:
-        has_modules = any(root.rglob("*.node"))
-        return Way(
-            TracerModule.node(), "by V8's heap snapshots", node.holders, samples=in_modules if has_modules else None
-        )
+        return Way(TracerModule.node(), "by V8's heap snapshots", node.holders, native=native_sites.Modules(root))
     if is_jvm or (not is_go(program) and native_program.why_not(program)):
         return Way(
             TracerModule.java(target, looks, seconds),
@@ -177,10 +172,9 @@ def _way(target: Target, invocations: int, plain_seconds: float, measured_kib: f
             "each allocation counted",
             go.holders,
             is_exact=True,
-            counted=lambda found: go.kept_kib(found)[0],
-            outside=lambda found: go.kept_kib(found)[1],
+            counted=go.kept_kib,
             rest=lambda _, account: go.cgo(account),
-            samples=None if native_program.why_not(program) else partial(native_sites.beside, code=code),
+            native=None if native_program.why_not(program) else code,
         )
     tracer = TracerModule.malloc(target, invocations, measured_kib)
     if tracer is None:
@@ -189,7 +183,7 @@ def _way(target: Target, invocations: int, plain_seconds: float, measured_kib: f
         tracer,
         "by samples of malloc",
         lambda found, kib: native_sites.holders(found, kib, code),
-        counted=native_sites.sampled_kib,
+        counted=lambda found: (native_sites.sampled_kib(found), 0.0),
         missing=code.without_lines,
     )
 
@@ -284,20 +278,18 @@ def explain(
     holders: list[Holder] = []
     counted = outside = 0.0
     try:
-        counted, outside = way.counted(traced.found), way.outside(traced.found)
+        counted, outside = way.counted(traced.found)
         measured_kib = max(measured_kib, counted + outside if way.is_exact else 0.0)
         holders = way.holders(traced.found, measured_kib)
     except NOT_UNDERSTOOD as problem:  # the function's process has written it
         missing.append(f"What the tracer wrote could not be understood: {problem!r}")
     rest_kib = measured_kib - sum(each.kib for each in holders)
-    if rest_kib > REST * measured_kib and (second := _native(target, way, run, invocations, rest_kib)) is not None:
+    if rest_kib > REST * measured_kib:
+        second, more = _native(target, way, traced, run, invocations, measured_kib, rest_kib)
+        if more:
+            holders = sorted([*holders, *more], key=lambda each: -each.kib)
         missing += second.missing
         seconds, done = seconds + second.seconds, done + second.invocations
-        if "bytes" in second.found and way.samples is not None:
-            holders += way.samples(second.found, measured_kib=measured_kib, rest_kib=rest_kib)
-        elif second.found:
-            holders += native.beyond_python(second.found, traced.found, target.function.task_root, measured_kib)
-        holders.sort(key=lambda each: -each.kib)
     account = Account.of(
         max(measured_kib, settled_kib.get(MALLOC, 0.0)),
         sum(each.kib for each in holders),
@@ -320,18 +312,35 @@ def explain(
     return dataclasses.replace(explanation, rest=rest)
 
 
-def _native(target: Target, way: Way, run: Callable[..., Traced], invocations: int, rest_kib: float) -> Traced | None:
-    """What native code below a runtime keeps: by memray where Python finds it, else by samples of malloc. None if there
-    is neither, or no native code."""
-    python = target.function.python
-    if python is not None and (variables := native.variables(python)) is not None:
-        return run(tracer=TracerModule.python("native_tracer", native.read, variables))
-    advice = () if python is None else (native.INSTALL,)
-    sampler = TracerModule.malloc(target, invocations, rest_kib) if way.samples is not None else None
-    if sampler is None:
-        return Traced({}, 0, 0.0, advice) if advice else None
+def _native(
+    target: Target,
+    way: Way,
+    traced: Traced,
+    run: Callable[..., Traced],
+    invocations: int,
+    measured_kib: float,
+    rest_kib: float,
+) -> tuple[Traced, list[Holder]]:
+    """What native code below a runtime keeps, in a run of its own: by memray where Python finds it, else by samples of
+    malloc. Nothing where there is neither, or no native code."""
+    function = target.function
+    if function.python is not None and (variables := native.variables(function.python)) is not None:
+        second = run(tracer=TracerModule.python("native_tracer", native.read, variables))
+        found = (
+            native.beyond_python(second.found, traced.found, function.task_root, measured_kib) if second.found else []
+        )
+        return second, found
+    advice = () if function.python is None else (native.INSTALL,)
+    is_node = function.python is None and function.runtime is not None
+    has_code = way.native is not None and not (is_node and not any(function.task_root.rglob("*.node")))
+    sampler = TracerModule.malloc(target, invocations, rest_kib) if has_code else None
+    if sampler is None or way.native is None:
+        return Traced({}, 0, 0.0, advice), []
     second = run(tracer=sampler)
-    return dataclasses.replace(second, missing=(*second.missing, *advice))
+    found = []
+    if second.found:
+        found = native_sites.beside(second.found, way.native, measured_kib, rest_kib)
+    return dataclasses.replace(second, missing=(*second.missing, *advice)), found
 
 
 def _error(answer: bytes) -> str:
