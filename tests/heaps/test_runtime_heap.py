@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.judge import causes
 from truemem_workbench.judge.curves import curves_of
-from truemem_workbench.judge.finding import Commands, Finding
+from truemem_workbench.judge.finding import Commands, Finding, commands_deployed, commands_local
 from truemem_workbench.judge.heap import malloc_heaps
 from truemem_workbench.judge.runtime_heap import (
     HEAP_RUNTIMES,
@@ -22,6 +22,7 @@ from truemem_workbench.judge.runtime_heap import (
     longest_life,
 )
 from truemem_workbench.printed.line import Line, line_of, parse_event
+from truemem_workbench.support.typed_command import Command
 
 BASE = 40.0
 """RSS of a runtime without its heap, MiB."""
@@ -263,6 +264,28 @@ def test_too_few_invocations_want_more_of_them_next() -> None:
     commands = Commands(again="again", longer="longer", with_variable="longer --env")
     lines = life(lambda _: 20.0, invocations=100, runtime="nodejs")
     assert causes.find(curves_of(lines), commands).next == "longer"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "following"),
+    [
+        ("nodejs", "truemem attach NAME --lines"),
+        ("java", "truemem attach NAME --lines --lines-java"),
+        ("go", "truemem events NAME --since 1h --output events.jsonl"),
+        ("dotnet", "truemem report NAME --since 24h"),
+    ],
+)
+def test_what_names_the_line_comes_next(runtime: str, following: str) -> None:
+    lines = life(lambda n: 12 + n / 4, runtime=runtime)
+    assert causes.find(curves_of(lines), commands_deployed("")).next == following
+
+
+@pytest.mark.parametrize("runtime", ["java", "go"])
+def test_here_the_line_is_named_by_explain(runtime: str) -> None:
+    commands = commands_local(Command("local run", ("./bootstrap",)))
+    assert causes.find(curves_of(life(lambda n: 12 + n / 4, runtime=runtime)), commands).next == (
+        "truemem explain ./bootstrap"
+    )
 
 
 def test_only_the_process_that_ran_last_is_judged() -> None:

@@ -193,11 +193,14 @@ def _next(row: Row, commands: Commands, witnesses: Witnesses, found: Finding) ->
     runtime = witnesses.curves.runtime
     for name in row.next:
         command: str = getattr(commands, name)
+        if name == "profile" and runtime == "java":
+            command = commands.classes
         if (
             not command
             or (name == "heap" and runtime)
             or (name == "repair" and not found.setting)
-            or (name in ("profile", "explain") and runtime in ("java", "go", "dotnet"))
+            or (name == "profile" and runtime in ("go", "dotnet"))
+            or (name == "explain" and runtime == "dotnet")
         ):
             continue
         if name == "with_variable":

@@ -30,6 +30,8 @@ class Commands:
     """Sends traffic that tells clocks of growth apart."""
     profile: str = ""
     """Command that has the function name the line where it runs."""
+    classes: str = ""
+    """The same of a JVM, which names classes."""
     lines: str = ""
     """Shows the lines that it has named."""
     explain: str = ""
@@ -64,6 +66,7 @@ def commands_deployed(function: str) -> Commands:
     return Commands(
         again=f"truemem report {name} --since 24h",
         profile=f"truemem attach {name} --lines",
+        classes=f"truemem attach {name} --lines --lines-java",
         lines=f"truemem lines {name}",
         explain=f"truemem events {name} --since 1h --output events.jsonl",
         heap=f"truemem attach {name} --heap",

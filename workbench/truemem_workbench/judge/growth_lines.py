@@ -142,7 +142,8 @@ def named(finding: Finding, growth: Growth | None, commands: Commands) -> Findin
         line = {**growth.lines[0].document(), "invocations": growth.invocations}
         return replace(finding, line=line, line_sentence=sentence, next=commands.lines or finding.next)
     silence = "" if is_open(finding) or first is not None else growth.silence()
-    explain = commands.explain if finding.next == commands.profile else ""  # that was done, and named nothing
+    asked = finding.next in (commands.profile, commands.classes)
+    explain = commands.explain if asked else ""  # that was done, and named nothing
     return replace(finding, line_sentence=silence, next=explain or finding.next)
 
 
