@@ -6,8 +6,11 @@
  * that is mapped and shared: whoever looks reads it while nothing runs. Nothing is asked of the process, and what was
  * known of one that was killed stays.
  *
+ * What a program maps itself is sampled in the same way, by its length: what of it is in memory is for the reader to see.
+ * malloc and the threads' stacks do not come by here, as glibc calls its own mmap.
+ *
  * Each program has a file of its own; after a fork the child has one too, from its first sample on. What malloc gives out
- * inside of ours, or of the unwinder's, is not sampled. Mappings that a program makes itself are not seen.
+ * inside of ours, or of the unwinder's, is not sampled.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,6 +18,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +35,7 @@
 
 /* The file, as native_samples.py reads it. All numbers have 8 bytes. */
 enum {
-    MAGIC = 0x31534d54, /* TMS1 */
+    MAGIC = 0x32534d54, /* TMS2 */
     SLOTS = 1 << 17,    /* of live samples */
     STACKS = 1 << 15,   /* of the index of stacks */
     FRAMES = 48,        /* of a stack, the innermost ones */
@@ -39,6 +43,7 @@ enum {
     MANY = 1 << 19,     /* samples, after which the period doubles: one takes some 2 us */
     FILTER = 1 << 18,   /* counters, by address: most frees are of nothing that was sampled */
 };
+static const uint32_t MAPPED = UINT32_MAX; /* in the place of `unasked` */
 struct slot {
     uint64_t address, size; /* what malloc has taken for it, its own word included */
     uint32_t stack, unasked; /* place of its stack; bytes of the size that were not asked for */
@@ -236,7 +241,7 @@ static void begin(void)
     int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     void *at = MAP_FAILED;
     if (file >= 0 && ftruncate(file, sizeof *table) == 0)
-        at = mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        at = (void *)syscall(SYS_mmap, NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0L);
     if (file >= 0)
         close(file);
     if (at == MAP_FAILED) {
@@ -255,9 +260,8 @@ static uint64_t place_of(const void *p) { return mixed((uint64_t)p) % SLOTS; }
 
 static uint8_t *counter_of(const void *p) { return &filter[((uint64_t)p >> 4) % FILTER]; }
 
-static void add(const void *p, size_t asked, const struct stack *stack)
+static void add(const void *p, size_t size, uint32_t unasked, const struct stack *stack)
 {
-    size_t size = size_of((void *)p) + sizeof(size_t);
     hold();
     if (!table && is_on)
         begin();
@@ -265,7 +269,7 @@ static void add(const void *p, size_t asked, const struct stack *stack)
         uint64_t i = place_of(p);
         while (table->slot[i].address)
             i = (i + 1) % SLOTS;
-        table->slot[i] = (struct slot){(uint64_t)p, size, noted(stack), (uint32_t)(size - asked), own_period};
+        table->slot[i] = (struct slot){(uint64_t)p, size, noted(stack), unasked, own_period};
         table->used++;
         uint8_t *counter = counter_of(p);
         if (*counter != 255)
@@ -302,7 +306,7 @@ static void take_out(const void *p)
     let_go();
 }
 
-static __attribute__((noinline)) void sample(void *p, size_t size)
+static __attribute__((noinline)) void sample(void *p, size_t size, int is_mapped)
 {
     int error = errno;
     inside++;
@@ -312,7 +316,8 @@ static __attribute__((noinline)) void sample(void *p, size_t size)
         if (stack.count < FRAMES)
             follow_frame_pointers(&stack);
     }
-    add(p, size, &stack);
+    size_t taken = is_mapped ? size : size_of(p) + sizeof(size_t);
+    add(p, taken, is_mapped ? MAPPED : (uint32_t)(taken - size), &stack);
     draw();
     inside--;
     errno = error;
@@ -321,7 +326,14 @@ static __attribute__((noinline)) void sample(void *p, size_t size)
 static inline void *given(void *p, size_t size)
 {
     if (is_on && !inside && p && is_sampled(size))
-        sample(p, size);
+        sample(p, size, 0);
+    return p;
+}
+
+static inline void *mapped(void *p, size_t size, int protection)
+{
+    if (is_on && !inside && p != MAP_FAILED && protection != PROT_NONE && is_sampled(size))
+        sample(p, size, 1);
     return p;
 }
 
@@ -339,7 +351,7 @@ extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), voi
 static void begin_anew(void)
 {
     if (table)
-        munmap(table, sizeof *table);
+        syscall(SYS_munmap, table, sizeof *table);
     table = NULL;
     memset(index_of_stacks, 0, sizeof index_of_stacks);
     memset(filter, 0, sizeof filter);
@@ -455,4 +467,31 @@ EXPORT void *pvalloc(size_t size)
 {
     find();
     return given(next_pvalloc(size), size);
+}
+
+EXPORT void *mmap(void *at, size_t size, int protection, int flags, int file, off_t offset)
+{
+    if (flags & MAP_FIXED)
+        taken(at);
+    return mapped((void *)syscall(SYS_mmap, at, size, protection, flags, file, offset), size, protection);
+}
+
+EXPORT void *mmap64(void *, size_t, int, int, int, off64_t) __attribute__((alias("mmap")));
+
+EXPORT int munmap(void *at, size_t size)
+{
+    taken(at);
+    return (int)syscall(SYS_munmap, at, size);
+}
+
+EXPORT void *mremap(void *at, size_t had, size_t size, int flags, ...)
+{
+    va_list more;
+    va_start(more, flags);
+    void *to = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
+    va_end(more);
+    void *p = (void *)syscall(SYS_mremap, at, had, size, flags, to);
+    if (p != MAP_FAILED)
+        taken(at);
+    return mapped(p, size, PROT_READ);
 }

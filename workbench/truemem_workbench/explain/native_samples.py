@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import os
 import platform
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,9 +31,14 @@ MOST_STACKS = 400
 SILENCE = "no process with glibc's malloc lived through enough looks. It cannot be loaded into a static program"
 NOT_BUILT = "The library that samples malloc is not here: in a checkout, make layer builds it."
 
-MAGIC = 0x31534D54
+MAGIC = 0x32534D54
 HEADER = ("magic", "pid", "lost", "used", "end", "no_unwinder", "slots", "unused")
 SLOT = np.dtype([("address", "<u8"), ("size", "<u8"), ("stack", "<u4"), ("unasked", "<u4"), ("period", "<u8")])
+MAPPED = 0xFFFFFFFF
+"""In `unasked`: the program has mapped it itself."""
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MOST_PAGES = 1 << 20
+"""Pages of a mapping that are looked at. One of more than 4 GiB is room that is reserved."""
 
 Slots = npt.NDArray[np.void]
 Floats = npt.NDArray[np.float64]
@@ -67,6 +73,8 @@ class Look:
 
     invocation: int
     slots: Slots
+    in_memory: Floats
+    """Bytes of each that are in memory."""
     lost: int
 
 
@@ -89,9 +97,10 @@ class _Process:
             return True
         begin, end = 8 * len(HEADER), 8 * len(HEADER) + header["slots"] * SLOT.itemsize
         slots = np.fromfile(self.path, SLOT, header["slots"], offset=begin)
+        slots = slots[slots["address"] != 0]
         self.room = np.fromfile(self.path, "<u8", header["end"], offset=end)
         self.has_unwinder = not header["no_unwinder"]
-        self.looks.append(Look(invocation, slots[slots["address"] != 0], header["lost"]))
+        self.looks.append(Look(invocation, slots, _in_memory(slots, header["pid"]), header["lost"]))
         with suppress(OSError):
             if code := code_of(header["pid"]):
                 self.code = code
@@ -122,6 +131,21 @@ def code_of(pid: int, root: str = "/proc") -> list[Mapped]:
             begin, end = (int(each, 16) for each in place.split("-"))
             found.append(Mapped(begin, end, int(offset, 16), path))
     return found
+
+
+def _in_memory(slots: Slots, pid: int, root: str = "/proc") -> Floats:
+    """Bytes of each slot: what malloc has taken for it, and of a mapping the pages that are in memory now, as
+    proc_pid_pagemap(5) says; none of them where the process has ended."""
+    sizes = slots["size"].astype(float)
+    mappings = np.flatnonzero(slots["unasked"] == MAPPED)
+    sizes[mappings] = 0.0
+    with suppress(OSError), Path(f"{root}/{pid}/pagemap").open("rb", buffering=0) as file:
+        for each in mappings:
+            begin, end = (int(slots["address"][each]) + more for more in (0, int(slots["size"][each])))
+            count = min(MOST_PAGES, -(-end // PAGE) - begin // PAGE)
+            pages = np.frombuffer(os.pread(file.fileno(), 8 * count, begin // PAGE * 8), "<u8")
+            sizes[each] = float(np.count_nonzero(pages >> np.uint64(63))) * PAGE
+    return sizes
 
 
 class SampleReader:
@@ -175,12 +199,13 @@ class SampleReader:
         ]
 
 
-def weights(slots: Slots) -> tuple[Floats, Floats]:
-    """Bytes that each sample stands for, and the variance of that: each was taken with the chance
+def weights(slots: Slots, sizes: Floats) -> tuple[Floats, Floats]:
+    """Bytes that each sample stands for, and the variance of that, by its own `sizes`: each was taken with the chance
     1 - exp(-asked / period) (Horvitz and Thompson)."""
-    asked = np.maximum(slots["size"].astype(float) - slots["unasked"], 1.0)
+    unasked = np.where(slots["unasked"] == MAPPED, 0, slots["unasked"])
+    asked = np.maximum(slots["size"].astype(float) - unasked, 1.0)
     chance = -np.expm1(-asked / slots["period"])
-    of = slots["size"] / chance
+    of = sizes / chance
     return of, of**2 * (1 - chance)
 
 
@@ -190,16 +215,23 @@ def _at(process: _Process, invocations: Sequence[int]) -> list[Look | None]:
 
 
 def _totals(process: _Process, invocations: Sequence[int]) -> list[float]:
-    return [float(weights(look.slots)[0].sum()) if look else 0.0 for look in _at(process, invocations)]
+    return [float(_weighed(look)[0].sum()) if look else 0.0 for look in _at(process, invocations)]
+
+
+def _weighed(look: Look) -> tuple[Floats, Floats]:
+    return weights(look.slots, look.in_memory)
 
 
 def _grown(process: _Process, invocations: Sequence[int]) -> list[dict[str, Any]]:
     """The stacks that have more at the last look than at the first: bytes at each look, and the variance of what came
     and went since the first look and is there no more, or is new."""
-    sums = [_by_stack(look.slots, weights(look.slots)[0]) if look else {} for look in _at(process, invocations)]
-    first, last = process.looks[0].slots, process.looks[-1].slots
-    changed = np.setxor1d(first, last)
-    variance = _by_stack(changed, weights(changed)[1])
+    sums = [_by_stack(look.slots, _weighed(look)[0]) if look else {} for look in _at(process, invocations)]
+    first, last = process.looks[0], process.looks[-1]
+    variance: dict[int, float] = {}
+    for look, other in ((first, last), (last, first)):
+        changed = ~np.isin(look.slots, other.slots)
+        for stack, of in _by_stack(look.slots[changed], _weighed(look)[1][changed]).items():
+            variance[stack] = variance.get(stack, 0.0) + of
     found = []
     for stack, most in sums[-1].items():
         series = [each.get(stack, 0.0) for each in sums]

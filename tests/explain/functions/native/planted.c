@@ -3,6 +3,7 @@
 #include "runtime.h"
 #include <pthread.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 static void *last; /* what the repaired one frees */
 static int is_repaired;
@@ -121,9 +122,17 @@ static void doubled(const char *event) {
     if (is_repaired) count = 0;
 }
 
+static void mapped(const char *event) {
+    (void)event;
+    char *pages = mmap(NULL, 32768, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* mapped */
+    memset(pages, 1, 8192);
+    if (is_repaired) munmap(pages, 32768);
+}
+
 static const struct { const char *name; void (*run)(const char *); } leaks[] = {
     {"node", node}, {"copy", copy}, {"small_ones", small_ones}, {"grown", grown}, {"beside_others", beside_others},
     {"below_go", below_go}, {"doubled", doubled}, {"in_thread", in_thread}, {"aligned", aligned}, {"file", file}, {"forking", forking},
+    {"mapped", mapped},
 };
 
 static void handler(const char *event) {
