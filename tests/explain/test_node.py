@@ -22,7 +22,7 @@ from tests.lines.test_source_maps import BUILDS, BUILT, marked
 
 META: dict[str, Any] = {
     "node_fields": ["type", "name", "id", "self_size", "edge_count"],
-    "node_types": [["synthetic", "object", "closure", "array", "code"]],
+    "node_types": [["synthetic", "object", "closure", "array", "code", "string"]],
     "edge_fields": ["type", "name_or_index", "to_node"],
     "edge_types": [["context", "element", "property", "internal", "weak"]],
     "location_fields": ["object_index", "script_id", "line", "column"],
@@ -112,6 +112,25 @@ def test_a_variable_is_read_by_the_oldest_function_of_its_scope() -> None:
     assert (keeper.kind, keeper.owner, keeper.closure) == ("variable", "text", int.from_bytes(b"f1", "big"))
 
 
+def test_what_a_root_holds_is_told_by_its_kind() -> None:
+    """Strings that the debugger brings at one look do not hide sockets, of which one comes each time."""
+
+    def roots(sockets: int, texts: int) -> Snapshot:
+        nodes = {f"s{n}": ("object", "TCP", 1024, []) for n in range(sockets)}
+        nodes |= {f"t{n}": ("string", "source", 4096, []) for n in range(texts)}
+        edges: list[Edge] = [("internal", str(n), each) for n, each in enumerate(nodes)]
+        root: list[Edge] = [("element", 1, "handles")]
+        return snapshot(
+            {"root": ("synthetic", "", 0, root), "handles": ("synthetic", "(GC roots)", 0, edges), **nodes}, {}
+        )
+
+    growth = HeapGrowth()
+    for number in range(5):
+        growth.add(10 * number, roots(number, 90 if number > 2 else 0))
+    found = {each.of: (each.kind, each.sizes[-1], each.items) for each in growth.growing().values()}
+    assert found["TCP"] == ("synthetic", 4096, [0, 1, 2, 3, 4])
+
+
 def keepers_of(*owners: str, kib: float) -> dict[str, Any]:
     at = [0, 10, 20, 30, 40]
     each = {"kind": "Array", "of": "Object", "bytes": [int(kib * 1024 * n) for n in at], "items": at}
@@ -181,6 +200,7 @@ NIGHTLY = {
     "buffers": "Array of Buffer ORDERS",
     "promises": "Array of function pending",
     "strings": "variable text",
+    "executor": "Array of Object ORDERS",
 }
 
 
@@ -189,6 +209,7 @@ NIGHTLY = {
     ("handler", "kind"),
     [
         ("weak", "Set of Object seen"),  # what a WeakMap has is kept by its key
+        ("race", "Promise of function shutdown"),
         *(pytest.param(*each, marks=pytest.mark.nightly) for each in NIGHTLY.items()),
     ],
 )

@@ -12,6 +12,7 @@ const emitter = new EventEmitter().setMaxListeners(0);
 const store = new Store();
 const recent = new Map();
 const pending = [];
+const shutdown = new Promise(() => {});
 const sizes = new WeakMap();
 const target = new Proxy([], {
   get(object, name) {
@@ -122,6 +123,18 @@ export async function buffers() {
 export async function promises() {
   const order = body();
   await Promise.race([Promise.resolve(), new Promise((resolve) => pending.push(() => resolve(order)))]); // promises
+}
+
+export async function race() {
+  const order = body();
+  await Promise.race([Promise.resolve(order), shutdown]); // race
+}
+
+export async function executor() {
+  await new Promise((resolve) => {
+    ORDERS.push(body()); // executor
+    resolve();
+  });
 }
 
 export async function module() {

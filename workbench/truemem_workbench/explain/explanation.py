@@ -157,7 +157,7 @@ class Explanation:
     holders: Sequence[Holder]
     """The lines that hold what grew, that with most of it first."""
     measured_kib: float
-    """Growth of RSS per invocation in the plain run, KiB."""
+    """What an invocation keeps, KiB: by the plain run, or by the lines where they have more."""
     invocations: int
     seconds: float
     """Duration of all runs under a tracer."""
@@ -173,7 +173,7 @@ class Explanation:
     """Where the growth is, part by part. None after too few looks."""
 
     def share(self, kib: float) -> float:
-        """Share of the measured growth. The tracer counts what was asked for, RSS whole pages: it can be above 1."""
+        """Share of the measured growth."""
         return kib / self.measured_kib if self.measured_kib > 0 else 0.0
 
     @property

@@ -158,7 +158,9 @@ THINGS = ("object", "closure", "native", "string", "concatenated string", "regex
 V8_ROOT = "synthetic"
 """The kind of V8's own roots. What one holds, and no code, is a handle of Node.js, such as a socket."""
 MOST_KEEPERS = 30  # keepers that are reported and watched
-Key = tuple[int, str]  # the id of an object that was there at the first snapshot, and the variable, if it is a scope
+Key = tuple[int, str]
+"""The id of an object that was there at the first snapshot, and the variable, if it is a scope. Of a root: what kind of
+things it holds."""
 
 
 @dataclass
@@ -256,7 +258,10 @@ class _Kept:
             if item_of[node] < 0:
                 del item_of[node]
             if snapshot.kinds[node] not in V8_KINDS:
-                found.setdefault(keeper_of[node], []).append(node)
+                keeper, variable = keeper_of[node]
+                if snapshot.kinds[keeper] == V8_ROOT and node in item_of:
+                    variable = _named(snapshot, item_of[node])
+                found.setdefault((keeper, variable), []).append(node)
         return {
             (int(snapshot.ids[node]), variable): self._described(node, variable, nodes, item_of)
             for (node, variable), nodes in found.items()
@@ -282,6 +287,8 @@ class _Kept:
 
     def _described(self, node: int, variable: str, nodes: Sequence[int], item_of: Mapping[int, int]) -> ObjectKeeper:
         snapshot = self._snapshot
+        if snapshot.kinds[node] == V8_ROOT:
+            variable = ""
         items = {item_of[each] for each in nodes if each in item_of}
         names = Counter(_named(snapshot, each) for each in items)
         made = Counter(snapshot.places[each] for each in nodes if each in snapshot.places)
@@ -381,7 +388,7 @@ def _wanted(growth: HeapGrowth) -> list[dict[str, Any]]:
     return [
         {
             "id": number,
-            "variable": variable,
+            "variable": variable if each.kind != V8_ROOT else "",
             "closure": each.closure,
             "home": each.home[0] if each.home else "",
             "handles": each.of if each.kind == V8_ROOT else "",

@@ -8,6 +8,7 @@ import { createHook } from "node:async_hooks";
 import fs from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
+import { types } from "node:util";
 import v8 from "node:v8";
 
 import { fileOf, isLibrary, libraries, places, post, ROOT, scripts } from "./node_inspector.mjs";
@@ -29,6 +30,8 @@ const watched = new Map(); // by id and variable
 let open = []; // those that are watched now
 const handleKinds = new Set(); // those that are held by nothing in the code, and become more
 const handles = new Map(); // by async id: kind and stack, as JSON
+let watchesPromises = false; // is a promise watched now?
+let waiting = []; // in this invocation, what waits for a promise: the promise's async id, and the stack
 let steps = 0;
 let last = null; // where the latest step was
 let wanted = []; // what truemem has said to watch
@@ -72,7 +75,11 @@ const opened = () => {
 };
 
 const hook = createHook({
-  init(id, _, __, resource) {
+  init(id, type, trigger, resource) {
+    if (type === "PROMISE") {
+      if (watchesPromises) waiting.push([trigger, frames(here())]);
+      return;
+    }
     const kind = resource.constructor?.name;
     if (!handleKinds.has(kind)) return;
     const stack = frames(here());
@@ -80,6 +87,13 @@ const hook = createHook({
   },
   destroy: (id) => handles.delete(id),
 });
+
+// Where it was said in this invocation that something waits for this promise: what `then` makes is triggered by it.
+const waitingFor = (promise) => {
+  if (!types.isPromise(promise)) return [];
+  const symbol = Object.getOwnPropertySymbols(promise).find(({ description }) => description === "async_id_symbol");
+  return waiting.filter(([id, stack]) => id === promise[symbol] && stack.length > 0).map(([, stack]) => stack);
+};
 
 // Find an object by its id in the heap snapshot.
 const hold = (each, id) => {
@@ -135,6 +149,8 @@ const watch = () => {
   if (looks === PLANNED.length) for (const each of watched.values()) each.again();
   open = [...watched.values()].filter((each) => each.isOpen);
   if (open.length === 0) return unwatch();
+  watchesPromises = open.some(({ object }) => types.isPromise(object.deref()));
+  if (watchesPromises) hook.enable();
   for (const each of open) each.begin(valueOf(each));
   const homes = inLibraries ? wanted.map(({ home }) => home).filter((id) => libraries.has(id)) : [];
   const found = places(new Set(homes));
@@ -158,6 +174,7 @@ const unwatch = () => {
   delete globalThis[HOOK];
   for (const each of open) each.forget();
   open = [];
+  watchesPromises = false;
 };
 
 // Note what has grown since this function's step before, and where that was. Always false.
@@ -202,7 +219,8 @@ const frames = (error) =>
 // The invocation before is over.
 const ended = () => {
   if (!globalThis[HOOK]) return;
-  for (const each of open) if (each.isOpen) each.end(valueOf(each));
+  for (const each of open) if (each.isOpen) each.end(valueOf(each), waitingFor(each.object.deref()));
+  waiting = [];
   told();
   if (steps > MOST_STEPS && inLibraries && libraries.size > 0) {
     inLibraries = false; // they may be the ones
@@ -235,6 +253,9 @@ const before = () => {
   steps = 0;
 };
 
+// Node.js 24, after a heap snapshot: a function that is made anew for each call goes on in its baseline code, which knows
+// no breakpoint.
+v8.setFlagsFromString("--no-sparkplug");
 post("Profiler.enable");
 post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
 

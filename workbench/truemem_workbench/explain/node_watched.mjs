@@ -90,9 +90,9 @@ export class Watched {
     this.#latest = now;
   }
 
-  // The invocation is over: its lines count once, if it has left more behind.
-  end(value) {
-    const found = new Set();
+  // The invocation is over: its lines count once, if it has left more behind. `seen`: stacks that are known otherwise.
+  end(value, seen) {
+    const found = new Set(seen.map((stack) => JSON.stringify(stack)));
     if (grown(this.#begin.size, this.#size(value))) {
       for (const { grew } of this.#own(value)) for (const { stack } of grew) found.add(stack);
     }

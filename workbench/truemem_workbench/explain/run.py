@@ -290,9 +290,11 @@ def explain(
             holders = sorted([*holders, *more], key=lambda each: -each.kib)
         missing += second.missing
         seconds, done = seconds + second.seconds, done + second.invocations
+    named_kib = sum(each.kib for each in holders)
+    measured_kib = max(measured_kib, named_kib)  # RSS follows late, and not at all while freed memory is used again
     account = Account.of(
         max(measured_kib, settled_kib.get(MALLOC, 0.0)),
-        sum(each.kib for each in holders),
+        named_kib,
         counted,
         way.known,
         held=settled_kib.get(HELD, 0.0),
