@@ -161,9 +161,9 @@ def test_the_sentence_and_the_document_name_the_pattern() -> None:
     assert explanation.document()["restPattern"] == "arenas-for-each-thread"
 
 
-def test_without_memray_kept_mapped_files_are_a_pattern(invoke_check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_memray_the_module_that_maps_is_named(invoke_check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("truemem_workbench.explain.native.variables", lambda _: None)
     handler = f"{FUNCTIONS / 'libraries.py'}:files"
     done = invoke_check(handler, "--explain", "--invocations", 130, "--max-drift", 4)
     assert done.exit_code == 1, done.output
-    assert "truemem docs patterns#mapped-files" in done.stdout
+    assert "native block mmap" in done.stdout

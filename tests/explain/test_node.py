@@ -116,7 +116,9 @@ def test_what_a_root_holds_is_told_by_its_kind() -> None:
     """Strings that the debugger brings at one look do not hide sockets, of which one comes each time."""
 
     def roots(sockets: int, texts: int) -> Snapshot:
-        nodes = {f"s{n}": ("object", "TCP", 1024, []) for n in range(sockets)}
+        nodes: dict[str, tuple[str, str, int, list[Edge]]] = {
+            f"s{n}": ("object", "TCP", 1024, []) for n in range(sockets)
+        }
         nodes |= {f"t{n}": ("string", "source", 4096, []) for n in range(texts)}
         edges: list[Edge] = [("internal", str(n), each) for n, each in enumerate(nodes)]
         root: list[Edge] = [("element", 1, "handles")]
