@@ -278,6 +278,19 @@ def test_an_open_socket_is_told_by_the_line_that_made_it(tmp_path: Path) -> None
 
 
 @needs_node
+def test_native_memory_is_kept_by_its_object(tmp_path: Path) -> None:
+    """Node.js's own list of it keeps nothing."""
+    (tmp_path / "app.mjs").write_text(
+        'import { createDeflateRaw } from "node:zlib";\nconst contexts = new Map();\nlet n = 0;\n'
+        "export const handler = async () => {\n  const deflate = createDeflateRaw({ windowBits: 9, memLevel: 1 });\n"
+        "  deflate.write(Buffer.alloc(500));\n  await new Promise((done) => deflate.flush(done));\n"
+        "  contexts.set((n += 1), deflate);\n};\n"
+    )
+    first = explained(node_function("app", folder=tmp_path)).holders[0]
+    assert (first.file, first.line, what(first)) == (str(tmp_path / "app.mjs"), 8, "Map of DeflateRaw contexts")
+
+
+@needs_node
 @pytest.mark.parametrize("handler", ["bounded", pytest.param("steady", marks=pytest.mark.nightly)])
 def test_what_does_not_grow_is_not_accused(handler: str) -> None:
     explanation = traced(handler)

@@ -25,8 +25,9 @@ from .source_maps import Spot, original
 NUMBERED_EDGES = ("element", "hidden")  # kinds of edges with a number instead of a name
 WEAK_MAP = re.compile(r" pair in WeakMap \(table @(\d+)\)$")
 """The end of the name of an edge to a WeakMap's value: the id of its table."""
-STRING_TABLES = ("(External strings)", "(Internalized strings)")
-"""Names of V8's own tables of strings (src/objects/visitors.h, ROOT_ID_LIST)."""
+KEEP_NOTHING = ("(External strings)", "(Internalized strings)", "Node / CleanupQueue")
+"""Names of V8's own tables of strings (src/objects/visitors.h, ROOT_ID_LIST), and of Node.js's list of what it has to
+close at its end (src/cleanup_queue.h): what only these have is cleared, or is kept by its JavaScript object."""
 Whole = npt.NDArray[np.int64]
 Place = tuple[str, int, int]  # script, line and column, both from 1
 
@@ -91,10 +92,10 @@ class Snapshot:
         """The nodes by distance from the root, and for each node the one before it on the shortest way (-1: none).
 
         Weak references keep nothing, and are left out. So does the table of a WeakMap: a value is kept by its key; and
-        so do V8's tables of strings, which it clears of those that nothing else has.
+        so do KEEP_NOTHING.
         """
         begins = np.repeat(np.arange(len(self.ids)), np.diff(self.first_edge))
-        tables = [node for node, name in enumerate(self.names) if name in STRING_TABLES]
+        tables = [node for node, name in enumerate(self.names) if name in KEEP_NOTHING]
         strong = (self.edge_kinds != self.kinds_of_edges.index("weak")) & ~self._of_weak_maps(begins)
         strong &= ~np.isin(begins, tables)
         return breadth_first(len(self.ids), begins[strong], self.to[strong])
