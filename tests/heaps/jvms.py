@@ -34,12 +34,13 @@ def install(version: str) -> None:
 
 
 @functools.cache
-def classes(source: Path) -> Path:
-    """The folder with the classes of a source file. Skips the test where there is no JDK."""
+def classes(*sources: Path, path: Path | None = None) -> Path:
+    """The folder with the classes of these source files, which may use those of the folder `path`. Skips the test where
+    there is no JDK."""
     if shutil.which("javac") is None:
         pytest.skip("there is no JDK: no javac on the path")
     folder = Path(tempfile.mkdtemp(prefix="truemem-java-", dir="/tmp"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     folder.chmod(0o755)
-    subprocess.run(["javac", "--release", "17", "-d", str(folder), str(source)], check=True)
+    subprocess.run(["javac", "--release", "17", "-d", folder, *(("-cp", path) if path else ()), *sources], check=True)
     return folder

@@ -1,9 +1,9 @@
 """The line of code that ran when memory ran out: the stack of the thread that allocates, read shortly before the end.
 
 Near its limit the function is looked at ever more often (measure/sampling). Then the process whose memory grows is
-known, and its thread that has most page faults: what that one runs is read from outside (python.py). The latest stacks
-are kept until the invocation ends, and its line has what they say if it ran out of memory. A burst that is faster than
-a look leaves none.
+known, and its thread that has most page faults: what that one runs is read from outside (python.py, java.py). The
+latest stacks are kept until the invocation ends, and its line has what they say if it ran out of memory. A burst that
+is faster than a look leaves none.
 """
 
 from __future__ import annotations
@@ -26,16 +26,23 @@ if TYPE_CHECKING:
     from ..measure.window import Window
     from ..records.pending_record import PendingRecord
     from ..wings import Site
+    from .java import JavaStacks
     from .python import Frame, PythonStacks
+
+    Stacks = PythonStacks | JavaStacks
 
 WATCHED_PART = 0.5
 """Share of the limit from which on it is noted which process grows, and by which thread."""
 NEAR_PART = 0.85
 """Share of the limit from which on stacks are read in any case."""
 SOON_NS = 1_000_000_000
-"""From the first share on they are read also where the limit would be reached within this time."""
+"""From the first share on they are read also where the limit would be reached within this time. Who grows is noted
+before, too: a fast one is looked at few times."""
 REST_NS = 250_000_000
 """What did not grow for so long, below its limit, is not about to run out: its stack is forgotten."""
+TRIES = 3
+"""Where only a thread that takes memory just now has a stack, it is looked for so often: who had most page faults since
+the last look may wait now, while another one has them."""
 RUNNING_STATES = (b"R", b"D")
 """States of a thread that allocates: D where its page fault waits (proc_pid_stat(5))."""
 MOST_PAGE_BYTES, STAT_BYTES, STATUS_BYTES = 64 * 1024, 512, 4096
@@ -66,8 +73,11 @@ class Looks(NamedTuple):
 
     pid: int
     thread: int
+    """0 for any."""
     root: str
     """Folder of the function's code."""
+    is_evident: bool
+    """Is one look with page faults enough?"""
     looks: list[Look]
 
 
@@ -99,15 +109,17 @@ class RunningLines(Wing):
         """Pid, thread and its `sleeps` at the last look."""
         self._grew_ns = 0
         self._looks: Looks | None = None
-        self._stacks: dict[int, PythonStacks | None] = {}
+        self._stacks: dict[int, Stacks | None] = {}
         """By pid."""
 
     def sampled(self, levels: Mapping[int, int], level_kib: int, until_ns: float | None, now_ns: int) -> None:
         before, self._levels = self._levels, levels
+        is_soon = until_ns is not None and until_ns < SOON_NS
         if level_kib < WATCHED_PART * self._limit_kib:
             self._forget(levels)
-            self._faults.clear()
-            return
+            if not is_soon:
+                self._faults.clear()
+                return
         if len(levels) == 1:
             pid = next(iter(levels))
             grown = levels[pid] - before.get(pid, 0)
@@ -119,31 +131,37 @@ class RunningLines(Wing):
                 self._forget(levels)
             return
         self._grew_ns = now_ns
-        thread = self._busiest(pid)
-        if thread is not None:
-            is_near = level_kib >= NEAR_PART * self._limit_kib or (until_ns is not None and until_ns < SOON_NS)
+        is_near = level_kib >= (WATCHED_PART if is_soon else NEAR_PART) * self._limit_kib
+        stacks = self._stacks_of(pid) if is_near else None
+        for _ in range(TRIES if stacks is not None and stacks.is_evident else 1):
+            thread = self._busiest(pid)
             try:
-                self._look(pid, thread, level_kib, is_near)
+                if thread is not None and self._look(pid, thread, level_kib, stacks):
+                    return
             except (OSError, ValueError, IndexError, Gone):
                 return  # it has ended
 
-    def _look(self, pid: int, thread: int, level_kib: int, is_near: bool) -> None:
-        """Read what the thread runs. It counts if it allocates there: it has page faults meanwhile, or has not slept
-        since the last look. One that pauses is mostly seen at its pause."""
-        if self._looks is not None and self._looks[:2] != (pid, thread):
+    def _look(self, pid: int, thread: int, level_kib: int, stacks: Stacks | None) -> bool:
+        """Read what the thread runs, and say if that counts. It does if it allocates there: it has page faults
+        meanwhile, or has not slept since the last look. One that pauses is mostly seen at its pause."""
+        if self._looks is not None and (self._looks.pid != pid or self._looks.thread not in (0, thread)):
             self._looks = None  # another one grows now
         folder = f"{self._root}/{pid}/task/{thread}"
         before, slept = _activity(folder), self._slept
         self._slept = pid, thread, before.sleeps
-        stacks = self._stacks_of(pid) if is_near and before.runs else None
-        frames = stacks.frames(f"{self._root}/{pid}/mem", thread) if stacks is not None else ()
+        frames = stacks.frames(f"{self._root}/{pid}/mem", thread) if stacks is not None and before.runs else ()
         if stacks is None or not frames:
-            return
+            return False
         after = _activity(folder)
-        if after.runs and (after.faults > before.faults or slept == (pid, thread, after.sleeps)):
-            self._looks = self._looks or Looks(pid, thread, stacks.root, [])
-            self._looks.looks.append(Look(frames, level_kib, after.faults - before.faults))
+        faults = max(after.faults - before.faults, int(stacks.is_collector))
+        counts = after.runs and (faults > 0 or stacks.is_evident or slept == (pid, thread, after.sleeps))
+        if counts:
+            self._looks = self._looks or Looks(
+                pid, 0 if stacks.is_evident else thread, stacks.root, stacks.is_evident, []
+            )
+            self._looks.looks.append(Look(frames, level_kib, faults))
             del self._looks.looks[:-LATEST_LOOKS]
+        return counts
 
     def _forget(self, levels: Mapping[int, int]) -> None:
         """It did not run out, unless its process has ended."""
@@ -162,7 +180,7 @@ class RunningLines(Wing):
             return {}
         if self._code is None or self._code.root != looks.root:
             self._code = OwnCode(looks.root)
-        running = self._code.document(looks.looks)
+        running = self._code.document(looks.looks, looks.is_evident)
         return {"outOfMemory": {"running": running}} if running else {}
 
     def _busiest(self, pid: int) -> int | None:
@@ -184,7 +202,7 @@ class RunningLines(Wing):
         busiest = max(faults, key=lambda thread: faults[thread] - before.get(thread, 0))
         return busiest if faults[busiest] > before.get(busiest, 0) else None
 
-    def _stacks_of(self, pid: int) -> PythonStacks | None:
+    def _stacks_of(self, pid: int) -> Stacks | None:
         """Where the process has its stacks: it or, as it may come of fork(), its nearest ancestor says so."""
         if pid not in self._stacks:
             parents = {process.pid: process.parent for process in self._table.function()}
@@ -192,7 +210,7 @@ class RunningLines(Wing):
             while page is None and said in parents:
                 page = read_private(f"{self._page}{said}", MOST_PAGE_BYTES)
                 said = parents[said]
-            self._stacks[pid] = parse(page or b"")
+            self._stacks[pid] = parse(page or b"") or _outside(f"{self._root}/{pid}")
         return self._stacks[pid]
 
 
@@ -204,10 +222,10 @@ class OwnCode:
         self._folder = root + "/"
         self._installed: dict[str, bool] = {}
 
-    def document(self, looks: Sequence[Look]) -> dict[str, object]:
+    def document(self, looks: Sequence[Look], is_evident: bool = False) -> dict[str, object]:
         """Members of the line: the innermost line of the function's own code, and the calls, the outermost first.
-        Empty where it is not certain: two looks must have seen it, which had most of the page faults or, where there
-        were few, were most of the looks."""
+        Empty where it is not certain: two looks (one with page faults that `is_evident`) must have seen it, which had
+        most of the page faults or, where there were few, were most of the looks."""
         faults: dict[Frame, int] = {}
         places = [self._place(look.frames) for look in looks]
         for place, look in zip(places, looks, strict=True):
@@ -215,7 +233,7 @@ class OwnCode:
         most = max(reversed(places), key=lambda place: (faults[place], places.count(place)))
         count, total = places.count(most), sum(faults.values())
         share = faults[most] / total if total >= MANY_FAULTS else count / len(places)
-        if count < 2 or share <= 0.5:
+        if count < 2 - (is_evident and faults[most] > 0) or share <= 0.5:
             return {}
         look = looks[len(places) - 1 - places[::-1].index(most)]
         calls = look.frames[: self._began(look.frames)][:MOST_SHOWN]
@@ -274,6 +292,13 @@ def _activity(folder: str) -> Activity:
     stat = read(f"{folder}/stat", STAT_BYTES)
     sleeps = read(f"{folder}/status", STATUS_BYTES).partition(b"\nvoluntary_ctxt_switches:")[2].split(None, 1)[0]
     return Activity(parse_state(stat) in RUNNING_STATES, _faults(stat), int(sleeps))
+
+
+def _outside(folder: str) -> Stacks | None:
+    """The stacks of the process with this folder in /proc, which says nothing of them: a row for each runtime."""
+    from .java import stacks_of as java  # here: most functions never come so near
+
+    return java(folder)
 
 
 def door(site: Site) -> Wing | None:

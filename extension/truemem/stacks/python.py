@@ -94,6 +94,10 @@ class Code(NamedTuple):
 class PythonStacks:
     """The stacks of one process."""
 
+    is_evident = is_collector = False
+    """Is there a stack only where that takes memory, of any thread; and was the last one of a thread that waits, while
+    a collector takes memory for it?"""
+
     def __init__(self, layout: Layout, state: int, kinds: tuple[int, int, int], root: str) -> None:
         """`state`: address of the main thread's state. `kinds`: of the types of code, strings and bytes. `root`: folder
         of the function's code."""
