@@ -18,6 +18,7 @@ from truemem_workbench.explain import native, native_samples, symbols
 from truemem_workbench.explain.attribution import Holder
 from truemem_workbench.explain.explanation import Explanation
 from truemem_workbench.explain.native_samples import SLOT, SampleReader
+from truemem_workbench.explain.own_sources import OwnSources
 from truemem_workbench.explain.run import explain
 from truemem_workbench.local import Function
 from truemem_workbench.local.processes.tmp import elsewhere
@@ -236,6 +237,149 @@ def test_a_library_below_python_is_named_without_memray(
     assert native.INSTALL in explanation.missing
     if named:
         assert (first(explanation).line, first(explanation).owner) == (line_marked("keeper.c", "keep"), "keep")
+
+
+OWN_HANDLER = """
+import ctypes, os
+library = ctypes.PyDLL(os.path.join(os.environ["LAMBDA_TASK_ROOT"], "own.so"))
+library.given.restype = ctypes.py_object
+kept = []
+
+def cache(event, context):
+    library.cache()
+
+def reference(event, context):
+    library.reference()
+
+def entry(event, context):
+    library.entry(0)
+    keep()
+
+def keep():
+    library.entry(1)  # its caller
+
+def freed(event, context):
+    library.entry(0)
+
+def given(event, context):
+    kept.append(library.given())  # given
+
+def in_python(event, context):
+    kept.append(bytearray(6000))  # in_python
+"""
+
+
+@pytest.fixture(scope="session")
+def own(library: Path) -> Iterator[Path]:
+    """A handler with a library of its own that has debug information."""
+    with tempfile.TemporaryDirectory(prefix="truemem-own-", dir=elsewhere()) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        shutil.copy(SOURCES / "own.cpp", folder)
+        compiled(folder, "g++", "-g", "-O2", "-fPIC", "-shared", "-o", "own.so", "own.cpp")
+        (folder / "handlers.py").write_text(OWN_HANDLER)
+        yield folder / "handlers.py"
+
+
+def called_at(handler: str) -> int:
+    """The line of OWN_HANDLER that calls the library there."""
+    lines = OWN_HANDLER.splitlines()
+    mark = {"entry": "    library.entry(1)"}.get(handler, f"    library.{handler}(")
+    return next(number for number, line in enumerate(lines, 1) if line.startswith(mark))
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind"), [("cache", "native block"), ("reference", "Python object"), ("entry", "native block")]
+)
+def test_the_line_of_native_code_comes_before_its_caller(own: Path, handler: str, kind: str) -> None:
+    """A reference that is not given back is Python's block: its own tracer would name the caller alone."""
+    explanation = explained(f"{own}:{handler}", measured_kib=6000 / 1024)
+    named = first(explanation)
+    assert (named.file, named.line) == (str(own.with_name("own.cpp")), line_marked("own.cpp", handler))
+    assert (named.kind, named.called) == (kind, (str(own), called_at(handler)))
+    assert sum(each.kib for each in explanation.holders) == pytest.approx(6000 / 1024, rel=0.1)
+    assert [each[1] for each in explanation.annotations()] == [named.line]
+    assert f"called at {own}:{called_at(handler)}: library." in "\n".join(explanation.lines())
+
+
+@pytest.mark.parametrize("handler", ["given", "in_python"])
+def test_what_pythons_container_holds_stays_at_its_line(own: Path, handler: str) -> None:
+    explanation = explained(f"{own}:{handler}", measured_kib=6000 / 1024)
+    line = next(n for n, text in enumerate(OWN_HANDLER.splitlines(), 1) if text.endswith(f"# {handler}"))
+    assert [(each.file, each.line, each.owner) for each in explanation.holders] == [(str(own), line, "handlers.kept")]
+
+
+def test_what_native_code_frees_again_is_not_accused(own: Path) -> None:
+    explanation = explained(f"{own}:freed", measured_kib=6000 / 1024)
+    assert explanation.holders == []
+
+
+@pytest.mark.parametrize("handler", ["cache", "given"])
+def test_the_sampler_names_no_line_of_a_header(own: Path, handler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "variables", lambda _: None)
+    named = first(explained(f"{own}:{handler}", measured_kib=6000 / 1024))
+    assert Path(named.file).name == ("own.cpp" if handler == "cache" else "handlers.py")
+
+
+AT = list(range(10, 110, 10))
+CALLER, OWN = ("/task/app.py", 3), ("/src/own.cpp", 9)
+
+
+def grows(kib: float, *frames: tuple[str, int]) -> dict[str, object]:
+    return {"frames": frames, "bytes": [1024 * kib * at for at in AT]}
+
+
+def of_both(python: list[dict[str, object]], native_stacks: list[dict[str, object]], items: str = "") -> list[Holder]:
+    """The lines by both tracers; `items` are in a list of Python's that app.py:4 makes longer."""
+    kept = {"type": "list", "owner": "app.kept", "items": [items], "lengths": AT, "definedAt": None}
+    kept |= {"othersRan": False, "allocatedAt": [[CALLER]], "grewAt": [("/task/app.py", 4, 9)]}
+    document = {"invocations": AT, "containers": [], "types": []}
+    return native.with_native(
+        {**document, "stacks": native_stacks, "sources": [OWN[0]]},
+        {**document, "stacks": python, "containers": [kept] if items else []},
+        Path("/task"),
+        11.0,
+    )
+
+
+def test_no_block_is_counted_by_both_tracers() -> None:
+    """Of 10 KiB that Python has seen at a line 4 are its own: 6 are below native code, with 1 that it has not seen."""
+    found = of_both([grows(10, CALLER)], [grows(7, CALLER, OWN), grows(4, CALLER)])
+    assert [(each.frame, each.kind, each.called) for each in found] == [
+        (OWN, "Python object", CALLER),
+        (CALLER, "Python object", None),
+    ]
+    assert [each.kib for each in found] == pytest.approx([7, 4])
+
+
+def test_native_memory_of_a_kept_object_is_at_the_container() -> None:
+    (kept,) = of_both([grows(0.1, CALLER)], [grows(9, CALLER, OWN), grows(0.1, CALLER)], "engine.Quote")
+    assert (kept.frame, kept.owner, kept.kind) == (("/task/app.py", 4), "app.kept", "native block")
+    assert (kept.allocated, kept.kib) == (OWN, pytest.approx(9))
+
+
+def test_a_kept_number_owns_no_native_memory() -> None:
+    found = of_both([grows(0.3, CALLER)], [grows(9, CALLER, OWN), grows(0.3, CALLER)], "builtins.int")
+    assert [each.frame for each in found] == [OWN, ("/task/app.py", 4)]
+    assert [each.kib for each in found] == pytest.approx([9, 0.3])
+
+
+def test_code_of_others_is_not_the_users(tmp_path: Path) -> None:
+    """Neither a module without debug information, nor one that is installed, nor sources that were copied."""
+    root = tmp_path / "site-packages" / "task"
+    for source in ("own.c", "third_party/json.c", "lib/site-packages/fast.c"):
+        (root / source).parent.mkdir(parents=True, exist_ok=True)
+        (root / source).write_text("static int made;\n")
+    compiled(root, "gcc", "-shared", "-o", "plain.so", "own.c")
+    compiled(root, "gcc", "-g", "-shared", "-o", "lib/site-packages/fast.so", "lib/site-packages/fast.c")
+    assert not OwnSources(root)
+    compiled(root, "gcc", "-g", "-shared", "-o", "own.so", "own.c", "third_party/json.c")
+    sources = OwnSources(root)
+    assert sources
+    own = str(root / "own.c")
+    assert [sources.path(str(each)) for each in root.rglob("*.c") if sources.path(str(each))] == [own]
+    assert sources.path("own.c") == own
+    assert sources.path("/usr/include/stdlib.h") == sources.path("Objects/bytesobject.c") == ""
 
 
 MODULE = """

@@ -6,7 +6,7 @@ import csv
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,22 @@ LIBRARY_FOLDERS = r"(?:.*/)?(?:site-packages|dist-packages)/"  # folders of libr
 class Users:
     """The code below a task root, but not the libraries that lie there."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = f"{root}/"
+    def __init__(self, root: Path, native: Collection[str] = ()) -> None:
+        """`native`: sources of native modules that are the user's too, wherever they lie."""
+        self._root, self._native = f"{root}/", frozenset(native)
         flat = sorted({re.escape(name) for name in _installed(root)})
         self.foreign = "|".join((LIBRARY_FOLDERS, *flat))
         """A regular expression: what follows the root in the files of libraries."""
         self._is_foreign = re.compile(self.foreign).match
 
     def is_theirs(self, frame: Frame) -> bool:
-        return frame[0].startswith(self._root) and not self._is_foreign(frame[0], len(self._root))
+        return self.is_native(frame) or (
+            frame[0].startswith(self._root) and not self._is_foreign(frame[0], len(self._root))
+        )
+
+    def is_native(self, frame: Frame) -> bool:
+        """Is it a line of a native module of theirs?"""
+        return frame[0] in self._native
 
     def way(self, stack: Stack) -> Stack:
         """The user's frames alone, outermost first."""
@@ -94,7 +101,7 @@ class Holder:
     function: str = ""
     """The function of a place that has a column."""
     called: Frame | None = None
-    """The user's line that called it, if the line is a library's."""
+    """The user's line that called it, if the line is a library's, or one of a native module of theirs."""
 
     @property
     def frame(self) -> Frame:
@@ -123,8 +130,15 @@ def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list
     `found` is the tracer's document, `root` the folder of the user's code, `measured_kib` the growth of RSS per
     invocation in the plain run.
     """
-    at = found["invocations"]
     users = Users(root)
+    in_containers, left = held(found, users)
+    return most_first([*in_containers, *left], measured_kib)
+
+
+def held(found: Mapping[str, Any], users: Users) -> tuple[list[Holder], list[Holder]]:
+    """What grew in containers that the tracer knows, and what did in none: the latter with one holder for each line,
+    however little it holds."""
+    at = found["invocations"]
     growing = [
         Series(_stack(each["frames"]), rate, tuple(each.get("native", ())))
         for each in _by_way(found["stacks"], users)
@@ -152,8 +166,7 @@ def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list
         if (line := users.line(series.stack)) is not None:
             by_line[line].append(series)
     types = [each for each in found["types"] if rising(at, each["counts"]) > 0]
-    holders += [_typed(_holder(line, claimed, users), types, users) for line, claimed in by_line.items()]
-    return most_first(holders, measured_kib)
+    return holders, [_typed(_holder(line, claimed, users), types, users) for line, claimed in by_line.items()]
 
 
 def _by_way(stacks: Iterable[Mapping[str, Any]], users: Users) -> Iterator[Mapping[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,6 +86,8 @@ def _slope(lines: Sequence[Line], name: str, part: str = "") -> float:
 
 
 MOST_LINES_REPORTED = 10  # lines of code that are reported
+LIBRARIES = re.compile(r"(?:node_modules|site-packages|dist-packages)/")
+"""Folders whose files are not the user's to change: a line in one is told at the line that calls it."""
 UNSEEN: Frame = ("", 0)  # the place of a holder by a line that was not seen
 EXCERPT = 80  # characters of a source line that is too long to be read
 LONG = 160  # characters of such a line
@@ -253,12 +256,13 @@ class Explanation:
         """File, line and a sentence for each line of the user's."""
         return [
             (
-                Path(_relative((each.called or each.frame)[0])),
-                (each.called or each.frame)[1],
+                Path(_relative(frame[0])),
+                frame[1],
                 f"{what(each)} grows by {each.kib:.1f} KiB per invocation, {self.share(each.kib):.0%} of the growth.",
             )
             for each in self.holders[:MOST_LINES_REPORTED]
             if each.line
+            for frame in [each.called if each.called and LIBRARIES.search(each.file) else each.frame]
         ]
 
     def document(self) -> dict[str, object]:

@@ -185,9 +185,14 @@ class Modules:
         return bool(EXTENSION.search(frame.module)) or frame.module.startswith(self._below)
 
     def site(self, stack: Sequence[NativeFrame]) -> int:
-        """The place of the innermost frame, if it is a module's; else negative."""
+        """The place of the innermost frame, if it is a module's; else negative. Of its frames it is the innermost one
+        whose line is not a header's, where there is one."""
         inner = max((place for place, each in enumerate(stack) if not _is_of_c(each)), default=-1)
-        return inner if inner >= 0 and self.is_theirs(stack[inner]) else -1
+        if inner < 0 or not self.is_theirs(stack[inner]):
+            return -1
+        module = stack[inner].module
+        same = itertools.takewhile(lambda place: stack[place].module == module, range(inner, -1, -1))
+        return next((at for at in same if stack[at].line and not LIBRARY_SOURCE.match(stack[at].file)), inner)
 
 
 def _is_of_c(frame: NativeFrame) -> bool:

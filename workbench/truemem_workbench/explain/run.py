@@ -35,6 +35,7 @@ from .attribution import LEAST_LOOKS, Holder, Users, attribute
 from .explanation import REST, Account, Explanation, LikelyCause, likely
 from .looks import Looks
 from .node import HeapReader
+from .own_sources import OwnSources
 
 LOOKS = 10  # looks at what is held
 JITTER = (0.0, -0.02, 0.13, 0.13, -0.29, -0.39, -0.1, -0.18, 0.25, 0.0)
@@ -215,7 +216,7 @@ def explained(
     is the plain run's."""
     most = limit_s(measured.seconds)
     if progress is None:
-        again = "; then once more, as long, if Python's blocks explain too little" if target.function.python else ""
+        again = "; then once more, as long, if native code may keep it" if target.function.python else ""
         notify("truemem", f"explaining: the function runs again under a tracer, for {most:.0f} s at most{again}")
         with steps() as shown:
             return explained(target, events, measured, shown)
@@ -283,11 +284,9 @@ def explain(
         holders = way.holders(traced.found, measured_kib)
     except NOT_UNDERSTOOD as problem:  # the function's process has written it
         missing.append(f"What the tracer wrote could not be understood: {problem!r}")
-    rest_kib = measured_kib - sum(each.kib for each in holders)
-    if rest_kib > REST * measured_kib:
-        second, more = _native(target, way, traced, run, invocations, measured_kib, rest_kib)
-        if more:
-            holders = sorted([*holders, *more], key=lambda each: -each.kib)
+    own = OwnSources(target.function.task_root) if target.function.python is not None and holders else None
+    if own or measured_kib - sum(each.kib for each in holders) > REST * measured_kib:
+        second, holders = _native(target, way, traced, run, invocations, measured_kib, holders)
         missing += second.missing
         seconds, done = seconds + second.seconds, done + second.invocations
     named_kib = sum(each.kib for each in holders)
@@ -321,28 +320,35 @@ def _native(
     run: Callable[..., Traced],
     invocations: int,
     measured_kib: float,
-    rest_kib: float,
+    holders: list[Holder],
 ) -> tuple[Traced, list[Holder]]:
-    """What native code below a runtime keeps, in a run of its own: by memray where Python finds it, else by samples of
-    malloc. Nothing where there is neither, or no native code."""
-    function = target.function
+    """The lines with those of native code below a runtime, in a run of its own: by memray where Python finds it, else
+    by samples of malloc, for what these holders do not explain. As they are where there is neither, or no native
+    code."""
+    function, root = target.function, target.function.task_root
     if function.python is not None and (variables := native.variables(function.python)) is not None:
-        second = run(tracer=TracerModule.python("native_tracer", native.read, variables))
-        found = (
-            native.beyond_python(second.found, traced.found, function.task_root, measured_kib) if second.found else []
-        )
-        return second, found
+        read = partial(native.read, sources=OwnSources(root))
+        second = run(tracer=TracerModule.python("native_tracer", read, variables))
+        if not second.found:
+            return second, holders
+        try:
+            return second, native.with_native(second.found, traced.found, root, measured_kib)
+        except NOT_UNDERSTOOD as problem:
+            said = f"What the tracer wrote could not be understood: {problem!r}"
+            return dataclasses.replace(second, missing=(*second.missing, said)), holders
     advice = () if function.python is None else (native.INSTALL,)
     is_node = function.python is None and function.runtime is not None
-    has_code = way.native is not None and not (is_node and not any(function.task_root.rglob("*.node")))
-    sampler = TracerModule.malloc(target, invocations, rest_kib) if has_code else None
+    has_code = way.native is not None and not (is_node and not any(root.rglob("*.node")))
+    rest_kib = measured_kib - sum(each.kib for each in holders)
+    has_rest = rest_kib > REST * measured_kib
+    sampler = TracerModule.malloc(target, invocations, rest_kib) if has_code and has_rest else None
     if sampler is None or way.native is None:
-        return Traced({}, 0, 0.0, advice), []
+        return Traced({}, 0, 0.0, advice), holders
     second = run(tracer=sampler)
-    found = []
     if second.found:
-        found = native_sites.beside(second.found, way.native, measured_kib, rest_kib)
-    return dataclasses.replace(second, missing=(*second.missing, *advice)), found
+        more = native_sites.beside(second.found, way.native, measured_kib, rest_kib)
+        holders = sorted([*holders, *more], key=lambda each: -each.kib)
+    return dataclasses.replace(second, missing=(*second.missing, *advice)), holders
 
 
 def _error(answer: bytes) -> str:
