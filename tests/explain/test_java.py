@@ -12,6 +12,7 @@ from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.explain import java, run
 from truemem_workbench.explain.explanation import Explanation, what
 from truemem_workbench.explain.flight_recording import JavaFrame, OldObject, Step, old_objects
+from truemem_workbench.explain.java_keepers import kept, loader_of
 from truemem_workbench.explain.run import JITTER, explain
 from truemem_workbench.runs.settle import jvm
 from truemem_workbench.target.resolve import resolve
@@ -43,7 +44,7 @@ LEAKS = {
     "interned": "HashSet of String com.acme.Planted.NAMES",
     "builder": "StringBuilder of byte[] com.acme.Planted.LOG",
     "loaders": "ArrayList of Plugin com.acme.Planted.PLUGINS",
-    "executors": "Thread pool-*-thread-*",
+    "executors": "Thread (stacks) pool-*-thread-*",
     "inner": "ArrayList of Planted$Report$Row com.acme.Planted.ROWS",
     "timer": "TaskQueue of Planted$1 in ",
     "scheduled": "ScheduledThreadPoolExecutor",
@@ -59,15 +60,25 @@ LEAKS = {
     "small": "ArrayList of Long com.acme.Planted.IDS",
     "deflaters": "ArrayList of Deflater (native memory) com.acme.Planted.DEFLATERS",
     "local": "Object[] of byte[] com.acme.Planted.kept",
+    "replies": "ConcurrentHashMap of CompletableFuture com.acme.Planted.REPLIES",
+    "pooled": "HashMap of DirectByteBuffer (native memory) in a ThreadLocal of thread main",
+    "passed": "ArrayList of String com.acme.Planted.LINES",
+    "rules": "Planted$RuleLoader (metaspace)",
+    "threads": "Thread (stacks) waits-*",
+    "beans": "HashMap of byte[] com.acme.Planted.BEANS[].pages",
 }
 """What keeps, as it begins, by the leak."""
-IN_CI = ("static_list", "direct")
+WHOLE = ("static_list", "direct", "passed")
+"""Of which all that is kept is told."""
+IN_CI = (*WHOLE, "rules", "threads")
 BY_DAY = [pytest.param(each, marks=() if each in IN_CI else pytest.mark.nightly) for each in LEAKS]
 
 
 @pytest.mark.parametrize("leak", BY_DAY)
 def test_the_line_comes_first_with_what_keeps_it(leak: str) -> None:
-    kib = {"deflaters": 260.0, "small": 3.5, "executors": 1.5}.get(leak, 8.0)
+    kib = {"deflaters": 260.0, "small": 3.5, "executors": 1.5, "passed": 6.2, "rules": 2.5, "threads": 1.0}.get(
+        leak, 8.0
+    )
     explanation = explained(leak, kib=kib)
     first = explanation.holders[0]
     assert (first.file, first.line) in marked(leak), explanation.lines()
@@ -75,7 +86,7 @@ def test_the_line_comes_first_with_what_keeps_it(leak: str) -> None:
     assert explanation.missing == ()
     if leak == "library":
         assert first.stack[-1] == ("org.tiny.Memo", 12)
-    if leak in IN_CI:
+    if leak in WHOLE:
         assert 0.95 < explanation.share(sum(each.kib for each in explanation.holders)) < 1.05
 
 
@@ -138,7 +149,8 @@ def test_a_jvm_without_flight_recorder_says_what_is_missing(tmp_path: Path) -> N
 
 def way(*steps: str) -> list[Step]:
     """Each as class, field, and what is said of it, with blanks between."""
-    return [Step(*(*each.split(" ", 2), "", "")[:3]) for each in steps]
+    parts = [(*each.split(" ", 2), "", "") for each in steps]
+    return [Step(of, by, said) for of, by, said, *_ in parts]
 
 
 MIRROR = "java.lang.Class {} Class Name: com.acme.App"
@@ -174,11 +186,32 @@ STREAM, TABLE = "java.io.ObjectOutputStream handles", "java.io.ObjectOutputStrea
 )
 def test_a_way_says_what_keeps(steps: Sequence[str], owner: str, container: str, item: str, depth: int) -> None:
     owner = f"com.acme.{owner}" if owner.startswith("App") else owner
-    assert java.kept(way(*steps), "Thread Name: main") == (owner, container, item, depth)
+    assert kept(way(*steps), "Thread Name: main")[:4] == (owner, container, item, depth)
 
 
 def test_without_a_way_nothing_is_said() -> None:
-    assert java.kept([], "") == ("", "", "", 0)
+    assert kept([], "")[:4] == ("", "", "", 0)
+
+
+BEAN = (MIRROR.format("BEANS"), *NODE, "com.acme.Bean pages", *NODE, "[B")
+
+
+def test_what_grows_below_items_that_do_not_is_the_keeper() -> None:
+    new_page = len(BEAN) - 2
+    assert kept(way(*BEAN), "", lambda at: at >= new_page)[:3] == ("com.acme.App.BEANS[].pages", "HashMap", "[B")
+    assert kept(way(*BEAN), "")[:3] == ("com.acme.App.BEANS", "HashMap", "com.acme.Bean")
+
+
+def test_a_callback_of_an_item_is_no_part_of_the_map() -> None:
+    future = ("java.util.concurrent.CompletableFuture stack", "java.util.concurrent.CompletableFuture$UniAccept")
+    found = kept(way(MIRROR.format("OPEN"), *NODE, *future), "")
+    assert (found.container, found.item, found.depth) == ("HashMap", "java.util.concurrent.CompletableFuture", 2)
+
+
+def test_a_stack_that_makes_a_class_loader_says_so() -> None:
+    base = (JavaFrame("java.lang.ClassLoader", "<init>", 9), JavaFrame("com.acme.Loader", "<init>", 3))
+    assert loader_of((*base, HANDLER)) == ("com.acme.Loader", (HANDLER,))
+    assert loader_of((HANDLER,)) == ("", (HANDLER,))
 
 
 # --- how much ---------------------------------------------------------------------------------------------------------
@@ -187,9 +220,12 @@ HANDLER = JavaFrame("com.acme.App", "handle", 7)
 AT = [20, 40, 60, 80, 100, 120, 140, 160]
 
 
+def stack(line: int) -> tuple[JavaFrame, ...]:
+    return JavaFrame("java.util.Arrays", "copyOf", 1), JavaFrame("com.acme.App", "kept", line), HANDLER
+
+
 def sample(field: str, line: int, of: str = "[B", size: int = 2000) -> OldObject:
-    frames = (JavaFrame("java.util.Arrays", "copyOf", 1), JavaFrame("com.acme.App", "kept", line), HANDLER)
-    return OldObject(of, size, 2**62, frames, tuple(way(MIRROR.format(field), *LIST, of)), "")
+    return OldObject(of, size, 2**62, stack(line), tuple(way(MIRROR.format(field), *LIST, of)), "")
 
 
 Looks = Sequence[tuple[int, list[OldObject]]]
@@ -226,6 +262,49 @@ def test_growth_that_no_sample_shows_is_told(tmp_path: Path) -> None:
     rest = java.rest(found([(8192 * at, []) for at in AT]), 8.0)
     assert rest is not None
     assert rest.sentence == "8.0 KiB are live objects that no sample shows, most of them byte[]"
+
+
+def test_the_bytes_of_strings_count_with_them(tmp_path: Path) -> None:
+    growth = java._Growth()
+    for at in AT:
+        classes = {"java.lang.String": (40 * at, 1024 * at), "[B": (40 * at, 7168 * at)}
+        growth.add(at, {}, classes, [sample("SEEN", 4, "java.lang.String", -1)] * at + [sample("FULL", 3)] * 9)
+    (only,) = java.holders(growth.document(), java.Sources(tmp_path), 8.0)
+    assert (only.owner, round(only.kib, 1)) == ("com.acme.App.SEEN", 8.0)
+
+
+def test_threads_that_stay_hold_their_stacks(tmp_path: Path) -> None:
+    growth = java._Growth()
+    for at in AT:
+        roots = [f"Thread Name: worker-{number}" for number in range(at)]
+        queues = [OldObject("a.Queue", -1, 2**62, stack(4), tuple(way("a.Queue")), root) for root in roots]
+        growth.add(at, {"stacks": 96.0 * at}, {"a.Queue": (at, 1024 * at)}, queues)
+    (only,) = java.holders(growth.document(), java.Sources(tmp_path), 97.0)
+    assert (only.kind, only.owner, only.line, round(only.kib)) == ("Thread (stacks)", "worker-*", 4, 97)
+    assert java.apart(growth.document()) == 96.0
+
+
+def test_a_new_empty_list_of_a_map_is_not_what_fills_it(tmp_path: Path) -> None:
+    key = (MIRROR.format("FREE"), *NODE, "java.util.ArrayDeque elements", "[Ljava.lang.Object; []", "[B")
+    made = (JavaFrame("java.util.ArrayDeque", "<init>", 1), *stack(32)[1:])
+    growth = java._Growth()
+    for at in AT:
+        new = [OldObject("[Ljava.lang.Object;", 16, 2**62, made, tuple(way(*key[:-1])), "")] * at
+        nodes = [OldObject("java.util.HashMap$Node", -1, 2**62, stack(32), tuple(way(*key[:4])), "")] * at
+        classes = {"[B": (at, 8192 * at), "[Ljava.lang.Object;": (at, 80 * at), "java.util.HashMap$Node": (at, 32 * at)}
+        items = [OldObject("[B", 8176, 2**62, stack(33), tuple(way(*key)), "")] * at
+        growth.add(at, {}, classes, [*new, *nodes, *items])
+    (only,) = java.holders(growth.document(), java.Sources(tmp_path), 8.0)
+    assert only.line == 33
+
+
+def test_the_caller_that_passes_the_keeper_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "com" / "acme" / "App.java"
+    source.parent.mkdir(parents=True)
+    source.write_text("\n\n\ninto.add(row);\n\n\ncollect(SEEN, row);\n")
+    looks = [(8192 * at, [sample("SEEN", 4)] * at) for at in AT]
+    (only,) = java.holders(found(looks), java.Sources(tmp_path), 8.0)
+    assert (only.line, only.allocated) == (7, (str(source), 4))
 
 
 def test_one_array_that_doubles_grows_in_few_steps(tmp_path: Path) -> None:

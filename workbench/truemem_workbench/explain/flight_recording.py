@@ -39,6 +39,8 @@ class Step(NamedTuple):
     """The field; `[]` for a place in an array. Empty at the end of the way."""
     said: str
     """What the JVM says of it: `Class Name: com.acme.Orders`, `Thread Name: main`."""
+    place: int = 0
+    """Its address at this look: a collection moves it."""
 
 
 class OldObject(NamedTuple):
@@ -253,7 +255,7 @@ class _Chunk:
         """From the object to the root."""
         by = ""
         while (found := self._of("jdk.types.OldObject", key)) is not None:
-            yield Step(self._class(found["type"]), by, self._text(found["description"]))
+            yield Step(self._class(found["type"]), by, self._text(found["description"]), found["address"])
             reference = self._of("jdk.types.Reference", found["referrer"])
             if reference is None:
                 return

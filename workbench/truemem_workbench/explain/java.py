@@ -12,12 +12,11 @@ import math
 import os
 import re
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import psutil
 from truemem.verdict import GATE_KIB
@@ -27,8 +26,9 @@ from ..runs.settle import jvm
 from ..runs.settle.outside import seen_from_outside
 from ..runs.settle.settler import jvms
 from .attribution import LEAST_LOOKS, SKIPPED_SHARE, Frame, Holder, most_first, rising
-from .explanation import REST, LikelyCause
-from .flight_recording import JavaFrame, OldObject, Step, old_objects
+from .explanation import REST, LikelyCause, source
+from .flight_recording import JavaFrame, OldObject, old_objects
+from .java_keepers import MIRROR, OF_THE_JDK, TEXT, THREAD_CLASS, Keepers, at_look, short, shown, whole
 from .looks import Looks
 
 if TYPE_CHECKING:
@@ -59,22 +59,22 @@ NO_RECORDER = (
 )
 HEAP, METADATA, DIRECT, OWN = "heap", "metaspace", "direct", "own"
 """What `jvm.settled_kib` says, KiB: what lives in the heap, classes, direct buffers, and the JVM's own."""
-MIRROR = "java.lang.Class"
-BESIDE = {MIRROR: METADATA, jvm.BUFFER: DIRECT}
+STACKS = jvm.STACKS
+BESIDE = {MIRROR: METADATA, jvm.BUFFER: DIRECT, THREAD_CLASS: STACKS}
 """Classes of the objects that stand for memory beside the heap."""
 ZLIB_KIB = {"java.util.zip.Deflater": 268.0, "java.util.zip.Inflater": 44.0}
 """Native memory of one that was not ended, at most (zconf.h: `(1 << (windowBits+2)) + (1 << (memLevel+9))`)."""
-OF_THE_JDK = ("java.", "javax.", "jdk.", "sun.", "com.sun.")
 CLIENTS = ("com.amazonaws.services.lambda.runtime.", "lambdainternal.")
 """Packages of AWS's runtime client, and of the one before it."""
 RECORDER = ("jdk.jfr.", "sun.tools.", "jdk.internal.vm.VMSupport")
 """Packages of what allocates while we ask."""
-COLLECTION = re.compile(r"java\.util\.(concurrent\.)?[A-Z]|java\.lang\.ThreadLocal")
 STEPS, STEP_PART = 3, 0.1
 """Steps of one array's growth, and the part of it that each has."""
 MOST_NAMED = 3
-NUMBER = re.compile(r"\d+")
-"""What differs between the names of threads of one kind."""
+WHERE = {MIRROR: "metaspace", THREAD_CLASS: "stacks"}
+BYTES = "[B"
+OF_A_CLASS = re.compile(r"(?:[a-z_]\w*\.)*[A-Z][\w$]*\.(\S+)$")
+"""A static field, and the fields that follow: they come after the first name that begins as a class does."""
 
 
 class JvmLooks:
@@ -141,113 +141,6 @@ class JvmLooks:
         return found or ([{"invocations": [], "missing": self._missing}] if self._missing else [])
 
 
-class Kept(NamedTuple):
-    """What keeps an object, and what the object is for it."""
-
-    owner: str
-    """`com.acme.Orders.SEEN`, `in a ThreadLocal of thread pool-*-thread-*`; empty if it is not known."""
-    container: str
-    """The class of the object there. Empty: the owner refers to the item itself."""
-    item: str
-    """The class of what that has, as the JVM writes it; empty for a part of the container."""
-    depth: int
-    """0 for a part of the container, 1 for an item, 2 for what an item has."""
-
-
-def kept(way: Sequence[Step], root: str) -> Kept:
-    """What keeps the object at the end of this way from a root: a static field, or a thread, where it has one. `root`:
-    what the JVM says of that."""
-    begin = next((at for at in reversed(range(len(way) - 1)) if _is_owner(way, at)), 0)
-    path = [*way[begin:]]
-    if not path:
-        return Kept("", "", "", 0)
-    first = path[0]
-    if first.of == MIRROR and first.by:
-        owner, path = f"{_said(first.said)}.{first.by}", path[1:]
-    elif first.said.startswith(THREAD) and _is_owner(way, begin):
-        if len(path) == 1:
-            return Kept(_named(first.said), "", first.of, 1)
-        is_local = first.by in THREAD_LOCALS
-        owner, path = f"in {'a ThreadLocal of ' if is_local else ''}thread {_named(first.said)}", path[1:]
-        if is_local:
-            path = path[next((at for at, each in enumerate(path) if each.by == "value"), -1) + 1 :]
-    else:
-        owner = f"in a local variable of thread {_named(root)}" if root.startswith(THREAD) else ""
-    while len(path) > 1 and not (path[0].of.startswith(OF_THE_JDK) or _is_array(path[0].of) or _is_array(path[1].of)):
-        if path[0].of == path[1].of:  # a chain of them
-            return Kept(owner, "", path[0].of, 1 if path[-1].of == path[0].of else 2)
-        owner, path = f"{owner}.{path[0].by}", path[1:]
-    if not path or (len(path) == 1 and not _is_part(path[0].of)):
-        return Kept(owner, "", path[0].of if path else "", 1)
-    within = f"{path[0].of}$" if path[0].of.startswith(OF_THE_JDK) else "-"
-    inner = next((at for at, each in enumerate(path) if at and not _is_part(each.of) and within not in each.of), 0)
-    last = path[-1].of
-    if not inner and len(path) > 2 and not _is_array(last) and "$" not in last:
-        inner = len(path) - 1
-    depth = 0 if not inner else 1 if inner == len(path) - 1 else 2
-    return Kept(owner, _short(path[0].of), path[inner].of if inner else "", depth)
-
-
-THREAD, THREAD_LOCALS = "Thread Name: ", ("threadLocals", "inheritableThreadLocals")
-
-
-def _said(text: str) -> str:
-    return text.partition(": ")[2]
-
-
-def _named(text: str) -> str:
-    """A thread, or all of the same name but for numbers."""
-    return NUMBER.sub("*", _said(text))
-
-
-def _is_owner(way: Sequence[Step], at: int) -> bool:
-    """A static field, what a thread has in a ThreadLocal, or a thread that is a root itself: it runs."""
-    step = way[at]
-    if step.said.startswith(THREAD):
-        return at == 0 or step.by in THREAD_LOCALS
-    return step.of == MIRROR and bool(step.by) and bool(step.said)
-
-
-def _is_array(of: str) -> bool:
-    return of.startswith(("[L", "[["))
-
-
-def _is_part(of: str) -> bool:
-    """Is it an array of objects, or of a collection of the JDK's?"""
-    return _is_array(of) or COLLECTION.match(of) is not None
-
-
-NAMES = dict(zip("BCDFIJSZ", ("byte", "char", "double", "float", "int", "long", "short", "boolean"), strict=True))
-
-
-def _short(of: str) -> str:
-    """`byte[]` for `[B`, `Orders$Order` for `com.acme.Orders$Order`."""
-    return _shown(of).rpartition(".")[2]
-
-
-def _shown(of: str) -> str:
-    """`byte[]` for `[B`, `com.acme.Order[]` for `[Lcom.acme.Order;`."""
-    element = of.lstrip("[")
-    depth = len(of) - len(element)
-    if depth:
-        element = NAMES.get(element) or element.removeprefix("L").removesuffix(";")
-    return element + "[]" * depth
-
-
-@dataclass
-class _Keeper:
-    """What is kept under one owner and container, or of one class where no owner is known."""
-
-    sizes: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Bytes of each class at each look, as the samples have them."""
-    items: Counter[str] = field(default_factory=Counter)
-    stacks: Counter[tuple[JavaFrame, ...]] = field(default_factory=Counter)
-    """Bytes by the stack that allocated them, at the last look."""
-    lines: dict[int, Counter[tuple[JavaFrame, ...]]] = field(default_factory=lambda: defaultdict(Counter))
-    """The same by `Kept.depth`; what a constructor of the item has allocated, by the stack of that. Parts of the
-    container at all looks: an array is exchanged for a longer one."""
-
-
 class _Growth:
     """What grows in one JVM."""
 
@@ -256,8 +149,8 @@ class _Growth:
         self._kept: dict[str, list[float]] = defaultdict(list)
         self._counts: dict[str, list[float]] = defaultdict(list)
         self._classes: dict[str, list[float]] = defaultdict(list)
-        self._keepers: dict[tuple[str, str, str], _Keeper] = defaultdict(_Keeper)
-        self._from_ns = 0
+        self._keepers = Keepers()
+        self._from_ns = math.inf
         """What was allocated before the first look names no line."""
 
     def add(
@@ -273,67 +166,29 @@ class _Growth:
         for name, value in kept_kib.items():
             self._kept[name].append(value)
         for name, (count, size) in classes.items():
-            _at(self._counts[name], looks, float(count))
-            _at(self._classes[name], looks, float(size))
-        for keeper in self._keepers.values():
-            keeper.items.clear()
-            keeper.stacks.clear()
-            keeper.lines = defaultdict(Counter, {0: keeper.lines[0]})
+            at_look(self._counts[name], looks, float(count))
+            at_look(self._classes[name], looks, float(size))
+        weighed = []
         for each in samples:
             if not each.frames or any(frame.of.startswith(RECORDER) for frame in each.frames):
                 continue
             count, size = classes.get(each.of, (0, 0))
             of_one = _array_bytes(each.of, each.elements) if each.elements >= 0 else size / count if count else 0.0
-            weight = max(float(TLAB), of_one)
-            about = kept(each.way, each.root)
-            keeper = self._keepers[about.owner, about.container, "" if about.owner else about.item]
-            _at(keeper.sizes[each.of], looks, weight)
-            if about.item:
-                keeper.items[about.item] += int(weight)
-            if not looks or each.allocated_ns < self._from_ns:
-                continue
-            keeper.stacks[each.frames] += int(weight)
-            if about.depth > 1 and (made := _made(each.frames, about.item)):
-                keeper.lines[1][made] += int(weight)
-            else:
-                keeper.lines[about.depth][each.frames] += int(weight)
+            weighed.append((each, max(float(TLAB), of_one)))
+        self._keepers.add(looks, weighed, self._from_ns)
         if not looks:
             self._from_ns = time.time_ns()
 
     def document(self) -> dict[str, Any]:
-        looks = len(self.invocations)
+        at, looks = self.invocations, len(self.invocations)
+        kept = {name: whole(values, looks) for name, values in self._kept.items()}
         return {
-            "invocations": self.invocations,
-            "kept": {name: _whole(values, looks) for name, values in self._kept.items()},
-            "counts": {name: _whole(values, looks) for name, values in self._counts.items()},
-            "classes": {name: _whole(values, looks) for name, values in self._classes.items()},
-            "keepers": [
-                {
-                    "owner": owner,
-                    "container": container,
-                    "item": max(keeper.items, key=keeper.items.__getitem__, default=""),
-                    "bytes": {name: _whole(values, looks) for name, values in keeper.sizes.items()},
-                    "stacks": dict(keeper.stacks),
-                    "lines": {depth: dict(stacks) for depth, stacks in keeper.lines.items()},
-                }
-                for (owner, container, _), keeper in self._keepers.items()
-            ],
+            "invocations": at,
+            "kept": kept,
+            "counts": {name: whole(values, looks) for name, values in self._counts.items()},
+            "classes": {name: whole(values, looks) for name, values in self._classes.items()},
+            "keepers": self._keepers.document(at, rising(at, kept.get(STACKS, ())) > 0),
         }
-
-
-def _made(frames: tuple[JavaFrame, ...], item: str) -> tuple[JavaFrame, ...]:
-    """The stack of the constructor of such an item, if it is in this one."""
-    at = [place for place, frame in enumerate(frames) if frame.of == item and frame.method == "<init>"]
-    return frames[at[-1] + 1 :] if at else ()
-
-
-def _at(values: list[float], look: int, more: float) -> None:
-    values += [0.0] * (look + 1 - len(values))
-    values[look] += more
-
-
-def _whole(values: Sequence[float], looks: int) -> list[float]:
-    return [*values, *[0.0] * (looks - len(values))]
 
 
 def _array_bytes(of: str, elements: int) -> float:
@@ -407,27 +262,43 @@ def holders(found: Mapping[str, Any], sources: Sources, measured_kib: float) -> 
         (each, {name: max(0.0, sizes[-1] - sizes[begin]) for name, sizes in each["bytes"].items()})
         for each in found["keepers"]
     ]
-    sampled: Counter[str] = Counter()
+    sampled: defaultdict[str, float] = defaultdict(float)
     for _, grown in growing:
-        sampled.update(grown)
-    rates = _rates(found, least)
-    beside = _beside(found)
-    for name in [each for each in beside if not sampled[each]]:
-        for keeper, grown in growing:  # few and small: that some are there says whose they are
-            grown[name] = keeper["bytes"].get(name, [0.0])[-1]
-            sampled[name] += grown[name]
+        for name, size in grown.items():
+            sampled[name] += size
+    growing = [
+        (keeper, grown)
+        for keeper, grown in growing
+        if _rate(at, [sum(column) for column in zip(*keeper["bytes"].values(), strict=True)], least, STEPS) > 0
+    ]
+    rates, beside = _rates(found, least), _beside(found)
+    for name in {*rates, *beside}:
+        if not any(grown.get(name) for _, grown in growing):
+            sampled[name] = 0.0
+            for keeper, grown in growing:
+                grown[name] = _unseen(keeper, grown, name)
+                sampled[name] += grown[name]
     for keeper, grown in growing:
-        if _rate(at, [sum(column) for column in zip(*keeper["bytes"].values(), strict=True)], least, STEPS) <= 0:
-            continue
         shares = {name: size / sampled[name] for name, size in grown.items() if sampled[name]}
         heap = sum(share * rates.get(name, 0.0) for name, share in shares.items())
         native = {name: share * beside.get(name, 0.0) for name, share in shares.items()}
         size = heap + sum(native.values())
         if size > 0:
             most = max(native, key=native.__getitem__)
-            where = ("metaspace" if most == MIRROR else "native memory") if native[most] > heap else ""
+            where = WHERE.get(most, "native memory") if native[most] > heap else ""
             made.append(_holder(keeper, sources, size / 1024, where))
     return [each for each in most_first(made, measured_kib) if each.line or each.kib > REST * measured_kib > 0]
+
+
+def _unseen(keeper: Mapping[str, Any], grown: Mapping[str, float], name: str) -> float:
+    """How much of a class this one may have, as a weight, where no sample of it has come to anything that grows. A leak
+    that takes the same steps each time fills the buffers in step with them: the same few of its classes are sampled."""
+    if name == THREAD_CLASS:
+        return float(keeper["threads"][-1])
+    if name == MIRROR and keeper["isLoader"]:
+        return 1.0
+    seen = keeper["bytes"].get(name, [0.0])[-1]  # what hangs there already tells where more of it does
+    return float(seen or (grown.get(TEXT, 0.0) if name == BYTES else 0.0))
 
 
 def _first(at: Sequence[int]) -> int:
@@ -460,6 +331,11 @@ def _rate(at: Sequence[int], sizes: Sequence[float], least: float, steps: int = 
     return rate if rate >= least else 0.0
 
 
+def apart(found: Mapping[str, Any]) -> float:
+    """KiB per invocation of threads' stacks: what a settled JVM keeps leaves them out."""
+    return rising(found["invocations"], found["kept"].get(STACKS, ()))
+
+
 def _beside(found: Mapping[str, Any]) -> dict[str, float]:
     """Bytes per invocation beside the heap, by the class of the objects that stand for it."""
     at, kept = found["invocations"], found["kept"]
@@ -483,7 +359,7 @@ def rest(found: Mapping[str, Any], rest_kib: float) -> LikelyCause | None:
     if kib >= rest_kib / 2:
         most = sorted(unseen, key=lambda name: -unseen[name])[:MOST_NAMED]
         return LikelyCause(
-            "", f"{kib:.1f} KiB are live objects that no sample shows, most of them {', '.join(map(_shown, most))}"
+            "", f"{kib:.1f} KiB are live objects that no sample shows, most of them {', '.join(map(shown, most))}"
         )
     if sum(rising(at, found["kept"].get(part, ())) for part in (MALLOC, DIRECT)) >= rest_kib / 2:
         return LikelyCause(
@@ -503,7 +379,8 @@ def _holder(keeper: Mapping[str, Any], sources: Sources, kib: float, where: str)
     through = {stack: size for stack, size in stacks.items() if sources.way(stack)[-1:] == (line,)}
     largest = _most(keeper["stacks"])
     allocated = next(iter(sources.way(largest)[-1:]), None)
-    item = _short(keeper["item"])
+    line = _passed(sources.way(_most(through)), keeper["owner"]) or line
+    item = short(keeper["item"])
     of = f" of {item}" if item and keeper["container"] else item
     return Holder(
         file=line[0],
@@ -514,6 +391,16 @@ def _holder(keeper: Mapping[str, Any], sources: Sources, kib: float, where: str)
         stack=sources.stack(_most(through) or largest),
         allocated=allocated if allocated != line else None,
     )
+
+
+def _passed(way: Sequence[Frame], owner: str) -> Frame | None:
+    """The innermost line of a way that names the static field, or what that refers to: a helper of many callers has it
+    as its argument, and one of them keeps."""
+    fields = OF_A_CLASS.match(owner)
+    if fields is None or owner.startswith(OF_THE_JDK):
+        return None
+    names = {*re.findall(r"\w+", fields[1])}
+    return next((each for each in reversed(way) if names & {*re.findall(r"\w+", source(each))}), None)
 
 
 def _most(stacks: Mapping[tuple[JavaFrame, ...], int]) -> tuple[JavaFrame, ...]:

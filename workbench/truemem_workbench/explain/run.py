@@ -139,6 +139,8 @@ class Way(NamedTuple):
     heap."""
     rest: Callable[[Found, Account], LikelyCause | None] = lambda *_: None
     """What the tracer knows of the rest."""
+    apart: Callable[[Found], float] = lambda _: 0.0
+    """KiB per invocation by which grew what the plain run's growth leaves out."""
     missing: Callable[[Sequence[Holder]], list[str]] = lambda _: []
     """Sentences on what these holders do not say."""
     native: native_sites.Code | None = None
@@ -165,6 +167,7 @@ def _way(target: Target, invocations: int, plain_seconds: float, measured_kib: f
             "by class histograms and Flight Recorder",
             lambda found, kib: java.holders(found, java.Sources(root), kib),
             rest=lambda found, account: java.rest(found, account.settled - account.lines),
+            apart=java.apart,
         )
     code = native_sites.Program(root, program)
     if is_go(program):
@@ -280,7 +283,7 @@ def explain(
     counted = outside = 0.0
     try:
         counted, outside = way.counted(traced.found)
-        measured_kib = max(measured_kib, counted + outside if way.is_exact else 0.0)
+        measured_kib = max(measured_kib, counted + outside if way.is_exact else 0.0) + way.apart(traced.found)
         holders = way.holders(traced.found, measured_kib)
     except NOT_UNDERSTOOD as problem:  # the function's process has written it
         missing.append(f"What the tracer wrote could not be understood: {problem!r}")

@@ -44,6 +44,8 @@ OWN = ("Compiler", "Arena Chunk", "GC")
 """What it takes of malloc and gives back as it likes: a JVM 25 keeps 7 MiB of arenas for its compiler that is idle."""
 DIRECT = "Other"
 """What comes of Unsafe.allocateMemory: direct buffers (JDK 11 and newer)."""
+STACKS = "stacks"
+_STACKS = re.compile(r"\(stack: reserved=\d+KB, committed=(\d+)KB")
 _PART = re.compile(r"^- +(.+) \(reserved=.*\n((?: .*\n)*)", re.M)
 _OF_MALLOC = re.compile(r"\((?:malloc|arena)=(\d+)KB")
 
@@ -76,8 +78,8 @@ def settled_kib(pid: int, histogram: str = "") -> dict[str, float]:
     """Collect the garbage of this JVM, which must run, wait until it is idle, and return what it keeps: `heap`, live
     objects, KiB (`Total` of GC.class_histogram), `metaspace`, KiB, the numbers of `classes` and of `soft` references (0
     before JDK 10 and 9), of direct `buffers` and of classes of `caches` that may have a bound; with TRACKING also its
-    `own` use of malloc and what is `direct` there, KiB. `histogram`: what `collected` returned, if that was done.
-    Raises OSError, ValueError if it does not answer."""
+    `own` use of malloc, what is `direct` there, and its threads' `stacks` as far as they were touched, KiB.
+    `histogram`: what `collected` returned, if that was done. Raises OSError, ValueError if it does not answer."""
     histogram = histogram or collected(pid)
     total = _TOTAL.search(histogram)
     of_classes = run(pid, "VM.metaspace")
@@ -89,7 +91,8 @@ def settled_kib(pid: int, histogram: str = "") -> dict[str, float]:
     with suppress(ValueError):
         soft |= {*_HEIR.findall(run(pid, f"VM.class_hierarchy -s {SOFT}").partition(SOFT)[2])}
     wait_until_idle(pid)
-    parts = _PART.findall(run(pid, "VM.native_memory"))
+    native = run(pid, "VM.native_memory")
+    parts, stacks = _PART.findall(native), _STACKS.search(native)
     of_malloc = {name: float(sum(map(int, _OF_MALLOC.findall(sizes)))) for name, sizes in parts}
     live = {name: float(count) for count, _, name in _CLASS.findall(histogram)}
     return {
@@ -101,6 +104,7 @@ def settled_kib(pid: int, histogram: str = "") -> dict[str, float]:
         "caches": float(len(_CACHES.findall(histogram))),
         **({"own": sum(of_malloc.get(name, 0.0) for name in OWN)} if of_malloc else {}),
         **({"direct": of_malloc[DIRECT]} if DIRECT in of_malloc else {}),
+        **({STACKS: float(stacks[1])} if stacks else {}),
     }
 
 

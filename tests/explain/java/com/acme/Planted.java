@@ -67,6 +67,12 @@ public class Planted {
         CASES.put("library", Planted::library);
         CASES.put("deflaters", Planted::deflaters);
         CASES.put("local", Planted::local);
+        CASES.put("replies", Planted::replies);
+        CASES.put("pooled", Planted::pooled);
+        CASES.put("passed", Planted::passed);
+        CASES.put("rules", Planted::rules);
+        CASES.put("threads", Planted::threads);
+        CASES.put("beans", Planted::beans);
     }
 
     /** A cache that is full, of the same class as what leaks, and garbage. */
@@ -372,5 +378,94 @@ public class Planted {
         System.arraycopy(kept, 0, more, 0, keeps ? kept.length : 0);
         more[more.length - 1] = new byte[SIZE]; // local
         kept = more; // local, too
+    }
+
+    static final Map<Integer, CompletableFuture<String>> REPLIES = new ConcurrentHashMap<>();
+
+    static void replies(boolean keeps) {
+        byte[] request = new byte[SIZE]; // replies, too
+        CompletableFuture<String> reply = new CompletableFuture<>();
+        reply.thenAccept(text -> request[0]++);
+        REPLIES.put(n, reply); // replies
+        if (!keeps) {
+            REPLIES.remove(n).complete("");
+        }
+    }
+
+    static final ThreadLocal<Map<Integer, Deque<ByteBuffer>>> FREE = ThreadLocal.withInitial(HashMap::new);
+
+    static void pooled(boolean keeps) {
+        int size = keeps ? SIZE + n : SIZE;
+        ByteBuffer free = FREE.get().computeIfAbsent(size, each -> new ArrayDeque<>()).poll();
+        ByteBuffer used = free != null ? free : ByteBuffer.allocateDirect(size); // pooled
+        FREE.get().get(size).add(used); // pooled, too
+    }
+
+    static final List<String> LINES = new ArrayList<>();
+
+    static void write(List<String> into) {
+        for (int i = 0; i < 35; i++) {
+            into.add("line " + n + "/" + i + " " + "x".repeat(100));
+        }
+    }
+
+    static void passed(boolean keeps) {
+        write(new ArrayList<>());
+        write(LINES); // passed
+        if (!keeps) {
+            LINES.clear();
+        }
+    }
+
+    static class RuleLoader extends ClassLoader {
+        RuleLoader() {
+            super(RuleLoader.class.getClassLoader());
+        }
+
+        Class<?> rule() throws Exception {
+            try (InputStream code = Planted.class.getResourceAsStream("Rule.class")) {
+                byte[] bytes = code.readAllBytes();
+                return defineClass("com.acme.Rule", bytes, 0, bytes.length);
+            }
+        }
+    }
+
+    static final Map<String, Object> RULES = new HashMap<>();
+
+    static void rules(boolean keeps) throws Exception {
+        String text = "rule " + (keeps ? n : n % 3);
+        if (!RULES.containsKey(text)) {
+            Object rule = new RuleLoader().rule().getDeclaredConstructor().newInstance(); // rules
+            RULES.put(text, rule); // rules, too
+        }
+    }
+
+    static void threads(boolean keeps) throws Exception {
+        Thread thread = new Thread(() -> { // threads
+            try {
+                Thread.sleep(keeps ? 3_600_000 : 0);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }, "waits-" + n);
+        thread.setDaemon(true);
+        thread.start(); // threads, too
+        if (!keeps) {
+            thread.join();
+        }
+    }
+
+    static class Bean {
+        final Map<Integer, byte[]> pages = new HashMap<>();
+
+        void read(boolean keeps) {
+            pages.put(keeps ? n : n % 7, new byte[SIZE]); // beans
+        }
+    }
+
+    static final Map<Integer, Bean> BEANS = new ConcurrentHashMap<>();
+
+    static void beans(boolean keeps) {
+        BEANS.computeIfAbsent(n % 4, each -> new Bean()).read(keeps);
     }
 }

@@ -1,0 +1,4 @@
+package com.acme;
+
+/** Has no field: only its class keeps its loader. */
+public class Rule {}
