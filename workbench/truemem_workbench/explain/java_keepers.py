@@ -50,21 +50,11 @@ class Kept(NamedTuple):
 def kept(way: Sequence[Step], root: str, grows: Callable[[int], bool] = lambda _: True) -> Kept:
     """What keeps the object at the end of this way from a root: a static field, or a thread, where it has one. `root`:
     what the JVM says of that. `grows`: do the objects at this place of the way become more?"""
-    begin = owner_at(way)
-    if begin == len(way):
+    if not way:
         return Kept("", "", "", PART)
-    first, at = way[begin], begin
-    if first.of == MIRROR and first.by:
-        owner, at = f"{_said(first.said)}.{first.by}", at + 1
-    elif first.said.startswith(THREAD) and _is_owner(way, begin):
-        if at == len(way) - 1:
-            return Kept(named(first.said), "", first.of, ITEM)
-        is_local = first.by in THREAD_LOCALS
-        owner, at = f"in {'a ThreadLocal of ' if is_local else ''}thread {named(first.said)}", at + 1
-        if is_local:
-            at = next((place for place in range(at, len(way)) if way[place].by == "value"), at - 1) + 1
-    else:
-        owner = f"in a local variable of thread {named(root)}" if root.startswith(THREAD) else ""
+    if way[-1].said.startswith(THREAD) and owner_at(way) == len(way) - 1:
+        return Kept(named(way[-1].said), "", way[-1].of, ITEM)
+    owner, at = _owner(way, root)
     while True:
         path = [*way[at:]]
         while len(path) > 1 and not (path[0].of.startswith(OF_THE_JDK) or is_array(path[0].of) or is_array(path[1].of)):
@@ -77,12 +67,26 @@ def kept(way: Sequence[Step], root: str, grows: Callable[[int], bool] = lambda _
         inner = next((place for place, each in enumerate(path) if place and not _is_within(each.of, within)), 0)
         later = range(at + inner + 1, len(way))
         if not inner or not later or grows(at + inner) or not any(map(grows, later)):
-            break
+            break  # else they stay as many, and one of them has what grows
         owner += "[]" if any(is_array(each.of) for each in path[:inner]) else ""
         owner, at = f"{owner}.{path[inner].by}", at + inner + 1
     level = _level(path[: inner or -1])
     depth = ITEM if inner == len(path) - 1 else BELOW
     return Kept(owner, short(path[0].of), path[inner].of if inner else "", depth if inner else PART, level)
+
+
+def _owner(way: Sequence[Step], root: str) -> tuple[str, int]:
+    """What it is called, and where on the way comes what it has."""
+    at = owner_at(way)
+    first = way[at]
+    if first.of == MIRROR and first.by:
+        return f"{_said(first.said)}.{first.by}", at + 1
+    if not (first.said.startswith(THREAD) and _is_owner(way, at)):
+        return f"in a local variable of thread {named(root)}" if root.startswith(THREAD) else "", at
+    if first.by not in THREAD_LOCALS:
+        return f"in thread {named(first.said)}", at + 1
+    value = next((place for place in range(at + 1, len(way)) if way[place].by == "value"), at)
+    return f"in a ThreadLocal of thread {named(first.said)}", value + 1
 
 
 def owner_at(way: Sequence[Step]) -> int:
