@@ -295,7 +295,7 @@ def _unseen(keeper: Mapping[str, Any], grown: Mapping[str, float], name: str) ->
     that takes the same steps each time fills the buffers in step with them: the same few of its classes are sampled."""
     if name == THREAD_CLASS:
         return float(keeper["threads"][-1])
-    if name == MIRROR and keeper["isLoader"]:
+    if name == keeper["item"] or (name == MIRROR and keeper["isLoader"]):
         return 1.0
     seen = keeper["bytes"].get(name, [0.0])[-1]  # what hangs there already tells where more of it does
     return float(seen or (grown.get(TEXT, 0.0) if name == BYTES else 0.0))
