@@ -133,17 +133,18 @@ class RunningLines(Wing):
         self._grew_ns = now_ns
         is_near = level_kib >= (WATCHED_PART if is_soon else NEAR_PART) * self._limit_kib
         stacks = self._stacks_of(pid) if is_near else None
-        for _ in range(TRIES if stacks is not None and stacks.is_evident else 1):
+        for attempt in range(TRIES if stacks is not None and stacks.is_evident else 1):
             thread = self._busiest(pid)
             try:
-                if thread is not None and self._look(pid, thread, level_kib, stacks):
+                if thread is not None and self._look(pid, thread, level_kib, stacks, attempt > 0):
                     return
             except (OSError, ValueError, IndexError, Gone):
                 return  # it has ended
 
-    def _look(self, pid: int, thread: int, level_kib: int, stacks: Stacks | None) -> bool:
+    def _look(self, pid: int, thread: int, level_kib: int, stacks: Stacks | None, again: bool) -> bool:
         """Read what the thread runs, and say if that counts. It does if it allocates there: it has page faults
-        meanwhile, or has not slept since the last look. One that pauses is mostly seen at its pause."""
+        meanwhile, or has not slept since the last look. One that pauses is mostly seen at its pause. A collector that
+        was not the busiest since the last look, but `again` just now, may free garbage: it must take memory."""
         if self._looks is not None and (self._looks.pid != pid or self._looks.thread not in (0, thread)):
             self._looks = None  # another one grows now
         folder = f"{self._root}/{pid}/task/{thread}"
@@ -153,7 +154,11 @@ class RunningLines(Wing):
         if stacks is None or not frames:
             return False
         after = _activity(folder)
-        faults = max(after.faults - before.faults, int(stacks.is_collector))
+        faults = after.faults - before.faults
+        if stacks.is_collector:
+            if again and faults < MANY_FAULTS:
+                return False
+            faults = max(faults, 1)
         counts = after.runs and (faults > 0 or stacks.is_evident or slept == (pid, thread, after.sleeps))
         if counts:
             self._looks = self._looks or Looks(
