@@ -9,6 +9,7 @@ program's own debug information. A program without it (built with `-ldflags=-w` 
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import time
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...target.go_program import is_go_file
-from .go_variables import member, offset, opened
+from .go_variables import member, offset, opened, size
 from .mappings import mappings
 
 OWN_NS, SOON_NS, AT_ONCE_NS = 120_000_000_000, 100_000_000, 5_000_000
@@ -32,6 +33,10 @@ ANSWERS_S, LOOK_S = 5.0, 0.002
 ENDED = 6
 """Status of a goroutine that has ended, and is there to be used again (`_Gdead`, runtime2.go)."""
 MOST_GOROUTINES = 1_000_000
+MOST_SPANS = 200_000
+"""Spans whose objects are counted: a heap of 1.6 GiB, 0.5 s."""
+IN_USE = 1
+"""State of a span with objects (`mSpanInUse`, mheap.go)."""
 HEAP_BEGINS = (0xC000000000, 0x4000000000)
 """Where the runtime asks for its heap on amd64 and arm64 (malloc.go, mallocinit)."""
 HEAP_SPAN = 1 << 36
@@ -50,7 +55,8 @@ class Places(NamedTuple):
     heap: int
     """`runtime.gcController.heapLive`, uint64: bytes that were live in the last collection or came since."""
     marked: int
-    """`runtime.gcController.heapMarked`, uint64: bytes of live objects in the last collection."""
+    """`runtime.gcController.heapMarked`, uint64: bytes of live objects in the last collection. One with a finalizer
+    counts twice: it is scanned as a root too (mgcmark.go, markrootSpans and scanobject)."""
     goal: int
     """`runtime.gcController.gcPercentHeapGoal`, uint64: bytes of the heap at which garbage is collected, by GOGC."""
     limit: int
@@ -64,8 +70,13 @@ class Places(NamedTuple):
     stack."""
     has_c: int
     """`runtime.iscgo`, bool: C is linked in, which has its malloc."""
+    spans: int
+    """`runtime.mheap_.allspans`: address and number of pointers to all spans of the heap, in which objects lie."""
     status: int
     """`runtime.g.atomicstatus`, uint32: its place in a goroutine."""
+    span: tuple[int, int, int, int]
+    """`runtime.mspan`: places in it of `state`, uint8; `allocCount`, uint16, how many objects are in it, and
+    `elemsize`, uint64, bytes of each; and its size."""
 
 
 class Live(NamedTuple):
@@ -91,7 +102,8 @@ class Process:
             raise ValueError("no debug information of a program in Go")
         start = begin(pid, program.readlink())
         self.pid = pid
-        self.places = Places._make((*(start + place for place in places[:-1]), places.status))
+        moved = {name: start + place for name, place in places._asdict().items() if name not in ("status", "span")}
+        self.places = places._replace(**moved)
 
     def hurry(self) -> float:
         """Let garbage be collected often in the next invocation, and return the size of the heap until now, KiB: live
@@ -125,8 +137,8 @@ class Process:
             time.sleep(LOOK_S)
 
     def live(self) -> Live:
-        """What was live in the last collection, 4 µs for each goroutine. The process should not run meanwhile. Raises
-        OSError, ValueError where that cannot be read."""
+        """What was live in the last collection: 4 µs for each goroutine, 3 µs for each span. The process should not
+        run meanwhile. Raises OSError, ValueError where that cannot be read."""
         stack_and_status = f"<QQ{self.places.status - 16}xI"
         with self._memory() as memory:
             first, count = (_number(memory, self.places.goroutines + at) for at in (0, 8))
@@ -139,12 +151,30 @@ class Process:
                     goroutines, stacks = goroutines + 1, stacks + high - low
             goal = min(_number(memory, self.places.goal), _number(memory, self.places.limit))
             return Live(
-                objects_kib=_number(memory, self.places.marked) / 1024,
+                objects_kib=min(_number(memory, self.places.marked), self._in_spans(memory)) / 1024,
                 stacks_kib=stacks / 1024,
                 goroutines=goroutines,
                 goal_kib=goal / 1024,
                 has_c=bool(_number(memory, self.places.has_c, "<B")),
             )
+
+    def _in_spans(self, memory: int) -> float:
+        """Bytes of all objects that lie in spans: the live ones, and the few that are garbage since the collection
+        before the last one. Infinite where there are too many."""
+        first, count = (_number(memory, self.places.spans + at) for at in (0, 8))
+        if count > MOST_SPANS:
+            return math.inf
+        state, allocated, size_of_each, size = self.places.span
+        total = 0
+        for (at,) in struct.iter_unpack("<Q", _read(memory, first, 8 * count)):
+            span = _read(memory, at, size)
+            if span[state] == IN_USE:
+                (objects,), (each,) = (
+                    struct.unpack_from("<H", span, allocated),
+                    struct.unpack_from("<Q", span, size_of_each),
+                )
+                total += objects * each
+        return total
 
     @contextmanager
     def _memory(self) -> Iterator[int]:
@@ -205,6 +235,7 @@ def _places(program: Path, file_number: int) -> Places | None:
         return None
     try:
         with opened(program) as variables:
+            span = variables.type("runtime.mspan")
             return Places(
                 period=variables.place("runtime.forcegcperiod"),
                 percent=variables.place("runtime.gcController", "gcPercent"),
@@ -216,7 +247,9 @@ def _places(program: Path, file_number: int) -> Places | None:
                 last=variables.place("runtime.memstats", "last_gc_nanotime"),
                 goroutines=variables.place("runtime.allgs"),
                 has_c=variables.place("runtime.iscgo"),
+                spans=variables.place("runtime.mheap_", "allspans"),
                 status=offset(member(variables.entry("runtime.allgs"), "array"), "atomicstatus"),
+                span=(offset(span, "state"), offset(span, "allocCount"), offset(span, "elemsize"), size(span)),
             )
     except LookupError:
         return None
