@@ -63,8 +63,11 @@ KINDS = {
     "nested": "map of map[int][]uint8 main.byUser",
     "small": "map of []*main.price main.history",
     "retried": "map of *main.failure main.retries",
+    "helper": "",
+    "collected": "",
+    "everywhere": "",
 }
-QUICK = ("blocked", "failures")
+QUICK = ("blocked", "failures", "collected", "everywhere")
 NEWER_FREES = ("after",)  # from Go 1.23 on a timer that nothing refers to is collected
 
 
@@ -196,14 +199,20 @@ func init() { handlers["c"] = func() { C.keep(9000); orders = append(orders, new
 """
 
 
-@needs_go
-@pytest.mark.nightly
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
-def test_what_c_keeps_below_go_is_told_apart(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def code_with_c(folder: Path) -> Path:
+    if shutil.which("gcc") is None:
+        pytest.skip("there is no gcc")
     code = folder / "code"
     shutil.copytree(FUNCTIONS, code)
     (code / "c.go").write_text(CGO)
-    explanation = explained(built(folder, code=code, cgo="1"), measured_kib=16.9, KEEPS="c")
+    return code
+
+
+@needs_go
+@pytest.mark.nightly
+def test_what_c_keeps_below_go_is_told_apart(folder: Path, code_with_c: Path) -> None:
+    explanation = explained(built(folder, code=code_with_c, cgo="1"), measured_kib=16.9, KEEPS="c")
     assert explanation.account is not None
     assert explanation.account.lines == pytest.approx(8.1, abs=0.4)
     assert explanation.account.outside == pytest.approx(8.8, abs=0.4)

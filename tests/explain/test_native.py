@@ -115,9 +115,21 @@ C = {
     "below_go": 2208,
     "doubled": 200 * 8,
     "mapped": 8192,
+    "by_helper": 1520,
+    "everywhere": 816 + 1216,
 }
 """Bytes that each leak of planted.c keeps of an invocation, with malloc's own."""
-IN_CI = ("small_ones", "beside_others", "in_thread", "forking", "below_go", "doubled", "mapped")
+IN_CI = (
+    "small_ones",
+    "beside_others",
+    "in_thread",
+    "forking",
+    "below_go",
+    "doubled",
+    "mapped",
+    "by_helper",
+    "everywhere",
+)
 MOST_CERTAIN = 0.12
 
 
@@ -178,6 +190,12 @@ def test_code_without_unwind_tables_is_in_the_stack(in_c: Path) -> None:
     assert ("without_tables.c", line_marked("without_tables.c", "without_tables")) in [
         (Path(frame[0]).name, frame[1]) for frame in named.stack
     ]
+
+
+def test_the_helper_is_in_the_stack_of_its_caller(in_c: Path) -> None:
+    named = first(explained(in_c, "by_helper"))
+    assert named.stack[-2] == named.frame
+    assert named.stack[-1] == named.allocated != named.frame
 
 
 def test_without_debug_information_the_function_is_named(in_c: Path) -> None:

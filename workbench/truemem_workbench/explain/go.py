@@ -3,7 +3,8 @@
 What is live is read from outside (`go_heap`), with garbage collected before each look. The runtime notes each
 allocation, so nothing is an estimate. The line is that of the first object, on the way from a variable or a goroutine
 to what grows, whose bytes grow (`go_keepers`): the one that makes a slice longer, and not the one that makes its
-items. What a goroutine keeps that does not end is told by the line that creates it.
+items. Where others come to that line too, and nothing of theirs stays, it is that of the call (`telling`). What a
+goroutine keeps that does not end is told by the line that creates it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .go_code import Call, Code
 from .go_heap import ANCESTORS, Bucket, Goroutine, Layout, Look, Memory, Pcs, Reader, Running, Whole, memory_of
 from .go_keepers import Root, Ways, variables
 from .looks import Looks
+from .telling import keeps_nothing, telling
 
 if TYPE_CHECKING:
     from ..runs.here import Run
@@ -149,12 +151,16 @@ class Keeper(NamedTuple):
 
 def by_stack(looks: Sequence[Look], buckets: Mapping[int, Bucket]) -> dict[Pcs, list[int]]:
     """Bytes at each look of the stacks that have more at the last one than at the first."""
+    return {pcs: levels for pcs, levels in _levels(looks, buckets).items() if levels[-1] > levels[0]}
+
+
+def _levels(looks: Sequence[Look], buckets: Mapping[int, Bucket]) -> dict[Pcs, list[int]]:
+    """Bytes at each look of all stacks that have allocated, with those of which nothing is left."""
     sums: dict[Pcs, list[int]] = defaultdict(lambda: [0] * len(looks))
     for place, look in enumerate(looks):
         for at, count in look.counts.items():
-            if count:
-                sums[buckets[at].pcs][place] += count * buckets[at].size
-    return {pcs: levels for pcs, levels in sums.items() if levels[-1] > levels[0]}
+            sums[buckets[at].pcs][place] += count * buckets[at].size
+    return dict(sums)
 
 
 def _keepers(reader: Reader, memory: Memory, looks: Sequence[Look], program: Path) -> dict[Pcs, Counter[Keeper]]:
@@ -250,6 +256,16 @@ class Sites:
         self._files: dict[str, str] = {}
 
     def of(self, pcs: Pcs) -> Site:
+        calls = self._of(pcs)
+        return Site(tuple(calls), tuple((each.file, each.line) for each in reversed(calls) if self._is_theirs(each)))
+
+    def way(self, pcs: Pcs) -> Stack:
+        """The user's frames alone, outermost first. Quicker than all: the debug information of Go's own packages is
+        not read."""
+        calls = self._of([each for each in pcs if self._may_be_theirs(each)])
+        return tuple((each.file, each.line) for each in reversed(calls) if self._is_theirs(each))
+
+    def _of(self, pcs: Iterable[int]) -> list[Call]:
         calls: list[Call] = []
         last: list[Call] = []
         for each in pcs:
@@ -260,7 +276,7 @@ class Sites:
             if not last or [call.function for call in here] != [call.function for call in last[1:]]:
                 calls += here
             last = here
-        return Site(tuple(calls), tuple((each.file, each.line) for each in reversed(calls) if self._is_theirs(each)))
+        return calls
 
     def kind_of(self, variable: str) -> str:
         """What kind of thing a variable is: `map of []uint8`. Empty if it is not known."""
@@ -270,6 +286,10 @@ class Sites:
             return name.lstrip("*")
         depth = list(itertools.accumulate((each == "[") - (each == "]") for each in name))
         return f"{container or 'slice'} of {name[depth.index(0, len(container)) + 1 :]}"
+
+    def _may_be_theirs(self, pc: int) -> bool:
+        of = package(self._code.function(pc - 1))
+        return self._code.is_users(of) or "." in of.partition("/")[0]
 
     def _is_theirs(self, call: Call) -> bool:
         if not call.line or call.file.rpartition("/")[2].startswith(BUILDS_FILES):
@@ -351,6 +371,7 @@ def _holders(found: Mapping[str, Any], measured_kib: float, sites: Sites) -> lis
         site = sites.of(pcs)
         if not any(each.function.startswith(OWN) for each in site.calls):
             same[site.way or pcs].append((pcs, site, levels))
+    others = Others(looks, found["buckets"], sites)
     kept: list[Holder] = []
     for of in same.values():  # what a library keeps lies at many places of it: only their sum is seen to grow
         rate = rising(at, [sum(column) for column in zip(*(levels for _, _, levels in of), strict=True)])
@@ -358,12 +379,12 @@ def _holders(found: Mapping[str, Any], measured_kib: float, sites: Sites) -> lis
         rate = rate or doubling(at, levels)
         if rate <= 0:
             continue
-        root, keeping = _most(keepers.get(pcs, Counter()), site, sites)
+        root, keeping = _most(keepers.get(pcs, Counter()), site, sites, others)
         group = groups.get(lines.get(root)) if isinstance(root, Goroutine) else None
         if group is not None and group.rate > 0:
             group.heap.append((rate, site))
             continue
-        line = keeping.line
+        line = others.line(keeping)
         if line is None:
             continue
         owner = root if isinstance(root, str) and not OF_RUNTIME.match(root) else ""
@@ -378,15 +399,35 @@ def _holders(found: Mapping[str, Any], measured_kib: float, sites: Sites) -> lis
     return most_first(kept, measured_kib)
 
 
-def _most(votes: Mapping[Keeper, int], site: Site, sites: Sites) -> tuple[str | Goroutine, Site]:
+class Others:
+    """The ways to each line that keep nothing of what it allocates."""
+
+    def __init__(self, looks: Sequence[Look], buckets: Mapping[int, Bucket], sites: Sites) -> None:
+        self._at_line: dict[Frame, dict[Stack, list[list[int]]]] = defaultdict(lambda: defaultdict(list))
+        for pcs, levels in _levels(looks, buckets).items():
+            if way := sites.way(pcs):
+                self._at_line[way[-1]][way].append(levels)
+
+    def line(self, site: Site) -> Frame | None:
+        """The line of a site that keeps; or, outside of it, the one that they have not passed."""
+        if not site.way:
+            return site.line
+        ways = {way: [sum(at) for at in zip(*of, strict=True)] for way, of in self._at_line[site.way[-1]].items()}
+        gained = sum(max(0, levels[-1] - levels[0]) for levels in ways.values())
+        nothing = [way for way, levels in ways.items() if way != site.way and keeps_nothing(levels, gained)]
+        return site.way[telling(site.way, nothing)]
+
+
+def _most(votes: Mapping[Keeper, int], site: Site, sites: Sites, others: Others) -> tuple[str | Goroutine, Site]:
     """The root and the line that keep most of them: the line that is nearest to the root, or else their own."""
     sums: Counter[tuple[str | Goroutine, Frame | None]] = Counter()
     found: dict[Frame | None, Site] = {}
     for keeper, count in votes.items():
         keeping = next((each for each in map(sites.of, keeper.made) if each.way), site)
-        found.setdefault(keeping.line, keeping)
-        sums[keeper.root, keeping.line] += count
-    ((root, line), _) = next(iter(sums.most_common(1)), (("", site.line), 0))
+        line = others.line(keeping)
+        found.setdefault(line, keeping)
+        sums[keeper.root, line] += count
+    ((root, line), _) = next(iter(sums.most_common(1)), (("", others.line(site)), 0))
     return root, found.get(line, site)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,8 @@ LEAST_KIB = 1.0
 """Growth per invocation that the samples are for at least: where less or nothing grew they would be of each block."""
 MOST_STACKS = 400
 """Stacks whose functions are looked up, those that have gained most."""
+MOST_OTHERS = 2000
+"""The same of those that have gained nothing: they tell who else has called what allocates, and has freed it."""
 
 SILENCE = "no process with glibc's malloc lived through enough looks. It cannot be loaded into a static program"
 NOT_BUILT = "The library that samples malloc is not here: in a checkout, make layer builds it."
@@ -107,6 +109,13 @@ class _Process:
                 return True
         return False  # it has ended; perhaps its parent has not waited for it yet
 
+    def stacks(self) -> Iterator[int]:
+        """The places of all stacks in the room."""
+        at = 1
+        while at < len(self.room):
+            yield at
+            at += 1 + int(self.room[at])
+
     def frames(self, stack: int) -> tuple[tuple[str, int], ...]:
         """File and place in it of each call, the innermost first; up to one that is in no code. The sampler's own
         frames are left out."""
@@ -178,16 +187,18 @@ class SampleReader:
             missing.append(f"{lost} samples found no place: what is told is too little.")
         if not all(each.has_unwinder for each in kept):
             missing.append("There is no libgcc_s.so.1, which finds who has called malloc: no line can be named.")
-        grown = [stack for each in kept for stack in _grown(each, invocations)]
-        grown.sort(key=lambda each: -each["gain"])
-        named, problems = resolved({frame for each in grown[:MOST_STACKS] for frame in each["calls"]})
+        told = [stack for each in kept for stack in _stacks(each, invocations)]
+        told.sort(key=lambda each: -each["gain"])
+        count = sum(each["gain"] > 0 for each in told)
+        told = [*told[: min(count, MOST_STACKS)], *told[count : count + MOST_OTHERS]]
+        named, problems = resolved({frame for each in told for frame in each["calls"]})
         stacks = [
             {
                 "frames": [frame for call in reversed(each["calls"]) for frame in named.get(call, ())],
                 "bytes": each["bytes"],
                 "variance": each["variance"],
             }
-            for each in grown[:MOST_STACKS]
+            for each in told
         ]
         return [
             {
@@ -222,9 +233,9 @@ def _weighed(look: Look) -> tuple[Floats, Floats]:
     return weights(look.slots, look.in_memory)
 
 
-def _grown(process: _Process, invocations: Sequence[int]) -> list[dict[str, Any]]:
-    """The stacks that have more at the last look than at the first: bytes at each look, and the variance of what came
-    and went since the first look and is there no more, or is new."""
+def _stacks(process: _Process, invocations: Sequence[int]) -> list[dict[str, Any]]:
+    """All stacks that were ever sampled: bytes at each look, what they have gained from the first to the last, and the
+    variance of what came and went since the first look and is there no more, or is new."""
     sums = [_by_stack(look.slots, _weighed(look)[0]) if look else {} for look in _at(process, invocations)]
     first, last = process.looks[0], process.looks[-1]
     variance: dict[int, float] = {}
@@ -233,12 +244,11 @@ def _grown(process: _Process, invocations: Sequence[int]) -> list[dict[str, Any]
         for stack, of in _by_stack(look.slots[changed], _weighed(look)[1][changed]).items():
             variance[stack] = variance.get(stack, 0.0) + of
     found = []
-    for stack, most in sums[-1].items():
+    for stack in process.stacks():
         series = [each.get(stack, 0.0) for each in sums]
-        if most > series[0] and (calls := process.frames(stack)):
-            found.append(
-                {"calls": calls, "gain": most - series[0], "bytes": series, "variance": variance.get(stack, 0.0)}
-            )
+        gain = series[-1] - series[0]
+        if calls := process.frames(stack):
+            found.append({"calls": calls, "gain": gain, "bytes": series, "variance": variance.get(stack, 0.0)})
     return found
 
 

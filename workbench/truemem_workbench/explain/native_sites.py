@@ -6,17 +6,19 @@ import itertools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from .attribution import LEAST_LOOKS, SKIPPED_SHARE, Frame, Holder, most_first, rising
+from .attribution import LEAST_LOOKS, SKIPPED_SHARE, Frame, Holder, Stack, most_first, rising
 from .symbols import NativeFrame
+from .telling import keeps_nothing, telling
 
 KIND = "native block"
 CERTAIN = 3.0  # standard deviations of the samples by which a site must have grown
 DOUBLES, DOUBLED = 1.5, 3  # times that a table is larger after it has grown, and how often it must have
 EXCESS = 0.25  # share by which samples of a module may be above what the interpreter's tracer has left
+TOLD = 0.5  # share of what a site has gained that the lines outside of it must tell
 MOST_INNER = 8  # functions of libraries that are told below a site
 C_LIBRARIES = ("libc.so", "libc-", "libstdc++.", "libc++.", "libgcc_s.", "libm.", "libm-", "libpthread", "ld-")
 """Begins of the names of the libraries that ask for memory for others."""
@@ -44,26 +46,72 @@ class Code(Protocol):
 
 
 def holders(found: Mapping[str, Any], measured_kib: float, code: Code) -> list[Holder]:
-    """The sites that keep what grew, that with most of it first.
-
-    The stacks of a site are judged together: each has few samples of its own. Where they do not grow together, those of
-    them that do by themselves.
-    """
-    at = found["invocations"]
-    by_site: dict[tuple[Frame, str], dict[tuple[NativeFrame, ...], list[Mapping[str, Any]]]] = {}
+    """The lines that keep what grew, that with most of it first."""
+    sites: dict[tuple[Frame, str], list[_Sampled]] = defaultdict(list)
     for each in found["stacks"]:
-        stack = tuple(each["frames"])
-        if (place := code.site(stack)) >= 0:
-            named = stack[place]
-            key = (_frame(named), "" if named.line else named.function)
-            by_site.setdefault(key, defaultdict(list))[stack[: place + 1]].append(each)
-    made = []
-    for ways in by_site.values():
-        together = [each for way in ways.values() for each in way]
-        rate = grown(at, together) or sum(grown(at, way) for way in ways.values())
-        if rate > 0:
-            made.append(_holder(max(together, key=lambda each: each["bytes"][-1] - each["bytes"][0]), rate, code))
+        frames = tuple(each["frames"])
+        if (place := code.site(frames)) >= 0:
+            named = frames[place]
+            way = tuple(
+                at for at in range(place + 1) if at == place or (frames[at].line and code.is_theirs(frames[at]))
+            )
+            sites[_frame(named), "" if named.line else named.function].append(_Sampled(each, frames, way))
+    made = [holder for of in sites.values() for holder in _of_site(found["invocations"], of)]
     return most_first(made, measured_kib)
+
+
+class _Sampled(NamedTuple):
+    """A stack that was sampled."""
+
+    found: Mapping[str, Any]
+    frames: tuple[NativeFrame, ...]
+    places: tuple[int, ...]
+    """Of the user's frames in it, up to the site."""
+
+    @property
+    def gain(self) -> float:
+        return float(self.found["bytes"][-1] - self.found["bytes"][0])
+
+    @property
+    def way(self) -> Stack:
+        return tuple(_frame(self.frames[at]) for at in self.places)
+
+
+def _of_site(at: Sequence[int], stacks: Sequence[_Sampled]) -> Iterator[Holder]:
+    """What is kept of what a site makes: by the site, or where some of its ways keep nothing by the line that tells."""
+    growing = [each for each in stacks if each.gain > 0]
+    whole = _rate(at, growing)
+    if whole <= 0:
+        return
+    ways: dict[Stack, list[_Sampled]] = defaultdict(list)
+    for each in stacks:
+        ways[each.way].append(each)
+    gained = sum(each.gain for each in growing)
+    others = [way for way, of in ways.items() if not _rate(at, of) and keeps_nothing(_sum(of), gained)]
+    by_line: dict[Frame, list[_Sampled]] = defaultdict(list)
+    for each in growing:
+        if each.way not in others:
+            by_line[each.way[telling(each.way, others)]].append(each)
+    told = {line: (rate, of) for line, of in by_line.items() if (rate := _rate(at, of)) > 0}
+    if sum(rate for rate, _ in told.values()) < TOLD * whole:  # each of them has too few samples
+        yield _holder(growing, whole, ())
+        return
+    for rate, of in told.values():
+        yield _holder(of, rate, others)
+
+
+def _rate(at: Sequence[int], stacks: Sequence[_Sampled]) -> float:
+    """Bytes per invocation by which these grow. They are judged together: each has few samples of its own. Where they
+    do not grow together, those of them that do by themselves."""
+    ways: dict[tuple[NativeFrame, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for each in stacks:
+        if each.gain > 0:
+            ways[each.frames[: each.places[-1] + 1]].append(each.found)
+    return grown(at, [each for of in ways.values() for each in of]) or sum(grown(at, of) for of in ways.values())
+
+
+def _sum(stacks: Sequence[_Sampled]) -> list[float]:
+    return [float(sum(column)) for column in zip(*(each.found["bytes"] for each in stacks), strict=True)]
 
 
 def beside(found: Mapping[str, Any], code: Code, measured_kib: float, rest_kib: float) -> list[Holder]:
@@ -74,6 +122,8 @@ def beside(found: Mapping[str, Any], code: Code, measured_kib: float, rest_kib: 
 
 def grown(at: Sequence[int], stacks: Sequence[Mapping[str, Any]]) -> float:
     """Bytes per invocation by which these grow together; 0 if not steadily, or if the samples may have drawn it."""
+    if not stacks:
+        return 0.0
     series = [float(sum(column)) for column in zip(*(each["bytes"] for each in stacks), strict=True)]
     gain, deviation = series[-1] - series[0], math.sqrt(sum(each["variance"] for each in stacks))
     if gain <= CERTAIN * deviation:
@@ -103,19 +153,20 @@ def _frame(frame: NativeFrame) -> Frame:
     return (frame.file, frame.line) if frame.line else (frame.module, 0)
 
 
-def _holder(most: Mapping[str, Any], rate: float, code: Code) -> Holder:
-    frames: Sequence[NativeFrame] = most["frames"]
-    place = code.site(frames)
-    named = frames[place]
+def _holder(stacks: Sequence[_Sampled], rate: float, others: Sequence[Stack]) -> Holder:
+    most = max(stacks, key=lambda each: each.gain)
+    way, site = most.way, most.places[-1]
+    named = most.frames[most.places[telling(way, others)]]
     file, line = _frame(named)[:2]
-    inner = list(dict.fromkeys(each.function for each in frames[place + 1 :] if each.function))
+    inner = list(dict.fromkeys(each.function for each in most.frames[site + 1 :] if each.function))
     return Holder(
         file=file,
         line=line,
         kib=rate / 1024,
         kind=KIND,
         owner=_said(named, file, line),
-        stack=tuple(_frame(each) for each in frames[: place + 1] if each.line and code.is_theirs(each)),
+        stack=tuple(each for each in way if each[1]),
+        allocated=way[-1] if way[-1] != (file, line) else None,
         native=tuple(inner[:MOST_INNER]),
     )
 

@@ -454,6 +454,12 @@ func lockedRepaired() {
 
 func init() {
 	handlers = map[string]func(){
+		"helper":                   helper,
+		"helperRepaired":           helperRepaired,
+		"collected":                collected,
+		"collectedRepaired":        collectedRepaired,
+		"everywhere":               everywhere,
+		"everywhereRepaired":       everywhereRepaired,
 		"blocked":                  blocked,
 		"blockedRepaired":          blockedRepaired,
 		"slower":                   slower,

@@ -129,10 +129,30 @@ static void mapped(const char *event) {
     if (is_repaired) munmap(pages, 32768);
 }
 
+static char *text(size_t size) { return memset(malloc(size), 1, size); }
+
+static void by_helper(const char *event) {
+    char *first = text(900 + strlen(event));
+    kept(text(1500)); /* by_helper */
+    char *second = text(2000);
+    free(first);
+    free(second);
+}
+
+static char *block(size_t size) {
+    char *made = malloc(size); /* everywhere */
+    return memset(made, 1, size);
+}
+
+static void everywhere(const char *event) {
+    kept(block(800));
+    kept(block(1200 + strlen(event) % 2));
+}
+
 static const struct { const char *name; void (*run)(const char *); } leaks[] = {
     {"node", node}, {"copy", copy}, {"small_ones", small_ones}, {"grown", grown}, {"beside_others", beside_others},
     {"below_go", below_go}, {"doubled", doubled}, {"in_thread", in_thread}, {"aligned", aligned}, {"file", file}, {"forking", forking},
-    {"mapped", mapped},
+    {"mapped", mapped}, {"by_helper", by_helper}, {"everywhere", everywhere},
 };
 
 static void handler(const char *event) {
