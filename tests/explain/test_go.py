@@ -194,8 +194,22 @@ package main
 static void keep(int size) { memset(malloc(size), 1, size); }
 */
 import "C"
+import "errors"
 
-func init() { handlers["c"] = func() { C.keep(9000); orders = append(orders, newOrder()) } }
+func init() {
+	handlers["c"] = func() { C.keep(9000); orders = append(orders, newOrder()) }
+	handlers["inlined"] = inlined
+}
+
+var problems [100_000]error
+
+func inlined() {
+	for at := 0; at < 100; at++ {
+		number++
+		problem := errors.New("too late") // inlined
+		problems[number] = problem
+	}
+}
 """
 
 
@@ -217,6 +231,14 @@ def test_what_c_keeps_below_go_is_told_apart(folder: Path, code_with_c: Path) ->
     assert explanation.account.lines == pytest.approx(8.1, abs=0.4)
     assert explanation.account.outside == pytest.approx(8.8, abs=0.4)
     assert any("C code keeps it, outside of Go's heap (cgo)" in each for each in explanation.sentences())
+
+
+@needs_go
+@pytest.mark.nightly
+def test_an_inlined_call_in_a_file_with_c_has_its_line(folder: Path, code_with_c: Path) -> None:
+    """cgo writes the file anew, with other lines: the debug information has these for what is inlined."""
+    first = explained(built(folder, code=code_with_c, cgo="1"), measured_kib=1.6, KEEPS="inlined").holders[0]
+    assert (first.file, first.line) == line_marked("inlined", code_with_c)
 
 
 @needs_go

@@ -272,9 +272,11 @@ class Sites:
             if each not in self._calls:
                 self._calls[each] = [call._replace(file=self._here(call.file)) for call in self._code.calls(each)]
             here = self._calls[each]
-            # a newer runtime notes a place of its own for each of those that are inlined
-            if not last or [call.function for call in here] != [call.function for call in last[1:]]:
-                calls += here
+            if last and [call.function for call in here] == [call.function for call in last[1:]]:
+                # A newer runtime notes a place of its own for each of those that are inlined. Its line is right: in a
+                # file that cgo has written anew, the compiler says that of the new file.
+                del calls[-len(here) :]
+            calls += here
             last = here
         return calls
 
@@ -475,6 +477,6 @@ def _of_group(line: Frame, group: _Group, at: Sequence[int]) -> Holder:
         kib=(group.rate + sum(rate for rate, _ in group.heap)) / 1024,
         kind=f"goroutine ({waits})" if waits else "goroutine",
         items=rising(at, group.counts),
-        stack=largest[1].stack if largest else (line,),
+        stack=(*(() if largest[1].way else (line,)), *largest[1].stack) if largest else (line,),
         allocated=allocated if allocated != line else None,
     )
