@@ -349,7 +349,7 @@ def grows(kib: float, *frames: tuple[str, int]) -> dict[str, object]:
 
 def of_both(python: list[dict[str, object]], native_stacks: list[dict[str, object]], items: str = "") -> list[Holder]:
     """The lines by both tracers; `items` are in a list of Python's that app.py:4 makes longer."""
-    kept = {"type": "list", "owner": "app.kept", "items": [items], "lengths": AT, "definedAt": None}
+    kept: dict[str, object] = {"type": "list", "owner": "app.kept", "items": [items], "lengths": AT, "definedAt": None}
     kept |= {"othersRan": False, "allocatedAt": [[CALLER]], "grewAt": [("/task/app.py", 4, 9)]}
     document = {"invocations": AT, "containers": [], "types": []}
     return native.with_native(
@@ -373,7 +373,8 @@ def test_no_block_is_counted_by_both_tracers() -> None:
 def test_native_memory_of_a_kept_object_is_at_the_container() -> None:
     (kept,) = of_both([grows(0.1, CALLER)], [grows(9, CALLER, OWN), grows(0.1, CALLER)], "engine.Quote")
     assert (kept.frame, kept.owner, kept.kind) == (("/task/app.py", 4), "app.kept", "native block")
-    assert (kept.allocated, kept.kib) == (OWN, pytest.approx(9))
+    assert kept.allocated == OWN
+    assert kept.kib == pytest.approx(9)
 
 
 def test_a_kept_number_owns_no_native_memory() -> None:

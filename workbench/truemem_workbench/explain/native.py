@@ -167,8 +167,15 @@ def with_native(native: Mapping[str, Any], python: Mapping[str, Any], root: Path
         loose_kib = line.kib if line is not None else 0.0
         keeper = keepers.get(caller)
         if own and keeper is not None and python_kib > 2 * loose_kib:
-            at = {"file": keeper.file, "line": keeper.line, "owner": keeper.owner, "items": keeper.items}
-            other = replace(own[0], **at, kib=own_kib + other_kib, allocated=own[0].frame)
+            other = replace(
+                own[0],
+                file=keeper.file,
+                line=keeper.line,
+                owner=keeper.owner,
+                items=keeper.items,
+                kib=own_kib + other_kib,
+                allocated=own[0].frame,
+            )
         elif own:
             rest = 1 - max(0.0, python_kib - loose_kib - other_kib) / own_kib
             rest = rest if rest > EXCESS else 0.0
