@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
-from truemem_workbench.explain.attribution import Users, attribute, rising
+from truemem_workbench.explain.attribution import OURS, Users, attribute, rising
 from truemem_workbench.explain.run import looked_at
 
 AT = list(range(10, 110, 10))
@@ -52,6 +52,13 @@ def test_growth_below_a_fifth_of_a_kib_is_left_out() -> None:
     stack = {"frames": [["/task/app.py", 3]], "bytes": [50 * at for at in AT], "blocks": AT}
     found = {"invocations": AT, "stacks": [stack], "containers": [], "types": []}
     assert attribute(found, Path("/task"), 0.1) == []
+
+
+def test_what_the_workbench_keeps_is_not_told() -> None:
+    client = [[f"{OURS}support/runtime_client.py", 42]]
+    stacks = [{"frames": frames, "bytes": [8192 * at for at in AT]} for frames in (client, [["/lib/logging.py", 9]])]
+    found = {"invocations": AT, "stacks": stacks, "containers": [], "types": []}
+    assert [each.frame for each in attribute(found, Path("/task"), 16)] == [("/lib/logging.py", 9)]
 
 
 def test_libraries_beside_the_users_code_are_not_the_users(tmp_path: Path) -> None:

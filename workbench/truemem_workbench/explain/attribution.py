@@ -63,6 +63,8 @@ def _installed(root: Path) -> Iterator[str]:
 
 
 TRACER = "python_tracer.py"
+OURS = f"{Path(__file__).parents[1]}/"
+"""Folder of the workbench: its runtime client, for an interpreter that has none, keeps little of its own."""
 SKIPPED_SHARE = 0.25  # share of the looks at the begin that do not count: caches fill then
 LEAST_LOOKS = 4
 RISING_SHARE = 0.6  # share of the steps from look to look that rise, where something grows
@@ -163,7 +165,8 @@ def held(found: Mapping[str, Any], users: Users) -> tuple[list[Holder], list[Hol
             holders.append(_holder(line, claimed, users, container, items))
     by_line: dict[Frame, list[Series]] = defaultdict(list)
     for series in left.values():
-        if (line := users.line(series.stack)) is not None:
+        line = users.line(series.stack)
+        if line is not None and not line[0].startswith(OURS):
             by_line[line].append(series)
     types = [each for each in found["types"] if rising(at, each["counts"]) > 0]
     return holders, [_typed(_holder(line, claimed, users), types, users) for line, claimed in by_line.items()]
