@@ -370,6 +370,12 @@ def test_no_block_is_counted_by_both_tracers() -> None:
     assert [each.kib for each in found] == pytest.approx([7, 4])
 
 
+def test_what_memray_has_not_seen_stays_at_pythons_line() -> None:
+    found = of_both([grows(10, CALLER)], [grows(3, CALLER, OWN)])
+    assert [each.frame for each in found] == [CALLER, OWN]
+    assert [each.kib for each in found] == pytest.approx([7, 3])
+
+
 def test_native_memory_of_a_kept_object_is_at_the_container() -> None:
     (kept,) = of_both([grows(0.1, CALLER)], [grows(9, CALLER, OWN), grows(0.1, CALLER)], "engine.Quote")
     assert (kept.frame, kept.owner, kept.kind) == (("/task/app.py", 4), "app.kept", "native block")

@@ -177,14 +177,17 @@ def with_native(native: Mapping[str, Any], python: Mapping[str, Any], root: Path
                 allocated=own[0].frame,
             )
         elif own:
-            rest = 1 - max(0.0, python_kib - loose_kib - other_kib) / own_kib
+            kept = max(min(loose_kib, other_kib), loose_kib - own_kib)
+            is_little = kept <= EXCESS * loose_kib
+            # Python's allocator rounds up to 16 bytes, which memray does not see
+            rounded = max(0.0, loose_kib - own_kib - other_kib) if is_little else 0.0
+            rest = 1 + (rounded - max(0.0, python_kib - loose_kib - other_kib)) / own_kib
             rest = rest if rest > EXCESS else 0.0
             kind = block if line is None or loose_kib - other_kib < own_kib / 2 else line.kind
             called = caller if caller is not None and users.is_theirs(caller) else None
             found += [replace(each, kib=rest * each.kib, kind=kind, called=called) for each in own]
             if line is not None:
-                kept = min(loose_kib, other_kib)
-                loose[line.frame] = replace(line, kib=kept if kept > EXCESS * loose_kib else 0.0)
+                loose[line.frame] = replace(line, kib=0.0 if is_little else kept)
         if other is None or not Path(other.file).is_relative_to(root):
             continue
         if (kib := other.kib - python_kib) > EXCESS * other.kib:
