@@ -105,6 +105,8 @@ class RunningLines(Wing):
         """RSS of each process at the last look, KiB."""
         self._faults: dict[int, dict[int, int]] = {}
         """Page faults of each thread then, of a process that has several."""
+        self._taken = 0
+        """Page faults of the one that had most of them since."""
         self._slept = 0, 0, 0
         """Pid, thread and its `sleeps` at the last look."""
         self._grew_ns = 0
@@ -156,7 +158,7 @@ class RunningLines(Wing):
         after = _activity(folder)
         faults = after.faults - before.faults
         if stacks.is_collector:
-            if again and faults < MANY_FAULTS:
+            if again and max(faults, self._taken) < MANY_FAULTS:
                 return False
             faults = max(faults, 1)
         counts = after.runs and (faults > 0 or stacks.is_evident or slept == (pid, thread, after.sleeps))
@@ -205,7 +207,8 @@ class RunningLines(Wing):
         if before is None:
             return None
         busiest = max(faults, key=lambda thread: faults[thread] - before.get(thread, 0))
-        return busiest if faults[busiest] > before.get(busiest, 0) else None
+        self._taken = faults[busiest] - before.get(busiest, 0)
+        return busiest if self._taken > 0 else None
 
     def _stacks_of(self, pid: int) -> Stacks | None:
         """Where the process has its stacks: it or, as it may come of fork(), its nearest ancestor says so."""

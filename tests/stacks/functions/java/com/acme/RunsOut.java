@@ -252,9 +252,9 @@ public class RunsOut {
 
     static void inflaters() throws Exception {
         Deflater deflater = new Deflater();
-        deflater.setInput(new byte[200_000]);
+        deflater.setInput(new byte[40_000]);
         deflater.finish();
-        byte[] bytes = new byte[10_000], out = new byte[200_000];
+        byte[] bytes = new byte[10_000], out = new byte[40_000];
         int size = deflater.deflate(bytes);
         while (true) {
             Inflater inflater = new Inflater(); // inflaters
