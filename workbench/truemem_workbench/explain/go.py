@@ -42,6 +42,8 @@ NEAR = 4
 """So many of those on the way that grow are kept: the runtime may have made the first ones."""
 SAMPLES = 100
 """Objects of a stack whose way from a root is followed."""
+MOST_KEPT = 0.5
+"""Share of the objects of a way that are live, from which it keeps what it makes."""
 POINTERS = (".data", ".bss")
 """Sections of variables that may have addresses."""
 OF_RUNTIME = re.compile(r"(runtime|internal/.*|sync|type:|go:|type\.|go\.)(?=[./]|$)")
@@ -91,6 +93,9 @@ class GoLooks:
         document = self.found[-1]
         if not self._reader.count_all(program.pid) and document["invocations"]:
             document["missing"] = ["The program sets runtime.MemProfileRate: what grows may not be told whole."]
+        if number == 1:
+            with memory_of(program.pid) as memory:
+                document["once"] = self._reader.made(memory)
         if number and self._is_hurried:
             self._look(run, program, self._reader, number)
         self._is_hurried = number > 0 and self.looks.due()
@@ -112,6 +117,7 @@ class GoLooks:
             document["mallocKiB"].append(_malloc_kib(program.pid) if live.has_c else 0.0)
             document["hasC"] = live.has_c
             if self.looks.is_over:
+                document["made"] = reader.made(memory)
                 try:
                     document["keepers"] = _keepers(reader, memory, document["looks"], Path(document["program"]))
                 except (OSError, LookupError) as problem:
@@ -373,7 +379,7 @@ def _holders(found: Mapping[str, Any], measured_kib: float, sites: Sites) -> lis
         site = sites.of(pcs)
         if not any(each.function.startswith(OWN) for each in site.calls):
             same[site.way or pcs].append((pcs, site, levels))
-    others = Others(looks, found["buckets"], sites)
+    others = Others(found, sites)
     kept: list[Holder] = []
     for of in same.values():  # what a library keeps lies at many places of it: only their sum is seen to grow
         rate = rising(at, [sum(column) for column in zip(*(levels for _, _, levels in of), strict=True)])
@@ -402,13 +408,23 @@ def _holders(found: Mapping[str, Any], measured_kib: float, sites: Sites) -> lis
 
 
 class Others:
-    """The ways to each line that keep nothing of what it allocates."""
+    """The ways to each line that keep nothing of what it allocates, but those that only the first invocation took: what
+    is made once may stay."""
 
-    def __init__(self, looks: Sequence[Look], buckets: Mapping[int, Bucket], sites: Sites) -> None:
+    def __init__(self, found: Mapping[str, Any], sites: Sites) -> None:
+        looks, buckets, once = found["looks"], found["buckets"], found.get("once", {})
+        ways = {pcs: sites.way(pcs) for pcs in {each.pcs for each in buckets.values()}}
         self._at_line: dict[Frame, dict[Stack, list[list[int]]]] = defaultdict(lambda: defaultdict(list))
         for pcs, levels in _levels(looks, buckets).items():
-            if way := sites.way(pcs):
+            if way := ways[pcs]:
                 self._at_line[way[-1]][way].append(levels)
+        made: Counter[Stack] = Counter()
+        live: Counter[Stack] = Counter()
+        for at, count in found.get("made", {}).items():
+            made[ways[buckets[at].pcs]] += count - once.get(at, 0)
+            live[ways[buckets[at].pcs]] += looks[-1].counts.get(at, 0)
+        self._kept = {way: live[way] / count for way, count in made.items() if count > 0}
+        """Share of what each way has made since the first invocation that is live."""
 
     def line(self, site: Site) -> Frame | None:
         """The line of a site that keeps; or, outside of it, the one that they have not passed."""
@@ -416,7 +432,14 @@ class Others:
             return site.line
         ways = {way: [sum(at) for at in zip(*of, strict=True)] for way, of in self._at_line[site.way[-1]].items()}
         gained = sum(max(0, levels[-1] - levels[0]) for levels in ways.values())
-        nothing = [way for way, levels in ways.items() if way != site.way and keeps_nothing(levels, gained)]
+        nothing = [
+            way
+            for way, levels in ways.items()
+            if way != site.way
+            and way in self._kept
+            # what keeps most of what it makes does so, though it be taken seldom
+            and keeps_nothing(levels, gained if self._kept[way] < MOST_KEPT else 0.0)
+        ]
         return site.way[telling(site.way, nothing)]
 
 

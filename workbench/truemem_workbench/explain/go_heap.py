@@ -218,7 +218,12 @@ class Reader:
 
     def look(self, memory: Memory) -> Look:
         """What is held now. Raises OSError."""
-        return Look(dict(self._counts(memory)), list(self._goroutines(memory)))
+        counts = {at: max(0, made - freed) for at, made, freed in self._counts(memory)}
+        return Look(counts, list(self._goroutines(memory)))
+
+    def made(self, memory: Memory) -> dict[int, int]:
+        """How many objects were ever made, by the address of their bucket. Raises OSError."""
+        return {at: made for at, made, _ in self._counts(memory)}
 
     def count_all(self, pid: int) -> bool:
         """Have the runtime note each allocation from now on. True if it did so already. Raises OSError."""
@@ -230,7 +235,7 @@ class Reader:
             os.close(file)
         return before == struct.pack("<q", 1)
 
-    def _counts(self, memory: Memory) -> Iterator[tuple[int, int]]:
+    def _counts(self, memory: Memory) -> Iterator[tuple[int, int, int]]:
         next_at, size_at, count_at, header = self.layout.bucket
         words, of_each = self.layout.cycles
         at, left = memory.number(self.begin + self.layout.buckets), MOST_BUCKETS
@@ -244,8 +249,7 @@ class Reader:
                 known = Bucket(memory.number(at + size_at), tuple(each - self.moved for each in pcs))
                 self.buckets[at] = known
             numbers = struct.unpack(f"<{words}Q", memory.near(at + header + 8 * len(known.pcs), 8 * words))
-            live = sum(numbers[::of_each]) - sum(numbers[1::of_each])
-            yield at, live % (1 << 64) if live >= 0 else 0
+            yield at, sum(numbers[::of_each]) % (1 << 64), sum(numbers[1::of_each]) % (1 << 64)
             at = memory.number(at + next_at)
 
     def _goroutines(self, memory: Memory) -> Iterator[Running]:

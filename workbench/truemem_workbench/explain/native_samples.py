@@ -90,10 +90,12 @@ class _Process:
     room: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     """The stacks: the number of frames of each, then its addresses."""
     has_unwinder: bool = True
+    first: dict[int, int] = field(default_factory=dict)
+    """Live samples of each stack after the first invocation."""
 
-    def look(self, invocation: int) -> bool:
-        """Note what is live; nothing if it has just begun. False if the process has ended. Raises OSError, ValueError
-        for a file that is not whole."""
+    def look(self, invocation: int, *, is_first: bool = False) -> bool:
+        """Note what is live, for the series or as that of the first invocation; nothing if it has just begun. False if
+        the process has ended. Raises OSError, ValueError for a file that is not whole."""
         header = dict(zip(HEADER, map(int, np.fromfile(self.path, "<u8", len(HEADER))), strict=False))
         if header.get("magic") != MAGIC:
             return True
@@ -102,6 +104,9 @@ class _Process:
         slots = slots[slots["address"] != 0]
         self.room = np.fromfile(self.path, "<u8", header["end"], offset=end)
         self.has_unwinder = not header["no_unwinder"]
+        if is_first:
+            self.first = _counted(slots)
+            return True
         self.looks.append(Look(invocation, slots, _in_memory(slots, header["pid"]), header["lost"]))
         with suppress(OSError):
             if code := code_of(header["pid"]):
@@ -169,6 +174,9 @@ class SampleReader:
     def between(self, folder: Path) -> None:
         """An invocation has ended: look, if it is time. Raises OSError, ValueError for what is damaged."""
         self._count += 1
+        if self._count == 1:
+            for path in folder.glob("samples-*"):
+                self._processes.setdefault(path.name, _Process(path)).look(1, is_first=True)
         if self._count not in self._planned:
             return
         for path in folder.glob("samples-*"):
@@ -197,6 +205,7 @@ class SampleReader:
                 "frames": [frame for call in reversed(each["calls"]) for frame in named.get(call, ())],
                 "bytes": each["bytes"],
                 "variance": each["variance"],
+                "once": each["once"],
             }
             for each in told
         ]
@@ -234,22 +243,32 @@ def _weighed(look: Look) -> tuple[Floats, Floats]:
 
 
 def _stacks(process: _Process, invocations: Sequence[int]) -> list[dict[str, Any]]:
-    """All stacks that were ever sampled: bytes at each look, what they have gained from the first to the last, and the
-    variance of what came and went since the first look and is there no more, or is new."""
+    """All stacks that were ever sampled: bytes at each look, what they have gained from the first to the last, the
+    variance of what came and went since the first look and is there no more, or is new; and whether all of it came in
+    the first invocation, and has stayed."""
     sums = [_by_stack(look.slots, _weighed(look)[0]) if look else {} for look in _at(process, invocations)]
     first, last = process.looks[0], process.looks[-1]
     variance: dict[int, float] = {}
     for look, other in ((first, last), (last, first)):
         changed = ~np.isin(look.slots, other.slots)
-        for stack, of in _by_stack(look.slots[changed], _weighed(look)[1][changed]).items():
-            variance[stack] = variance.get(stack, 0.0) + of
+        for stack, added in _by_stack(look.slots[changed], _weighed(look)[1][changed]).items():
+            variance[stack] = variance.get(stack, 0.0) + added
+    live = _counted(last.slots)
     found = []
     for stack in process.stacks():
         series = [each.get(stack, 0.0) for each in sums]
         gain = series[-1] - series[0]
         if calls := process.frames(stack):
-            found.append({"calls": calls, "gain": gain, "bytes": series, "variance": variance.get(stack, 0.0)})
+            once = set(series) == {series[0]} and series[0] > 0 and process.first.get(stack) == live.get(stack)
+            found.append(
+                {"calls": calls, "gain": gain, "bytes": series, "variance": variance.get(stack, 0.0), "once": once}
+            )
     return found
+
+
+def _counted(slots: Slots) -> dict[int, int]:
+    stacks, counts = np.unique(slots["stack"], return_counts=True)
+    return dict(zip(map(int, stacks), map(int, counts), strict=True))
 
 
 def _by_stack(slots: Slots, values: Floats) -> dict[int, float]:

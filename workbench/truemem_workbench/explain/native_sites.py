@@ -78,7 +78,8 @@ class _Sampled(NamedTuple):
 
 
 def _of_site(at: Sequence[int], stacks: Sequence[_Sampled]) -> Iterator[Holder]:
-    """What is kept of what a site makes: by the site, or where some of its ways keep nothing by the line that tells."""
+    """What is kept of what a site makes: by the site, or where some of its ways keep nothing by the line that tells.
+    A way that only the first invocation took does not count: what is made once may stay."""
     growing = [each for each in stacks if each.gain > 0]
     whole = _rate(at, growing)
     if whole <= 0:
@@ -87,7 +88,11 @@ def _of_site(at: Sequence[int], stacks: Sequence[_Sampled]) -> Iterator[Holder]:
     for each in stacks:
         ways[each.way].append(each)
     gained = sum(each.gain for each in growing)
-    others = [way for way, of in ways.items() if not _rate(at, of) and keeps_nothing(_sum(of), gained)]
+    others = [
+        way
+        for way, of in ways.items()
+        if not all(each.found["once"] for each in of) and not _rate(at, of) and keeps_nothing(_sum(of), gained)
+    ]
     by_line: dict[Frame, list[_Sampled]] = defaultdict(list)
     for each in growing:
         if each.way not in others:

@@ -1,8 +1,6 @@
 package main
 
-import (
-	"strings"
-)
+import "strings"
 
 // A helper makes what several ask for, and one of them keeps.
 
@@ -51,7 +49,7 @@ func collectedRepaired() {
 	collectedOnes = nil
 }
 
-// Whoever calls this helper keeps what it makes.
+// Whoever calls this helper keeps what it makes; the first entry of all is made once.
 
 type entry struct{ body [size]byte }
 
@@ -59,12 +57,19 @@ func newEntry(n int) *entry {
 	return &entry{[size]byte{byte(n)}} // everywhere
 }
 
-var entries, entriesOfOthers [10_000]*entry
+var firstEntry *entry
+
+var entries, entriesOfOthers, seldomEntries [10_000]*entry
 
 func everywhere() {
-	number++
+	if number++; number == 1 {
+		firstEntry = newEntry(0)
+	}
 	entries[number] = newEntry(1)
 	entriesOfOthers[number] = newEntry(2)
+	if number%40 == 0 {
+		seldomEntries[number] = newEntry(3)
+	}
 }
 
 func everywhereRepaired() {
