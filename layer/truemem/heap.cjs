@@ -8,7 +8,8 @@
 
 // Taken now: the function or another preload may put others in their place.
 const { closeSync, constants, existsSync, fstatSync, ftruncateSync, lstatSync } = require("fs");
-const { openSync, opendirSync, readFileSync, realpathSync, renameSync, statSync, unlinkSync, writeSync } = require("fs");
+const { openSync, opendirSync, readdirSync, readFileSync, realpathSync, renameSync, statSync } = require("fs");
+const { unlinkSync, writeSync } = require("fs");
 const { compileFunction, createContext, runInNewContext } = require("vm");
 const { now } = Date;
 const { cpuUsage, hrtime } = process;
@@ -19,7 +20,8 @@ const prototypes = [Object.prototype, Function.prototype, Array.prototype, Strin
 const { apply } = Reflect;
 const { from } = Buffer;
 
-const SLOT = 256; // bytes for each reading, by turns: truemem may look for one after later ones were written
+const SLOT = 256; // bytes for each reading, by turns: truemem may look for one after later ones were written. The first slot is for the head
+const V8_THREADS = 7; // the main one, 4 workers and one for what is delayed of V8's, and the inspector's
 const WORKERS = 256; // whose heaps are added up; AWS's client starts 8 for each vCPU
 const FIGURES = ["used", "committed", "external", "metaspace", "collections", "gcMs", "live"]; // of each of them
 const TIDIED = 1000; // entries of the folder that are searched for pages of processes that have ended
@@ -62,6 +64,7 @@ let waited = 0; // invocations since then
 let profile; // is called between an answer and the request for the next invocation
 
 let v8; // loaded when the client is known: then this process is the runtime
+let head = ""; // where truemem may read V8's stack, from outside, when memory runs out
 let path = "";
 let descriptor = -1;
 let identity; // of the page's file
@@ -102,6 +105,7 @@ const begin = quietly(() => {
   collections = 0;
   leaveOptions();
   if (asked) delete process.env.TRUEMEM_SETTLE;
+  open(); // the first invocation may be the last
 });
 
 // Node.js iterates over arrays when it calls an observer: where the function has broken that, the next collection would
@@ -156,7 +160,7 @@ const put = quietly((id, settled) => {
   text += ` ${number}\n`;
   if (!/^[!-~]+$/.test(id) || text.length > SLOT) return;
   open();
-  writeSync(descriptor, text, (number * SLOT) % PAGE, "latin1");
+  writeSync(descriptor, text, SLOT + ((number * SLOT) % (PAGE - SLOT)), "latin1");
 });
 
 // The sums of all threads that serve. What is live in one that had no major collection is at most what it uses. None has
@@ -254,6 +258,7 @@ function open() {
   const made = openSync(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
   try {
     ftruncateSync(made, PAGE);
+    writeSync(made, head, 0);
     identity = fstatSync(made);
   } catch (error) {
     closeSync(made);
@@ -268,6 +273,17 @@ const opened = quietly(() => {
   const about = fstatSync(descriptor);
   return about.ino === identity.ino && about.dev === identity.dev ? about : undefined;
 });
+
+// Version of V8, the threads that are V8's, the folder of the function's code. Of the threads, those that are there now:
+// libuv's come with the first work for them. What takes memory in a collection is one of V8's. Not where many requests
+// run at once, and only for x86-64: the return of V8's interpreter is known by its code.
+function describe() {
+  if (atOnce || process.arch !== "x64" || root.includes("\n")) return;
+  const threads = readdirSync("/proc/self/task");
+  const [, version] = /^(\d+\.\d+)\./.exec(process.versions.v8);
+  head = `truemem-stacks-node-1 ${version} ${threads.length > V8_THREADS ? process.pid : threads.join(",")} ${root}\n`;
+  if (Buffer.byteLength(head) > SLOT) head = "";
+}
 
 // Removes pages of processes that have ended: /tmp outlives them, and is small.
 function tidy() {
@@ -388,4 +404,5 @@ quietly(() => {
   if (!isMainThread && !(shared = getEnvironmentData(key))) return;
   hookAddon();
   hookRequests();
+  quietly(describe)();
 })();

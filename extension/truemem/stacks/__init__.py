@@ -1,9 +1,9 @@
 """The line of code that ran when memory ran out: the stack of the thread that allocates, read shortly before the end.
 
 Near its limit the function is looked at ever more often (measure/sampling). Then the process whose memory grows is
-known, and its thread that has most page faults: what that one runs is read from outside (python.py, java.py). The
-latest stacks are kept until the invocation ends, and its line has what they say if it ran out of memory. A burst that
-is faster than a look leaves none.
+known, and its thread that has most page faults: what that one runs is read from outside (python.py, java.py,
+node.py). The latest stacks are kept until the invocation ends, and its line has what they say if it ran out of memory.
+A burst that is faster than a look leaves none.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from ..support.files import read, read_private, tmp_of
 from ..support.named_tuple import NamedTuple
 from ..support.numbers import mib
 from ..wings import Wing
-from .python import MOST_THREADS, parse
+from .python import MOST_THREADS, Frame, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ..measure.sampling import CpuBudget
     from ..measure.window import Window
     from ..records.pending_record import PendingRecord
     from ..wings import Site
     from .java import JavaStacks
-    from .python import Frame, PythonStacks
+    from .node import NodeStacks
+    from .python import PythonStacks
 
-    Stacks = PythonStacks | JavaStacks
+    Stacks = PythonStacks | JavaStacks | NodeStacks
 
 WATCHED_PART = 0.5
 """Share of the limit from which on it is noted which process grows, and by which thread."""
@@ -53,7 +54,9 @@ LATEST_LOOKS = 8
 """Looks that are kept, and considered."""
 MANY_FAULTS = 8
 """Page faults in all looks from which on they decide, and not the number of looks."""
-LIBRARY_FOLDERS = ("/site-packages/", "/dist-packages/")
+NODE = b"truemem-stacks-node"
+"""Begin of the page of Node.js's probe."""
+LIBRARY_FOLDERS = ("/site-packages/", "/dist-packages/", "/node_modules/")
 MOST_RECORD_BYTES, MOST_DISTRIBUTIONS = 1 << 20, 200
 
 
@@ -149,19 +152,20 @@ class RunningLines(Wing):
         was not the busiest since the last look, but `again` just now, may free garbage: it must take memory."""
         if self._looks is not None and (self._looks.pid != pid or self._looks.thread not in (0, thread)):
             self._looks = None  # another one grows now
-        folder = f"{self._root}/{pid}/task/{thread}"
-        before, slept = _activity(folder), self._slept
+        helpers = stacks.threads if stacks is not None else ()
+        before, slept = self._activity(pid, thread, helpers), self._slept
         self._slept = pid, thread, before.sleeps
         frames = stacks.frames(f"{self._root}/{pid}/mem", thread) if stacks is not None and before.runs else ()
         if stacks is None or not frames:
             return False
-        after = _activity(folder)
+        after = self._activity(pid, thread, helpers)
         faults = after.faults - before.faults
         if stacks.is_collector:
             if again and max(faults, self._taken) < MANY_FAULTS:
                 return False
             faults = max(faults, 1)
-        counts = after.runs and (faults > 0 or stacks.is_evident or slept == (pid, thread, after.sleeps))
+        slept_not = slept == (pid, thread, after.sleeps)
+        counts = after.runs and (faults > 0 or stacks.is_evident or stacks.waits or slept_not)
         if counts:
             self._looks = self._looks or Looks(
                 pid, 0 if stacks.is_evident else thread, stacks.root, stacks.is_evident, []
@@ -206,9 +210,23 @@ class RunningLines(Wing):
         self._faults[pid] = faults
         if before is None:
             return None
-        busiest = max(faults, key=lambda thread: faults[thread] - before.get(thread, 0))
-        self._taken = faults[busiest] - before.get(busiest, 0)
+        grown = {thread: faults[thread] - before.get(thread, 0) for thread in faults}
+        stacks = self._stacks.get(pid)
+        if stacks is not None and pid in stacks.threads:
+            grown[pid] = sum([grown.pop(thread) for thread in stacks.threads if thread in grown])
+        busiest = max(grown, key=lambda thread: grown[thread])
+        self._taken = grown[busiest]
         return busiest if self._taken > 0 else None
+
+    def _activity(self, pid: int, thread: int, helpers: Collection[int]) -> Activity:
+        """What the thread has done; `helpers`: those that take memory for it, and itself. Raises OSError, Gone,
+        ValueError, IndexError."""
+        folder = f"{self._root}/{pid}/task"
+        done = _activity(f"{folder}/{thread}")
+        if thread not in helpers:
+            return done
+        stats = [read(f"{folder}/{helper}/stat", STAT_BYTES) for helper in helpers if helper != thread]
+        return Activity(done.runs, done.faults + sum([_faults(stat) for stat in stats]), done.sleeps)
 
     def _stacks_of(self, pid: int) -> Stacks | None:
         """Where the process has its stacks: it or, as it may come of fork(), its nearest ancestor says so."""
@@ -218,7 +236,7 @@ class RunningLines(Wing):
             while page is None and said in parents:
                 page = read_private(f"{self._page}{said}", MOST_PAGE_BYTES)
                 said = parents[said]
-            self._stacks[pid] = parse(page or b"") or _outside(f"{self._root}/{pid}")
+            self._stacks[pid] = _told(page or b"") or _outside(f"{self._root}/{pid}")
         return self._stacks[pid]
 
 
@@ -231,28 +249,27 @@ class OwnCode:
         self._installed: dict[str, bool] = {}
 
     def document(self, looks: Sequence[Look], is_evident: bool = False) -> dict[str, object]:
-        """Members of the line: the innermost line of the function's own code, and the calls, the outermost first.
-        Empty where it is not certain: two looks (one with page faults that `is_evident`) must have seen it, which had
-        most of the page faults or, where there were few, were most of the looks."""
-        faults: dict[Frame, int] = {}
+        """Members of the line: the innermost line of the function's own code, and the calls, the outermost first. Where
+        the function alone is certain there is no line, and nothing where that is not certain either."""
         places = [self._place(look.frames) for look in looks]
-        for place, look in zip(places, looks, strict=True):
-            faults[place] = faults.get(place, 0) + look.faults
-        most = max(reversed(places), key=lambda place: (faults[place], places.count(place)))
-        count, total = places.count(most), sum(faults.values())
-        share = faults[most] / total if total >= MANY_FAULTS else count / len(places)
-        if count < 2 - (is_evident and faults[most] > 0) or share <= 0.5:
+        most = _most(places, looks, is_evident)
+        if most is None and not all(place.line for place in places):  # some are known by their function alone
+            places = [Frame(place.file, 0, place.function) for place in places]
+            most = _most(places, looks, is_evident)
+        if most is None or not most.file:
             return {}
         look = looks[len(places) - 1 - places[::-1].index(most)]
         calls = look.frames[: self._began(look.frames)][:MOST_SHOWN]
         named: dict[str, object] = {}
         if self._is_own(most.file):
-            named = {"file": self._short(most.file), "line": most.line, "function": most.function}
-        return {**named, "level": mib(look.level_kib), "stack": [self._shown(each) for each in calls][::-1]}
+            line = {"line": most.line} if most.line else {}
+            named = {"file": self._short(most.file), **line, "function": most.function}
+        shown = [self._shown(each) for each in calls if each.file]
+        return {**named, "level": mib(look.level_kib), "stack": shown[::-1]}
 
     def _place(self, frames: Sequence[Frame]) -> Frame:
-        """The innermost line of the function's own code; without one, of all."""
-        return next((frame for frame in frames if self._is_own(frame.file)), frames[0])
+        """The innermost line of the function's own code, or a place that is not known; without one, of all."""
+        return next((frame for frame in frames if not frame.file or self._is_own(frame.file)), frames[0])
 
     def _began(self, frames: Sequence[Frame]) -> int:
         """How many frames there are down to the outermost one of the function's own code; all without one."""
@@ -263,7 +280,8 @@ class OwnCode:
         return file.removeprefix(self._folder)
 
     def _shown(self, frame: Frame) -> str:
-        return f"{self._short(frame.file)}:{frame.line} {frame.function}"[-MOST_SHOWN_CHARS:]
+        place = f"{self._short(frame.file)}:{frame.line}" if frame.line else self._short(frame.file)
+        return f"{place} {frame.function}"[-MOST_SHOWN_CHARS:]
 
     def _is_own(self, file: str) -> bool:
         if not file.startswith(self._folder) or any(folder in file for folder in LIBRARY_FOLDERS):
@@ -287,6 +305,27 @@ class OwnCode:
             if b"\n" + top + b"/" in record or b"\n" + top + b"," in record:
                 return True
         return False
+
+
+def _told(page: bytes) -> Stacks | None:
+    """What a probe says of its process's stacks."""
+    if not page.startswith(NODE):
+        return parse(page)
+    from .node import parse as parse_node  # here: most functions never come so near
+
+    return parse_node(page)
+
+
+def _most(places: Sequence[Frame], looks: Sequence[Look], is_evident: bool) -> Frame | None:
+    """The place of most looks. None where that is not certain: two (one with page faults that `is_evident`) must have
+    seen it, which had most of the page faults or, where there were few, were most of the looks."""
+    faults: dict[Frame, int] = {}
+    for place, look in zip(places, looks, strict=True):
+        faults[place] = faults.get(place, 0) + look.faults
+    most = max(reversed(places), key=lambda place: (faults[place], places.count(place)))
+    count, total = places.count(most), sum(faults.values())
+    share = faults[most] / total if total >= MANY_FAULTS else count / len(places)
+    return most if count >= 2 - (is_evident and faults[most] > 0) and share > 0.5 else None
 
 
 def _faults(stat: bytes) -> int:

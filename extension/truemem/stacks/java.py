@@ -102,6 +102,8 @@ class JavaStacks:
 
     is_evident = True
     """There is a stack only where that takes memory (python.PythonStacks)."""
+    waits = False
+    threads: frozenset[int] = frozenset()
 
     def __init__(self, memory: int, base: int, own: OwnClasses) -> None:
         """`memory`: descriptor of the JVM's; `base`: address of libjvm.so. Raises OSError, ValueError, KeyError."""

@@ -97,12 +97,16 @@ class PythonStacks:
     is_evident = is_collector = False
     """Is there a stack only where that takes memory, of any thread; and was the last one of a thread that waits, while
     a collector takes memory for it?"""
+    waits = False
+    """Is what it runs a call into C++ that has not ended?"""
 
     def __init__(self, layout: Layout, state: int, kinds: tuple[int, int, int], root: str) -> None:
         """`state`: address of the main thread's state. `kinds`: of the types of code, strings and bytes. `root`: folder
         of the function's code."""
         self._layout, self._state = layout, state
         self.root = root
+        self.threads: frozenset[int] = frozenset()
+        """Those that take memory for the main one: none."""
         self._code_type, self._text_type, self._bytes_type = kinds
         self._codes: dict[int, Code] = {}
 
