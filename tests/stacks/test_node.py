@@ -103,7 +103,7 @@ def test_a_stack_that_moves_is_read_as_it_was_or_not_at_all(version: str) -> Non
                     assert "calls" in marks[frame.line] or (innermost and "takes" in marks[frame.line])
                     seen.add(frame.function)
                 innermost = innermost and frame.file not in ("", str(BUSY))
-    assert len(seen) > 3
+    assert len(seen) > 1
 
 
 @pytest.mark.parametrize("other", sorted(set(VERSIONS.values()) - {b"13.6"}))
