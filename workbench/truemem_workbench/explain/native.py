@@ -18,6 +18,7 @@ from .attribution import LEAST_LOOKS, Frame, Holder, Users, held, most_first
 from .own_sources import OwnSources
 
 INSTALL = "memray may name the line of native code: pip install memray, where the function's Python finds it."
+KNOWN = "memray"
 MALLOC_VARIABLE = {"PYTHONMALLOC": "malloc"}
 """Variable that makes each of Python's blocks one of malloc's, so that one can be taken from the other."""
 OURS = "TRUEMEM_EXPLAIN_MEMRAY"

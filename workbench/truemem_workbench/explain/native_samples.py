@@ -17,6 +17,8 @@ import numpy.typing as npt
 from .attribution import LEAST_LOOKS
 from .symbols import resolved
 
+KNOWN = "samples of malloc"
+"""How it is known what lines keep, in words for the account."""
 HERE = Path(__file__)
 PERIOD = "TRUEMEM_EXPLAIN_PERIOD"
 """Variable: bytes from sample to sample in the mean."""

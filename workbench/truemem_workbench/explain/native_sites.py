@@ -20,6 +20,8 @@ DOUBLES, DOUBLED = 1.5, 3  # times that a table is larger after it has grown, an
 EXCESS = 0.25  # share by which samples of a module may be above what the interpreter's tracer has left
 TOLD = 0.5  # share of what a site has gained that the lines outside of it must tell
 MOST_INNER = 8  # functions of libraries that are told below a site
+GO_MAPS = "x_cgo_mmap"
+"""What Go's runtime maps its heap with, where a program has C code (runtime/cgo/gcc_mmap.c): another tracer sees it."""
 C_LIBRARIES = ("libc.so", "libc-", "libstdc++.", "libc++.", "libgcc_s.", "libm.", "libm-", "libpthread", "ld-")
 """Begins of the names of the libraries that ask for memory for others."""
 LIBRARY_SOURCE = re.compile(
@@ -42,6 +44,8 @@ class Code(Protocol):
 
     def is_theirs(self, frame: NativeFrame) -> bool: ...
 
+    def shown(self, frame: NativeFrame) -> NativeFrame: ...
+
     def site(self, stack: Sequence[NativeFrame]) -> int: ...
 
 
@@ -49,7 +53,7 @@ def holders(found: Mapping[str, Any], measured_kib: float, code: Code) -> list[H
     """The lines that keep what grew, that with most of it first."""
     sites: dict[tuple[Frame, str], list[_Sampled]] = defaultdict(list)
     for each in found["stacks"]:
-        frames = tuple(each["frames"])
+        frames = tuple(map(code.shown, each["frames"]))
         if (place := code.site(frames)) >= 0:
             named = frames[place]
             way = tuple(
@@ -210,10 +214,15 @@ class Program:
             return not LIBRARY_SOURCE.match(frame.file)
         return bool(frame.function) and not LIBRARY_FUNCTION.match(frame.function)
 
+    def shown(self, frame: NativeFrame) -> NativeFrame:
+        return frame
+
     def site(self, stack: Sequence[NativeFrame]) -> int:
         """The place of the frame that is named: the innermost of the user's, of those that have a line if there are
         any: what a library has compiled into the program has none. Where there is no frame of the user's, the innermost
         that does not belong to the libraries of C and C++; negative without any."""
+        if any(each.function == GO_MAPS for each in stack):
+            return -1
         theirs = [place for place, each in enumerate(stack) if self.is_theirs(each)]
         theirs = [place for place in theirs if stack[place].line] or theirs
         others = [place for place, each in enumerate(stack) if not _is_of_c(each)]
@@ -239,6 +248,10 @@ class Modules:
     def is_theirs(self, frame: NativeFrame) -> bool:
         """Is it such a module?"""
         return bool(EXTENSION.search(frame.module)) or frame.module.startswith(self._below)
+
+    def shown(self, frame: NativeFrame) -> NativeFrame:
+        """Without its line, if that is of a source that is not beside the handler: of another machine, mostly."""
+        return frame if frame.file.startswith(self._below) else frame._replace(file="", line=0)
 
     def site(self, stack: Sequence[NativeFrame]) -> int:
         """The place of the innermost frame, if it is a module's; else negative. Of its frames it is the innermost one

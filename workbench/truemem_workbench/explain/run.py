@@ -185,7 +185,7 @@ def _way(target: Target, invocations: int, plain_seconds: float, measured_kib: f
         return None
     return Way(
         tracer,
-        "by samples of malloc",
+        f"by {native_samples.KNOWN}",
         lambda found, kib: native_sites.holders(found, kib, code),
         counted=lambda found: (native_sites.sampled_kib(found), 0.0),
         missing=code.without_lines,
@@ -280,7 +280,7 @@ def explain(
     if len(looks) < LEAST_LOOKS:
         return Explanation([], measured_kib, done, seconds, tuple(missing), looks=looks)
     holders: list[Holder] = []
-    counted = outside = 0.0
+    known, counted, outside = way.known, 0.0, 0.0
     try:
         counted, outside = way.counted(traced.found)
         measured_kib = max(measured_kib, counted + outside if way.is_exact else 0.0) + way.apart(traced.found)
@@ -289,7 +289,10 @@ def explain(
         missing.append(f"What the tracer wrote could not be understood: {problem!r}")
     own = OwnSources(target.function.task_root) if target.function.python is not None and holders else None
     if own or measured_kib - sum(each.kib for each in holders) > REST * measured_kib:
-        second, holders = _native(target, way, traced, run, invocations, measured_kib, holders)
+        before = holders
+        second, holders = _native(target, way, traced, run, invocations, measured_kib, before)
+        if holders != before:
+            known += f" and {native.KNOWN if second.found.get('sources') is not None else native_samples.KNOWN}"
         missing += second.missing
         seconds, done = seconds + second.seconds, done + second.invocations
     named_kib = sum(each.kib for each in holders)
@@ -298,7 +301,7 @@ def explain(
         max(measured_kib, settled_kib.get(MALLOC, 0.0)),
         named_kib,
         counted,
-        way.known,
+        known,
         held=settled_kib.get(HELD, 0.0),
         outside=outside,
     )
