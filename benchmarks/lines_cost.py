@@ -1,9 +1,9 @@
-"""What `--lines` costs an invocation that is not profiled, by language.
+"""What `--lines` costs an invocation, by language: one that is not profiled, and one that is.
 
-Two processes of one kind differ by some percent, so what differs by 0.5 % does not show between them. So it is timed
-where it is spent: the function sends eight answers with the preload's look whether a profile is asked for, and eight
-without, by turns; in the sidecar a clock is around what the lines do. Writes results/lines_cost.md and the table of
-docs/heap.md.
+Two processes of one kind differ by some percent, so what differs by 0.5 % does not show between them. So the calm ones
+are timed where it is spent: the function sends eight answers with the preload's look whether a profile is asked for,
+and eight without, by turns; in the sidecar a clock is around what the lines do. Durations are those of two
+environments, one without lines, that are invoked in turn. Writes results/lines_cost.md and the tables of docs/heap.md.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from truemem_workbench.local import Function, LocalLambda, Settings
 from truemem_workbench.local.configuration.layer import in_exact_mode, with_probe
 from truemem_workbench.local.configuration.node_function import from_node_handler
@@ -39,6 +40,8 @@ EACH, WARM_UP, MOST = 8, 6, 60
 """Answers of a turn in functions/lines/timed.*, from one look of the preload to the next; turns."""
 CPU_PERCENT = 1.0
 """The promise."""
+CALM, GROWING = 200, 300
+"""Invocations that are timed before memory grows, and while it does: in these a line is named."""
 
 
 def function_of(language: str, classes: Path, file: str) -> Function:
@@ -112,8 +115,42 @@ def timed(language: str, classes: Path) -> tuple[list[float], float]:
         return looks, statistics.fmean(json.loads(file.read_text())[EACH * WARM_UP : EACH * turns])
 
 
+def durations(language: str, classes: Path) -> dict[str, list[float]]:
+    """Durations, ms, of invocations in two environments that are invoked in turn: without lines, and with them while
+    nothing grows; and of those in which the one is profiled, with the other's at the same time. Of a JVM, all in which
+    memory grows: nothing tells when it is asked."""
+    with_lines = "on,java" if language == JAVA else "on"
+    found: dict[str, list[float]] = {name: [] for name in COLUMNS}
+    with (
+        environment(function_of(language, classes, "app"), EXECUTABLE, {"TRUEMEM_LINES": "off"}) as without,
+        environment(function_of(language, classes, "app"), EXECUTABLE, {"TRUEMEM_LINES": with_lines}) as lines,
+    ):
+        for number in range(IDLE + CALM + GROWING):
+            grows = number >= IDLE + CALM
+            was_asked = is_asked(lines)
+            for local in (without, lines)[:: -1 if number % 2 else 1]:
+                invoke(local, {"keep": grows})
+            if number < IDLE:
+                continue
+            profiled = grows and (language == JAVA or was_asked or is_asked(lines))
+            if grows and not profiled:
+                continue
+            pair = COLUMNS[2:] if profiled else COLUMNS[:2]
+            for name, local in zip(pair, (without, lines), strict=True):
+                found[name].append(local.reports[-1].duration_ms)
+    return found
+
+
+COLUMNS = ("without lines", "with lines", "at the same time without", "while profiled")
+
+
+def _two(values: Sequence[float]) -> str:
+    """Median and 99th percentile."""
+    return f"{statistics.median(values):.2f}, {np.percentile(values, 99):.2f} ms" if values else "none"
+
+
 def run(bench: Bench) -> Result:
-    rows, broken = [], []
+    rows, broken, timings = [], [], []
     with tempfile.TemporaryDirectory(prefix="truemem-lines-", dir="/tmp") as name:
         classes = Path(name)
         classes.chmod(0o755)
@@ -129,9 +166,18 @@ def run(bench: Bench) -> Result:
             broken += [f"{language}: {percent:.1f} ± {its_error:.1f} %"] * (percent + 2 * its_error > CPU_PERCENT)
             cells = "nothing" if language == JAVA else f"{function:.1f} µs", f"{sidecar:.1f} µs"
             rows.append([language, *cells, f"{percent:+.1f} ± {its_error:.1f} %"])
+            each = [durations(language, classes) for _ in rounds]
+            timings.append([language, *(_two([*chain(*(one[name] for one in each))]) for name in COLUMNS)])
     note = (
         "CPU time of an invocation; more CPU: both, of the CPU that function and sidecar take for the invocation"
         f" without lines. The promise is {CPU_PERCENT:g} % at most, with two standard errors."
     )
     table = Table("", ("", "function", "sidecar", "more CPU"), rows, note)
-    return Result([table], broken, {("docs/heap.md", "lines-calm"): table._replace(note="").markdown()})
+    note = (
+        "Median and 99th percentile of the duration in REPORT. With an answer that is sent while V8 or Python is looked"
+        " at, a request that comes at once waits: here each comes at once."
+    )
+    durations_of = Table("Durations", ("", *COLUMNS), timings, note)
+    pages = {"lines-calm": table, "lines-durations": durations_of._replace(title="")}
+    tables = {("docs/heap.md", name): each._replace(note="").markdown() for name, each in pages.items()}
+    return Result([table, durations_of], broken, tables)

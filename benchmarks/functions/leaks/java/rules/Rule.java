@@ -1,0 +1,3 @@
+package rules;
+
+public interface Rule { long price(long cents); }
