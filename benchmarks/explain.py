@@ -1,7 +1,7 @@
 """Does `truemem explain` name the line? Some 20 leaks in each language, and a repaired twin of each.
 
 The programs in functions/leaks are other people's, who had read nothing of the product: leaks of public reports and
-some of their own, with a truth that does not use it (truth.txt, by truth.* beside it). A line that ends with `LEAK` and
+some of their own, with a truth that does not use it (truth.txt, by truth.*). A line that ends with `LEAK` and
 the name is at fault; it was marked before the first run. Each runs as a user would type it, two at a time. The line
 must be right first in 90 %, its file in 95 %, and none may be named in a twin. An hour and a half.
 """

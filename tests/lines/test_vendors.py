@@ -96,7 +96,7 @@ def test_opentelemetrys_wrapper_starts_the_runtime(task: Path) -> None:
         ("coverage", "import coverage; begun = coverage.Coverage(data_file=None); begun.start()"),
     ],
 )
-def test_a_debugger_or_coverage_keeps_the_lines(task: Path, tmp_path: Path, package: str, starts: str) -> None:
+def test_beside_a_debugger_no_line_is_guessed(task: Path, tmp_path: Path, package: str, starts: str) -> None:
     source = f"""
         {starts}
         KEPT = []
@@ -106,5 +106,5 @@ def test_a_debugger_or_coverage_keeps_the_lines(task: Path, tmp_path: Path, pack
     """
     found = run(tmp_path, source, PYTHONPATH=str(installed(task, package)), HOME=str(task))
     assert found.told["gaveUp"] in ("sys.settrace is in use", "sys.monitoring is in use")
-    assert found.lines == [("app.py", 5)]  # by its source
+    assert found.lines == []  # a traced Python does not tell which lines have run
     assert set(found.sent) == {"1"}
