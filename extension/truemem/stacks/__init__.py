@@ -2,8 +2,8 @@
 
 Near its limit the function is looked at ever more often (measure/sampling). Then the process whose memory grows is
 known, and its thread that has most page faults: what that one runs is read from outside (python.py, java.py,
-node.py). The latest stacks are kept until the invocation ends, and its line has what they say if it ran out of memory.
-A burst that is faster than a look leaves none.
+node.py). A program in Go is asked (go.py). The latest stacks are kept until the invocation ends, and its line has what
+they say if it ran out of memory. A burst that is faster than a look leaves none.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..measure.window import Window
     from ..records.pending_record import PendingRecord
     from ..wings import Site
+    from .go import GoStacks
     from .java import JavaStacks
     from .node import NodeStacks
     from .python import PythonStacks
@@ -82,6 +83,8 @@ class Looks(NamedTuple):
     is_evident: bool
     """Is one look with page faults enough?"""
     looks: list[Look]
+    is_asked: bool = False
+    """Must one look at least have been in an allocator (`faults`)?"""
 
 
 class Activity(NamedTuple):
@@ -101,7 +104,7 @@ class RunningLines(Wing):
     def __init__(self, site: Site) -> None:
         self._table = site.table
         self._root = site.proc.root
-        self._page = f"{tmp_of(site.environ)}/.truemem-heap-"
+        self._tmp = tmp_of(site.environ)
         self._code: OwnCode | None = None
         self._limit_kib = site.config.memory_mib * 1024
         self._levels: Mapping[int, int] = {}
@@ -115,7 +118,8 @@ class RunningLines(Wing):
         self._grew_ns = 0
         self._looks: Looks | None = None
         self._stacks: dict[int, Stacks | None] = {}
-        """By pid."""
+        self._asked: dict[int, GoStacks | None] = {}
+        """By pid, both."""
 
     def sampled(self, levels: Mapping[int, int], level_kib: int, until_ns: float | None, now_ns: int) -> None:
         before, self._levels = self._levels, levels
@@ -137,6 +141,10 @@ class RunningLines(Wing):
             return
         self._grew_ns = now_ns
         is_near = level_kib >= (WATCHED_PART if is_soon else NEAR_PART) * self._limit_kib
+        asked = self._asked_of(pid) if is_near else None
+        if asked is not None:
+            self._ask(pid, level_kib, asked)
+            return
         stacks = self._stacks_of(pid) if is_near else None
         for attempt in range(TRIES if stacks is not None and stacks.is_evident else 1):
             thread = self._busiest(pid)
@@ -174,6 +182,16 @@ class RunningLines(Wing):
             del self._looks.looks[:-LATEST_LOOKS]
         return counts
 
+    def _ask(self, pid: int, level_kib: int, asked: GoStacks) -> None:
+        """Note what the process has answered to an earlier look, and ask again."""
+        if self._looks is not None and self._looks.pid != pid:
+            self._looks = None
+        answer = asked.answer()
+        if answer is not None:
+            self._looks = self._looks or Looks(pid, 0, asked.root, True, [], True)
+            self._looks.looks.append(Look(answer.frames or [Frame("", 0, "")], level_kib, min(answer.allocations, 1)))
+            del self._looks.looks[:-LATEST_LOOKS]
+
     def _forget(self, levels: Mapping[int, int]) -> None:
         """It did not run out, unless its process has ended."""
         if self._looks is not None and self._looks.pid in levels:
@@ -184,6 +202,7 @@ class RunningLines(Wing):
             records[-1].note(LOOKS_NOTE, self._looks)
         self._looks = None
         self._stacks.clear()
+        self._asked.clear()
 
     def members(self, record: PendingRecord) -> Mapping[str, object]:
         looks = record.notes.get(LOOKS_NOTE)
@@ -191,7 +210,7 @@ class RunningLines(Wing):
             return {}
         if self._code is None or self._code.root != looks.root:
             self._code = OwnCode(looks.root)
-        running = self._code.document(looks.looks, looks.is_evident)
+        running = self._code.document(looks.looks, looks.is_evident, looks.is_asked)
         return {"outOfMemory": {"running": running}} if running else {}
 
     def _busiest(self, pid: int) -> int | None:
@@ -234,10 +253,18 @@ class RunningLines(Wing):
             parents = {process.pid: process.parent for process in self._table.function()}
             said, page = pid, None
             while page is None and said in parents:
-                page = read_private(f"{self._page}{said}", MOST_PAGE_BYTES)
+                page = read_private(f"{self._tmp}/.truemem-heap-{said}", MOST_PAGE_BYTES)
                 said = parents[said]
             self._stacks[pid] = _told(page or b"") or _outside(f"{self._root}/{pid}")
         return self._stacks[pid]
+
+    def _asked_of(self, pid: int) -> GoStacks | None:
+        """Whom to ask for its stack: a program in Go."""
+        if pid not in self._asked:
+            from .go import stacks_of  # here: most functions never come so near
+
+            self._asked[pid] = stacks_of(self._tmp, pid)
+        return self._asked[pid]
 
 
 class OwnCode:
@@ -248,14 +275,14 @@ class OwnCode:
         self._folder = root + "/"
         self._installed: dict[str, bool] = {}
 
-    def document(self, looks: Sequence[Look], is_evident: bool = False) -> dict[str, object]:
+    def document(self, looks: Sequence[Look], is_evident: bool = False, is_asked: bool = False) -> dict[str, object]:
         """Members of the line: the innermost line of the function's own code, and the calls, the outermost first. Where
         the function alone is certain there is no line, and nothing where that is not certain either."""
         places = [self._place(look.frames) for look in looks]
-        most = _most(places, looks, is_evident)
+        most = _most(places, looks, is_evident, is_asked)
         if most is None and not all(place.line for place in places):  # some are known by their function alone
             places = [Frame(place.file, 0, place.function) for place in places]
-            most = _most(places, looks, is_evident)
+            most = _most(places, looks, is_evident, is_asked)
         if most is None or not most.file:
             return {}
         look = looks[len(places) - 1 - places[::-1].index(most)]
@@ -316,7 +343,7 @@ def _told(page: bytes) -> Stacks | None:
     return parse_node(page)
 
 
-def _most(places: Sequence[Frame], looks: Sequence[Look], is_evident: bool) -> Frame | None:
+def _most(places: Sequence[Frame], looks: Sequence[Look], is_evident: bool, is_asked: bool) -> Frame | None:
     """The place of most looks. None where that is not certain: two (one with page faults that `is_evident`) must have
     seen it, which had most of the page faults or, where there were few, were most of the looks."""
     faults: dict[Frame, int] = {}
@@ -325,6 +352,8 @@ def _most(places: Sequence[Frame], looks: Sequence[Look], is_evident: bool) -> F
     most = max(reversed(places), key=lambda place: (faults[place], places.count(place)))
     count, total = places.count(most), sum(faults.values())
     share = faults[most] / total if total >= MANY_FAULTS else count / len(places)
+    if is_asked and not faults[most]:
+        return None
     return most if count >= 2 - (is_evident and faults[most] > 0) and share > 0.5 else None
 
 
