@@ -54,7 +54,11 @@ def running(version: str, *cases: str, options: tuple[str, ...] = MANAGED, **set
 
 
 @pytest.mark.parametrize(
-    "case", ["paused", "nodes", "maps", "anotherThread", "library", "lambda", "json", "direct", "deflaters"]
+    "case",
+    [
+        *("nodes", "maps", "anotherThread", "library", "lambda", "json", "direct"),
+        *(pytest.param(case, marks=pytest.mark.nightly) for case in ("paused", "deflaters")),  # some seconds each
+    ],
 )
 def test_the_line_is_one_that_allocates(version: str, case: str) -> None:
     line: dict[str, Any] = {}
@@ -70,7 +74,9 @@ def test_the_line_is_one_that_allocates(version: str, case: str) -> None:
     assert f"{line['file']}:{line['line']} {line['function']}" in line["stack"]
 
 
-@pytest.mark.parametrize("options", [("-XX:+UseG1GC",), ("-XX:+UseParallelGC",)])
+@pytest.mark.parametrize(
+    "options", [("-XX:+UseG1GC",), pytest.param(("-XX:+UseParallelGC",), marks=pytest.mark.nightly)]
+)
 def test_no_collector_leads_to_a_wrong_line(version: str, options: tuple[str, ...]) -> None:
     for case in ("smallArrays", "garbage", "reads", "deflatersAndGarbage"):
         (found,) = running(version, case, options=options)
