@@ -103,6 +103,6 @@ def _frame(text: bytes) -> Frame | None:
 
 
 def stacks_of(tmp: str, pid: int) -> GoStacks | None:
-    """Of the process with this number, if the library is in it; `tmp`: the folder of its pages."""
+    """The stacks of the process with this number, if the library is in it; `tmp`: the folder of its pages."""
     answers = f"{tmp}/.truemem-running-{pid}"
     return GoStacks(answers, f"{tmp}/.truemem-ask-{pid}") if read_private(answers, ANSWER_BYTES) else None

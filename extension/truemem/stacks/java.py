@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     Entry = tuple[int, int, int, bool]
-    """Of an interpreted frame: its address, its method, and the address of the bytecode (0 in a native method); of a
-    compiled one: its address, its blob of code, and the address of the instruction. Is it compiled?"""
+    """What an interpreted frame has: its address, its method, and the address of the bytecode (0 in a native method);
+    a compiled one: its address, its blob of code, and the address of the instruction. Is it compiled?"""
     Call = tuple["Method", int]
     """A method, and the index of the bytecode at which it is."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAGIC = b"truemem-stacks-node-1"
 MOST_STACK_BYTES, STACK_BYTES, MOST_FRAMES = 8 << 20, 32 * 1024, 300
 MAIN_BYTES = 4096
-"""Of the stack, from its begin on, in which main() has its variables."""
+"""Bytes of the stack, from its begin on, in which main() has its variables."""
 MAIN_THREAD = 1
 STAT_BYTES = 1024
 MOST_NAME_CHARS, MOST_CONS = 300, 8
@@ -291,8 +291,8 @@ class NodeStacks:
         return known[1]
 
     def _name(self, memory: int, said: int) -> str:
-        """Of a function: a string, or in a ScopeInfo, after its variables. There it stands for itself or, as the third
-        word, as what it is called where it was made."""
+        """The name of a function: a string, or in a ScopeInfo, after its variables. There it stands for itself or, as
+        the third word, as what it is called where it was made."""
         kind = self._type(memory, said)
         if kind < NOT_STRING:
             return self._text(memory, said) or v8.ANONYMOUS
@@ -354,7 +354,7 @@ class NodeStacks:
         return read_words(memory, array - 1 + WORD * (ARRAY + which), 1)[0]
 
     def _bytes(self, memory: int, array: int) -> bytes:
-        """Of a ByteArray. Nothing of what is none."""
+        """The bytes of a ByteArray. Nothing of what is none."""
         if self._type(memory, array) not in self._layout.byte_types:
             return b""
         size = read_words(memory, array - 1 + WORD, 1)[0] >> 32

@@ -30,7 +30,7 @@ class Layout(NamedTuple):
     isolate: int
     exit_frame: int
     called: int
-    """Of ThreadLocalTop's isolate_, c_entry_fp_ and c_function_ in Isolate."""
+    """Places of ThreadLocalTop's isolate_, c_entry_fp_ and c_function_ in Isolate."""
     interrupts: tuple[tuple[int, int], ...]
     """Where Isolate has the addresses of functions that interrupt JavaScript (Runtime_CompileOptimizedOSR,
     Runtime_BytecodeBudgetInterrupt, Runtime_StackGuard and their like), and how many there: a collection in one of them
