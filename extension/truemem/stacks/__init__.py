@@ -175,11 +175,8 @@ class RunningLines(Wing):
         slept_not = slept == (pid, thread, after.sleeps)
         counts = after.runs and (faults > 0 or stacks.is_evident or stacks.waits or slept_not)
         if counts:
-            self._looks = self._looks or Looks(
-                pid, 0 if stacks.is_evident else thread, stacks.root, stacks.is_evident, []
-            )
-            self._looks.looks.append(Look(frames, level_kib, faults))
-            del self._looks.looks[:-LATEST_LOOKS]
+            new = Looks(pid, 0 if stacks.is_evident else thread, stacks.root, stacks.is_evident, [])
+            self._keep(new, Look(frames, level_kib, faults))
         return counts
 
     def _ask(self, pid: int, level_kib: int, asked: GoStacks) -> None:
@@ -188,9 +185,14 @@ class RunningLines(Wing):
             self._looks = None
         answer = asked.answer()
         if answer is not None:
-            self._looks = self._looks or Looks(pid, 0, asked.root, True, [], True)
-            self._looks.looks.append(Look(answer.frames or [Frame("", 0, "")], level_kib, min(answer.allocations, 1)))
-            del self._looks.looks[:-LATEST_LOOKS]
+            new = Looks(pid, 0, asked.root, True, [], True)
+            self._keep(new, Look(answer.frames or [Frame("", 0, "")], level_kib, min(answer.allocations, 1)))
+
+    def _keep(self, new: Looks, look: Look) -> None:
+        """Add a look to those of this thread, or to `new` ones."""
+        self._looks = self._looks or new
+        self._looks.looks.append(look)
+        del self._looks.looks[:-LATEST_LOOKS]
 
     def _forget(self, levels: Mapping[int, int]) -> None:
         """It did not run out, unless its process has ended."""
