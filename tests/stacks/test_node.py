@@ -21,7 +21,7 @@ from testing import installs
 FUNCTIONS = Path(__file__).with_name("functions")
 BUSY = FUNCTIONS / "busy.cjs"
 VERSIONS = {"20": b"11.3", "22": b"12.4", "24": b"13.6"}
-"""Of Node.js, and the V8 that it has."""
+"""Versions of Node.js, with the V8 of each."""
 WAIT = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60_000)"
 
 

@@ -61,7 +61,7 @@ class GoStacks:
 
 
 def _ask(path: str) -> None:
-    """One byte into the process's FIFO. Nothing where that is none, another user's or full, or where nobody reads."""
+    """Write one byte into the process's FIFO, if it is one, of the same user, not full, and has a reader."""
     try:
         descriptor = posix.open(path, ASK_FLAGS)
     except OSError:

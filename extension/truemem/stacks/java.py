@@ -1,7 +1,7 @@
 """What a thread of a JVM runs while memory grows: its stack, read through /proc/PID/mem. Nothing is written, asked or
 stopped, and no flag is needed.
 
-A thread that runs Java code has its place in registers, which nobody sees from outside. While it is in the JVM or in
+A thread that runs Java code has its place in registers, which cannot be read from outside. While it is in the JVM or in
 native code, the JVM keeps where its Java frames begin (JavaFrameAnchor): only then there is a stack, and it counts only
 where that is the reason why memory grows:
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 import posix
 
 from ..arenas import WORD, read_words
-from ..support.files import read
+from ..support.files import READ_FLAGS, read
 from ..support.named_tuple import NamedTuple
 from .hotspot import base_of, layout
 from .python import MOST_NAME_CHARS, MOST_THREADS, Frame
@@ -553,7 +553,7 @@ def stacks_of(folder: str) -> JavaStacks | None:
             return None
         variables = dict(each.partition(b"=")[::2] for each in read(f"{folder}/environ", ENVIRON_BYTES).split(b"\0"))
         root, handler = (variables.get(name, b"").decode() for name in (b"LAMBDA_TASK_ROOT", b"_HANDLER"))
-        memory = posix.open(f"{folder}/mem", posix.O_RDONLY | posix.O_CLOEXEC)
+        memory = posix.open(f"{folder}/mem", READ_FLAGS)
         try:
             return JavaStacks(memory, base, OwnClasses(root.rstrip("/"), handler))
         finally:

@@ -70,7 +70,7 @@ class _Sampled(NamedTuple):
     found: Mapping[str, Any]
     frames: tuple[NativeFrame, ...]
     places: tuple[int, ...]
-    """Of the user's frames in it, up to the site."""
+    """Places of the user's frames in it, up to the site."""
 
     @property
     def gain(self) -> float:

@@ -131,7 +131,7 @@ class Way(NamedTuple):
     known: str
     """How it is known what lines keep, in words for the account."""
     holders: Callable[[Found, float], list[Holder]]
-    """Of what the tracer found and what grew in the plain run, KiB per invocation."""
+    """The holders, by what the tracer found and what grew in the plain run, KiB per invocation."""
     is_exact: bool = False
     """Does the tracer count all? Then that is at least what was kept."""
     counted: Callable[[Found], tuple[float, float]] = lambda _: (0.0, 0.0)
