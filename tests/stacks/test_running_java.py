@@ -29,7 +29,7 @@ MIB = 512
 MANAGED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """As AWS's own runtimes start it, but for its heap: that one is larger than the function, and the kernel ends it."""
 TRIES = 6
-"""A burst may be faster than a look, or no look finds the thread in the JVM: then there is no line."""
+"""Rounds until a death has its line: a burst may be faster than a look, or no look finds the thread in the JVM."""
 
 
 @pytest.fixture(params=VERSIONS)
@@ -53,25 +53,32 @@ def running(version: str, *cases: str, options: tuple[str, ...] = MANAGED, **set
     return [record.outOfMemory or {} for record in records]
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        *("nodes", "maps", "anotherThread", "library", "lambda", "json", "direct"),
-        *(pytest.param(case, marks=pytest.mark.nightly) for case in ("paused", "deflaters")),  # some seconds each
-    ],
-)
-def test_the_line_is_one_that_allocates(version: str, case: str) -> None:
-    line: dict[str, Any] = {}
-    for attempt in range(TRIES):
-        (found,) = running(version, case, exact=attempt % 2 == 1)
-        assert "kernel" in found["signals"]
-        line = found.get("running", {})
-        if line:
-            break
+def check(case: str, line: dict[str, Any]) -> None:
     assert (line["file"], (case, line["line"]) in PLANTED) == ("com/acme/RunsOut.java", True)
     assert line["function"].startswith("com.acme.RunsOut")
     assert MIB / 2 <= line["level"] < 1.1 * MIB
     assert f"{line['file']}:{line['line']} {line['function']}" in line["stack"]
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        ("nodes", "maps", "anotherThread", "library", "lambda", "json", "direct"),
+        pytest.param(("paused", "deflaters"), marks=pytest.mark.nightly),  # some seconds each
+    ],
+)
+def test_the_line_is_one_that_allocates(version: str, cases: tuple[str, ...]) -> None:
+    named = 0
+    for attempt in range(TRIES):
+        for case in cases:
+            (found,) = running(version, case, exact=attempt % 2 == 1)
+            assert "kernel" in found["signals"]
+            if "running" in found:
+                check(case, found["running"])
+                named += 1
+        if named:
+            break
+    assert named
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Handlers for soaks: one that is well, one that fails at times, one that keeps memory after each pause."""
 
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 held: list[bytearray] = []
@@ -8,6 +10,8 @@ seen = {"count": 0, "at": time.monotonic()}
 
 
 def handler(event: Any, context: Any) -> Any:
+    if told := os.environ.get("TOLD"):
+        Path(told).touch()
     return {}
 
 
