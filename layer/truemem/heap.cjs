@@ -246,16 +246,16 @@ function open() {
   if (!path) quietly(tidy)();
   descriptor = -1;
   path = `${folder}/.truemem-heap-${process.pid}`;
-  const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants;
+  const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants;
   if (shared && Atomics.exchange(shared[1], 2, 1)) {
-    quietly(() => (descriptor = openSync(path, O_RDWR | O_NOFOLLOW)))(); // another thread has made it
+    quietly(() => (descriptor = openSync(path, O_WRONLY | O_NOFOLLOW)))(); // another thread has made it
     if (descriptor >= 0) {
       identity = fstatSync(descriptor);
       return;
     }
   }
   quietly(unlinkSync)(path); // of an earlier process with this pid; a link is not followed
-  const made = openSync(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+  const made = openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
   try {
     ftruncateSync(made, PAGE);
     writeSync(made, head, 0);

@@ -228,6 +228,22 @@ def test_where_there_is_no_probe_the_rest_is_attached(
     assert account.held("one") == account.held("two") == ([], {"A": "1"})
 
 
+@pytest.mark.parametrize("option", ["--heap", "--lines"])
+def test_under_nodes_permissions_the_probe_is_left_out(truemem: Command, account: Account, option: str) -> None:
+    """Node.js 20 would not start with it. The grants are the user's to give."""
+    account.function("one", Runtime="nodejs20.x", variables={NODE_OPTIONS: "--experimental-permission"})
+    assert (
+        "add --allow-fs-read=/opt/truemem/ --allow-fs-write=/tmp/" in truemem("attach", "one", option, "--dry-run").out
+    )
+    assert truemem("attach", "one", option, "--yes").code == 0
+    assert account.held("one") == ([f"{ARN}x86_64:1"], {NODE_OPTIONS: "--experimental-permission"})
+    granted = "--permission --allow-fs-read=/opt/truemem/ --allow-fs-write=/tmp/"
+    account.function("two", Runtime="nodejs24.x", variables={NODE_OPTIONS: granted})
+    ran = truemem("attach", "two", option, "--yes")
+    assert ("no lines are profiled" in ran.out) is (option == "--lines")
+    assert account.held("two").variables[NODE_OPTIONS] == f"{granted} {PRELOAD}"
+
+
 def test_each_function_is_named_with_its_mode(truemem: Command, account: Account) -> None:
     account.function("go", Runtime="provided.al2023", variables={WRAPPER: EXACT_WRAPPER})
     account.function("python")

@@ -30,10 +30,15 @@ CLIENTS = {"fetch": REQUIRED, "http": REQUIRED, "addon": f"{STAND_IN} {REQUIRED}
 
 
 def function(
-    module: str = "allocates", flags: Sequence[str] = (), *, name: str = "handler", folder: Path = FUNCTIONS
+    module: str = "allocates",
+    flags: Sequence[str] = (),
+    *,
+    name: str = "handler",
+    folder: Path = FUNCTIONS,
+    program: Path = Path(str(NODE)),
 ) -> Function:
     """Through a runtime client that needs no compiler (functions/node/client.mjs)."""
-    node, client, handler = Path(str(NODE)).resolve(), FUNCTIONS / "client.mjs", f"{module}.{name}"
+    node, client, handler = program.resolve(), FUNCTIONS / "client.mjs", f"{module}.{name}"
     command = (str(node), *flags, str(client), handler)
     return Function(command, folder, handler, "nodejs20.x", needs=(FUNCTIONS, folder, node))
 

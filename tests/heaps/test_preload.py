@@ -17,12 +17,13 @@ from click.testing import CliRunner
 from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.local import Function, LocalLambda, Settings
 from truemem_workbench.local.configuration import layer as layer_files
-from truemem_workbench.local.configuration.layer import CHECKOUT, with_probe
+from truemem_workbench.local.configuration.layer import CHECKOUT, may_probe, with_probe
 from truemem_workbench.runs.here import Run
 from truemem_workbench.target.target import Target
 
+from testing import installs
 from testing.environment import Environment
-from tests.heaps.test_node import REQUIRED
+from tests.heaps.test_node import FUNCTIONS, REQUIRED
 from tests.heaps.test_node import function as node
 
 ROOT = Path(__file__).parents[2]
@@ -244,9 +245,48 @@ def test_a_node_function_and_its_children_see_no_difference(options: dict[str, s
 
 @needs_node
 def test_a_second_preload_of_it_is_not_added() -> None:
-    for options in (REQUIRED, "--permission --allow-fs-read=*", "--experimental-permission"):
-        assert with_probe(node(), {"NODE_OPTIONS": options}).variables == {}
-    assert with_probe(node(flags=["--experimental-permission"]), {}).variables == {}
+    assert with_probe(node(), {"NODE_OPTIONS": REQUIRED}).variables == {}
+
+
+# --- Node.js's permission model ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "may"),
+    [
+        ("--no-warnings --allow-fs-read=/none", True),
+        ("--permission", False),
+        ("--permission --allow-fs-read=* --allow-fs-write=*", True),
+        ("--experimental-permission --allow-fs-read=/opt --allow-fs-write=/tmp", True),
+        ("--permission --allow-fs-read=/var/task,/opt/* --allow-fs-write=/tmp/", True),
+        ("--permission --allow-fs-read=/var/task/ --allow-fs-read /opt/truemem/ --allow-fs-write=/tm*", True),
+        ("--permission --allow-fs-read=*", False),
+        ("--permission --allow-fs-read=/opt/true --allow-fs-write=*", False),
+        ("--permission --allow-fs-read=/opt/truemem/heap.cjs --allow-fs-write=*", False),
+        ("--permission --allow-fs-read=opt --allow-fs-write=*", False),
+        ("--permission --allow-fs-read=* --allow-fs-write=/tmp/mine/", False),
+    ],
+)
+def test_permission_to_read_it_and_to_write_is_needed(options: str, may: bool) -> None:
+    assert may_probe("/opt/truemem", options) is may
+
+
+@pytest.mark.parametrize("version", ["20", "22", "24"])
+def test_under_permissions_node_runs_with_a_heap_or_without(version: str) -> None:
+    """Node.js 20 would not start with a file that it may not read."""
+    try:
+        program = installs.node(version)
+    except installs.Missing as missing:
+        pytest.skip(str(missing))
+    function = node(program=program)
+    own = f"--{'experimental-' * (version == '20')}permission --allow-fs-read={FUNCTIONS}/"
+    for granted in ("", f" --allow-fs-read={CHECKOUT}/", f" --allow-fs-read={CHECKOUT}/ --allow-fs-write=/tmp/"):
+        variables = {"NODE_OPTIONS": own + granted, "TRUEMEM_LINES": "on"}
+        with Environment(with_probe(function, variables), environment=variables, memory_mib=512) as running:
+            for _ in range(20):
+                running.invoke("leak", mib=1)
+            heaps = [record.heap for record in running.records()]
+        assert any(heaps) is ("write" in granted), granted
 
 
 def test_another_runtime_is_left_as_it_is() -> None:

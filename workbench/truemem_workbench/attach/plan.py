@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from truemem.config import EMF, OTLP
 
 from ..aws.layer_zips import ARCHITECTURES, LAYER_PREFIX, LayerZip, is_ours, layer_zip
+from ..local.configuration.layer import PERMISSIONS, may_probe
 from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.platform_facts import MOST_LAYERS, MOST_UNZIPPED_MB, language, version
@@ -43,6 +45,12 @@ OUTPUT = f"{PREFIX}OUTPUT"
 
 WITHOUT_LINES = f"its own tools name what grows: {docs_link.command('patterns#from-an-alarm-to-the-line')}"
 """What to do where no line is profiled."""
+
+
+REFUSED = (
+    "its NODE_OPTIONS turn Node.js's permission model on: attached without the heap probe. To have it, add"
+    " --allow-fs-read=/opt/truemem/ --allow-fs-write=/tmp/ to them, and attach again"
+)
 
 
 class AttachRequest(NamedTuple):
@@ -96,12 +104,12 @@ def plan(state: FunctionState, wanted: AttachRequest, layer: str, notes: Sequenc
         held = ", ".join(state.layers)
         return Left(state.name, f"it has {MOST_LAYERS} layers already, the most that Lambda permits: {held}")
     variables: dict[str, str | None] = dict(wanted.settings)
-    if wanted.lines and not _names_something(state.runtime, wanted):
+    if wanted.lines and not (_names_something(state.runtime, wanted) and _may_load(state)):
         del variables[LINES]
     if wanted.exact is not None:
         is_wrapped = wanted.exact and starts_wrapper(state.runtime)
         variables |= _wrapped(state.variables) if is_wrapped else unwrapped(state.variables)
-    if wanted.heap and has_probe(state.runtime):
+    if wanted.heap and has_probe(state.runtime) and _may_load(state):
         is_node = language(state.runtime) == "nodejs"
         variables |= _with_preload(state.variables) if is_node else _with_heap(state.variables)
     if wanted.collector:
@@ -142,6 +150,12 @@ def has_probe(runtime: str) -> bool:
     """True if there is a heap probe for this runtime of Lambda."""
     least = PROBED_LANGUAGES.get(language(runtime) or "")
     return least is not None and version(runtime) >= least
+
+
+def _may_load(state: FunctionState) -> bool:
+    """False if Node.js's permission model, turned on by the function's variables, keeps the probe out."""
+    options = state.variables.get(NODE_OPTIONS, "")
+    return language(state.runtime) != "nodejs" or may_probe(str(PurePosixPath(HEAP_FOLDER).parent), options)
 
 
 def _names_something(runtime: str, wanted: AttachRequest) -> bool:
@@ -197,6 +211,10 @@ def _notes(state: FunctionState, wanted: AttachRequest) -> list[str]:
         notes.append(f"{text} {EXACT_WRAPPER} ({docs_link.command('attach#4-exact-mode')})")
     if wanted.heap and not has_probe(state.runtime) and not (wanted.java and _has_classes(state.runtime)):
         notes.append(_without_probe(state.runtime, wanted))
+    if wanted.heap and not _may_load(state):
+        notes.append(REFUSED)
+    elif wanted.lines and PERMISSIONS.search(state.variables.get(NODE_OPTIONS, "")):
+        notes.append("Node.js's permission model refuses the inspector: no lines are profiled")
     if wanted.collector:
         notes.append("its role needs cloudwatch:PutMetricData")
         if state.variables.get(COLLECTOR_CONFIG, CLOUDWATCH) != CLOUDWATCH:

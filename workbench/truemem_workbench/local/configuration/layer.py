@@ -54,8 +54,9 @@ def in_exact_mode(
 WHEEL = Path(__file__).parents[2] / "demo" / "layer"
 CHECKOUT = Path(__file__).parents[4] / "layer"
 """The layer's files as setup.py puts them into a wheel, and in a checkout."""
-REFUSES = re.compile(r"--(experimental-)?permission\b")
-"""Under Node.js's permission model no file can be required that is not named: the function would not start."""
+PERMISSIONS = re.compile(r"--(?:experimental-)?permission\b")
+"""Node.js's permission model. With it version 20 does not start if it may not read a file that it is to require."""
+GRANTS = re.compile(r'--allow-fs-(read|write)(?:=|\s+)"?([^\s"]+)')
 LOADED_PROBE = re.compile(r"\bheap\.cjs\b")
 
 
@@ -81,6 +82,23 @@ def layer_folder() -> Path | None:
     return next((folder for folder in (WHEEL, CHECKOUT) if (folder / "truemem").is_dir()), None)
 
 
+def may_probe(folder: str, options: str) -> bool:
+    """May Node.js with these options read the probe in `folder`, an absolute path, and write below /tmp, where the
+    probe writes? Its permission model takes folders with or without a slash at their end, and beginnings of paths with
+    an asterisk (nodejs.org/api/permissions.html)."""
+    if not PERMISSIONS.search(options):
+        return True
+    wanted = {"read": f"{folder}/", "write": "/tmp/"}
+    granted = {
+        kind for kind, values in GRANTS.findall(options) for each in values.split(",") if _has(each, wanted[kind])
+    }
+    return granted == {*wanted}
+
+
+def _has(granted: str, folder: str) -> bool:
+    return folder.startswith(granted[:-1] if granted.endswith("*") else f"{granted.rstrip('/')}/")
+
+
 def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:
     layer = layer_folder()
     if layer is None:
@@ -91,7 +109,8 @@ def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:
         probe = {folder / "sitecustomize.py", *folder.glob("*.py"), *(layer / "python").rglob("*.py")}
         return _loading(function, "PYTHONPATH", value, *sorted(probe))
     preload, options = layer.resolve() / "truemem" / "heap.cjs", environment.get("NODE_OPTIONS", "")
-    if not is_node(function) or REFUSES.search(" ".join((options, *function.command))) or LOADED_PROBE.search(options):
+    may_load = may_probe(str(preload.parent), " ".join((options, *function.command)))
+    if not is_node(function) or not may_load or LOADED_PROBE.search(options):
         return function
     files = sorted(preload.parent.rglob("*.cjs"))  # it loads the others when it is asked
     return _loading(function, "NODE_OPTIONS", f'{options} --require "{preload}"'.strip(), *files)
