@@ -372,26 +372,28 @@ class _HeapLimit(NamedTuple):
     """How the limit of one runtime's heap is set."""
 
     how: str
-    """How the limit is set, with `%d` for MiB, or `%X` for bytes."""
+    """How the limit is set, with places for MiB, or with `X` for bytes, and then for MiB of V8's semi-space."""
     percent: int
     """Percent of the memory size to be proposed, if what is outside of the heap leaves so much."""
-    beside_kib: int = 0
-    """By how much the heap's limit is above the value that is set."""
+    beside: int = 0
+    """By how much the heap's limit is at most above the value that is set: percent of the memory size."""
 
 
 _HEAP_LIMITS = {
     # AWS's own Java runtimes give the heap 85 % (445,645 KiB of 512 MiB; DataDog/datadog-lambda-extension#117).
     "java": _HeapLimit(
-        "-Xmx%dm, or a lower -XX:MaxRAMPercentage, where JAVA_TOOL_OPTIONS or the command has it (that wins)", 85
+        "-Xmx{}m, or a lower -XX:MaxRAMPercentage, where JAVA_TOOL_OPTIONS or the command has it (that wins)", 85
     ),
-    # Outside of V8's old generation: its young one, buffers, code, stacks.
-    # Its limit has 48 MiB of the young one in it, whatever the old one has (Node.js 20).
-    "nodejs": _HeapLimit("--max-old-space-size=%d in the variable NODE_OPTIONS", 75, 48 * 1024),
+    # Outside of V8's old generation: its young one, buffers, code, stacks. Lambda's command line has both sizes, unless
+    # NODE_OPTIONS name one. Its young one is three semi-spaces, each rounded up to a power of two.
+    "nodejs": _HeapLimit("--max-old-space-size={} --max-semi-space-size={} in the variable NODE_OPTIONS", 75, 10),
     # "leave an additional 5-10% of headroom" (A Guide to the Go Garbage Collector, "Suggested uses").
-    "go": _HeapLimit("the variable GOMEMLIMIT=%dMiB", 90),
+    "go": _HeapLimit("the variable GOMEMLIMIT={}MiB", 90),
     # The default in a container that has a limit (learn.microsoft.com, "Runtime configuration options for GC").
-    "dotnet": _HeapLimit("the variable DOTNET_GCHeapHardLimit=0x%X", 75),
+    "dotnet": _HeapLimit("the variable DOTNET_GCHeapHardLimit=0x{:X}", 75),
 }
+SEMI_SPACE = 60
+"""Lambda gives V8's semi-space this part of the memory size."""
 
 
 def heap_limit_advice(runtime: str, limit_kib: int, memory_kib: int, outside_kib: int = 0) -> str:
@@ -400,9 +402,10 @@ def heap_limit_advice(runtime: str, limit_kib: int, memory_kib: int, outside_kib
     setting = _HEAP_LIMITS.get(runtime)
     if setting is None or not limit_kib or not memory_kib or limit_kib + outside_kib <= memory_kib:
         return ""
-    mib = min(memory_kib * setting.percent // 100, memory_kib - outside_kib - setting.beside_kib) // 1024
-    value = mib << 20 if "%X" in setting.how else mib
-    what_to_do = f"Set {setting.how % value}" if mib > 0 else "No limit fits: it needs a larger memory size"
+    most_kib = memory_kib - outside_kib - memory_kib * setting.beside // 100
+    mib = min(memory_kib * setting.percent // 100, most_kib) // 1024
+    how = setting.how.format(mib << 20 if "X}" in setting.how else mib, memory_kib // 1024 // SEMI_SPACE)
+    what_to_do = f"Set {how}" if mib > 0 else "No limit fits: it needs a larger memory size"
     beside = f" and {outside_kib // 1024} MiB outside of it" if outside_kib >= 1024 else ""
     return (
         f"the heap may grow to {limit_kib // 1024} MiB{beside}, the function has {memory_kib // 1024} MiB: it can be "

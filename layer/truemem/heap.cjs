@@ -44,7 +44,7 @@ const SETTLED_SHARE = 50; // if it takes one part in this many of the CPU time
 const SPARE = 10; // and this many times as long is left until the timeout
 const VCPU_MIB = 1769; // with a smaller memory size it takes as many times longer
 const COLLECTED_MS = 2; // for each MiB of the heap, before it was done once
-let collectGarbage; // V8's own function
+let collectGarbage = globalThis.gc; // V8's own function: Lambda starts Node.js with --expose-gc
 let answers = 0;
 let answered; // id of an invocation whose answer is sent, if the heap is to be settled then
 let deadline = 0; // of the invocation that has come, epoch ms

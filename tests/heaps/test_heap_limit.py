@@ -21,7 +21,7 @@ MIB = 1024
             "java",
             "Set -Xmx435m, or a lower -XX:MaxRAMPercentage, where JAVA_TOOL_OPTIONS or the command has it (that wins)",
         ),
-        ("nodejs", "Set --max-old-space-size=384 in the variable NODE_OPTIONS"),
+        ("nodejs", "Set --max-old-space-size=384 --max-semi-space-size=8 in the variable NODE_OPTIONS"),
         ("go", "Set the variable GOMEMLIMIT=460MiB"),
         ("dotnet", "Set the variable DOTNET_GCHeapHardLimit=0x18000000"),
     ],
@@ -56,9 +56,10 @@ def test_it_is_said_where_heap_and_what_is_beside_it_do_not_fit(
 def test_whoever_sets_the_value_is_not_told_again(runtime: str, memory_mib: int, outside_kib: int) -> None:
     """A Spring application has 435 MiB of 512 from AWS's runtime, and 90 MiB of classes."""
     said = heap_limit_advice(runtime, 20_000 * MIB, memory_mib * MIB, outside_kib)
-    if value := re.search(r"(?:Xmx|size=|LIMIT=)(\d+)|0x(\w+)$", said):
+    if value := re.search(r"(?:Xmx|old-space-size=|LIMIT=)(\d+)|0x(\w+)$", said):
         limit_kib = int(value[1]) * MIB if value[1] else int(value[2], 16) // 1024
-        young_kib = 48 * MIB if runtime == "nodejs" else 0
+        semi = re.search(r"semi-space-size=(\d+)", said)
+        young_kib = 3 * 2 ** (int(semi[1]) - 1).bit_length() * MIB if semi else 0  # as V8 rounds it up
         assert heap_limit_advice(runtime, limit_kib + young_kib, memory_mib * MIB, outside_kib) == ""
     else:
         assert said.endswith("No limit fits: it needs a larger memory size")
@@ -151,7 +152,7 @@ def test_doctor_names_a_limit_above_the_memory_size() -> None:
     assert finding.grade == "note"
     assert finding.text == (
         "The heap may grow to 1400 MiB, the function has 512 MiB: it can be killed before the garbage collector has to"
-        " run. Set --max-old-space-size=384 in the variable NODE_OPTIONS."
+        " run. Set --max-old-space-size=384 --max-semi-space-size=8 in the variable NODE_OPTIONS."
     )
     assert finding.evidence == "NODE_OPTIONS: --max-old-space-size=1400"
     assert finding.fix == "truemem docs patterns#a-heap-limit-above-the-memory-size"

@@ -1,5 +1,6 @@
 """A Node.js handler: AWS's own client from npm, and what is said where that cannot be."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -94,6 +95,36 @@ def test_the_bootstrap_of_the_page_runs_a_handler(index: Path, local_run: LocalR
 
 
 @needs_node
+@pytest.mark.parametrize(
+    ("options", "limit_mib"),
+    [
+        ("", 922 + 3 * 32),  # V8 rounds 17 up to a power of two
+        ("--no-warnings --max-old-space-size=300 --max-semi-space-size=4", 312),
+        ("--max_old_space_size=300 --max_semi_space_size=4", 312),
+        ("--max-semi-space-size=4", None),
+    ],
+)
+def test_sizes_in_node_options_count_as_on_lambda(
+    index: Path, monkeypatch: pytest.MonkeyPatch, options: str, limit_mib: int | None
+) -> None:
+    """A stand-in for the client tells what it was started with, at 1,024 MB. See how Lambda starts Node.js."""
+    version = subprocess.run([str(NODE), "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    client = index.parent / f"aws-lambda-ric-node{version}" / "node_modules" / "aws-lambda-ric" / "index.mjs"
+    client.parent.mkdir(parents=True)
+    client.write_text(
+        "import v8 from 'node:v8';"
+        "console.log(JSON.stringify([process.execArgv, v8.getHeapStatistics().heap_size_limit / 2 ** 20]))"
+    )
+    monkeypatch.setenv("TRUEMEM_CACHE", str(index.parent))
+    command = from_node_handler("index.mjs:handler", None, pytest.fail).command
+    variables = {"PATH": "/bin:/usr/bin", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024", "NODE_OPTIONS": options}
+    flags, limit = json.loads(subprocess.run(command, env=variables, stdout=-1, check=True).stdout)
+    sizes = ["--max-semi-space-size=17", "--max-old-space-size=922"]
+    assert flags == ["--expose-gc", "--max-http-header-size=81920", *([] if options else sizes)]
+    assert limit == limit_mib or limit_mib is None
+
+
+@needs_node
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_awss_own_client_runs_a_handler(index: Path) -> None:
@@ -105,5 +136,5 @@ def test_awss_own_client_runs_a_handler(index: Path) -> None:
     failed = run(*command, '{"raise": "boom"}')
     assert f'"calls":2,"version":"v{version}.' in done.stdout, done.stderr
     assert f'"runtime":"AWS_Lambda_nodejs{version}.x"' in done.stdout
-    assert '"execArgv":["--max-semi-space-size=25","--max-old-space-size=460"]' in done.stdout  # of 512 MB
+    assert '"--max-semi-space-size=8","--max-old-space-size=461"]' in done.stdout  # of 512 MB
     assert "error, RangeError" in failed.stdout
