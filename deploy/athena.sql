@@ -256,6 +256,11 @@ WHERE out_of_memory IS NOT NULL
 ORDER BY begun DESC
 LIMIT 100;
 
+-- name: out-of-memory-once
+SELECT count(DISTINCT request_id) AS invocations, count(DISTINCT environment_id) AS environments
+FROM truemem
+WHERE out_of_memory IS NOT NULL;
+
 -- name: failures-by-kind
 SELECT coalesce(error_type, status) AS kind, count(*) AS invocations, max(peak_rss) AS highest_seen
 FROM truemem

@@ -54,7 +54,7 @@ field: NAME | QUOTED
 pattern: REGEX | STRING
 
 _COUNT_ALL.3: /count\(\*\)/
-AGGREGATE.2: /(count|earliest|latest|max|pct|sum)(?=\()/
+AGGREGATE.2: /(count_distinct|count|earliest|latest|max|pct|sum)(?=\()/
 ASC: "asc"
 DESC: "desc"
 COMPARED: "!=" | "<=" | ">=" | "=" | "<" | ">"
@@ -329,6 +329,8 @@ def _aggregate(name: str, values: Sequence[Value], share: float = 0.0) -> Value:
     present = [value for value in values if value is not None]
     if name == "count":
         return len(present)
+    if name == "count_distinct":
+        return len({*present})
     if not present:
         return None
     numbers = sorted(map(number, present))

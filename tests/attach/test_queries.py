@@ -200,6 +200,11 @@ def test_out_of_memory_by_every_signal() -> None:
     assert len(rows) == 2
 
 
+def test_an_out_of_memory_that_comes_twice_counts_once() -> None:
+    (row,) = ask("out-of-memory-once", *STORED.values(), STORED["out of memory"])
+    assert row == {"invocations": 2, "environments": 2}
+
+
 def test_failures_are_counted_by_kind() -> None:
     rows = ask("failures-by-kind", *STORED.values())
     assert {row["kind"]: row["invocations"] for row in rows} == {

@@ -138,7 +138,7 @@ MOST_MANAGED_TIMEOUT_S = 5_400
 MOST_LAYERS = 5
 MOST_EXTENSIONS = 10
 MOST_UNZIPPED_MB = 250
-"""Code and layers of a function, unzipped (Lambda quotas)."""
+"""Code and layers of a function, unzipped (Lambda quotas); also where Lambda reads them from a bucket of your own."""
 MOST_VARIABLE_BYTES = 4_096
 """All environment variables of a function (Lambda quotas)."""
 ARCHITECTURES = ("x86_64", "arm64")
