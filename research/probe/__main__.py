@@ -13,6 +13,7 @@ from truemem_workbench.support.bad_input import BadInput
 from truemem_workbench.support.untrusted_text import visible
 
 from .deployment import PREFIX, REMOVE_S, Deployment, Run, remove
+from .functions import of_the_user
 from .run import ask
 
 NAME = "python -m research.probe"
@@ -38,9 +39,14 @@ Exit codes:
 @click.option(
     "--memory", default=512, show_default=True, type=click.IntRange(256, 10_240), help="Memory of each function, MB."
 )
+@click.option("--image", metavar="URI", help="Also ask a function of this image, for the one --architecture.")
+@click.option("--capacity-provider", "provider", metavar="ARN", help="Also ask one on its Managed Instances.")
+@click.option("--gpu", metavar="GIB", type=int, help="With both: also ask one with a GPU of so much memory.")
 @click.option("--remove", "run_name", metavar="NAME", help="Remove what the run NAME has left, and ask nothing.")
-def probe(chosen: tuple[str, ...], memory: int, run_name: str | None) -> int:
-    """Ask AWS Lambda what its environments permit and count. It takes two minutes.
+def probe(
+    chosen: tuple[str, ...], memory: int, image: str | None, provider: str | None, gpu: int | None, run_name: str | None
+) -> int:
+    """Ask AWS Lambda what its environments permit and count. It takes some minutes.
 
     Makes functions, layers, a role and a log group, all named truemem-probe-..., asks the functions, and removes
     everything again, also after Ctrl-C. Prints one JSON document, with an outcome for each question. No account, ARN,
@@ -51,7 +57,13 @@ def probe(chosen: tuple[str, ...], memory: int, run_name: str | None) -> int:
     if run_name is not None:
         return _remove(run_name)
     architectures = [each for each in ARCHITECTURES if each in chosen or not chosen]
-    with Deployment([layer_zip(each) for each in architectures], memory, _say) as deployment:
+    kinds = of_the_user(image, provider, gpu)
+    if kinds and len(architectures) > 1:
+        raise BadInput("an image and a capacity provider are of one architecture. Try --architecture x86_64")
+    if gpu and not (image and provider):
+        raise BadInput("--gpu needs an image, and Managed Instances. Try it with --image URI --capacity-provider ARN")
+    more = {architectures[0]: kinds}
+    with Deployment([layer_zip(each) for each in architectures], memory, _say, more) as deployment:
         document = ask(deployment, architectures, memory, _say)
     click.echo(json.dumps(document, indent=1))
     return 1 if deployment.left else 0

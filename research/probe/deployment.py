@@ -161,7 +161,7 @@ REMOVE_S, HASTY_S = 120.0, 8.0
 """Time to remove everything; after Ctrl-C, when the command ends within 10 seconds in any case."""
 PERMISSIONS = (
     "iam:CreateRole, PutRolePolicy, PassRole, DeleteRolePolicy, DeleteRole, lambda:PublishLayerVersion, "
-    "GetLayerVersion, DeleteLayerVersion, CreateFunction, GetFunction, InvokeFunction, DeleteFunction, "
+    "GetLayerVersion, DeleteLayerVersion, CreateFunction, PublishVersion, GetFunction, InvokeFunction, DeleteFunction, "
     "logs:CreateLogGroup, FilterLogEvents, DeleteLogGroup"
 )
 _ALLOWED = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
@@ -171,12 +171,16 @@ _TRUST = {"Version": "2012-10-17", "Statement": [_ALLOWED]}
 class Deployment:
     """Everything of one run. Entering makes it, leaving removes it: `left` says what could not be removed."""
 
-    def __init__(self, layers: Sequence[LayerZip], memory_mib: int, say: Say) -> None:
-        """Raises BadInput without a region."""
+    def __init__(
+        self, layers: Sequence[LayerZip], memory_mib: int, say: Say, more: Mapping[str, Sequence[ProbeFunction]] = {}
+    ) -> None:
+        """`more`: functions by architecture, beside those of each run. Raises BadInput without a region."""
         self.run = Run(PREFIX + uuid.uuid4().hex[:8])
         self.refusals: dict[tuple[str, ProbeFunction], str] = {}
         """Why Lambda did not make a function, such as one of a runtime that it no longer has."""
         self.left: list[Removal] = []
+        self.functions = {each.architecture: (*more.get(each.architecture, ()), *functions.ALWAYS) for each in layers}
+        """By architecture."""
         self._layers, self._memory_mib, self._say = layers, memory_mib, say
         self._removals: list[Removal] = []
         self._lambda, self._iam, self._logs = self.run.awslambda, self.run.iam, self.run.logs
@@ -199,10 +203,12 @@ class Deployment:
         self._say(f"removing {len(self._removals)} things named {self.run.name}")
         self.left = remove(self._removals, HASTY_S if hasty else REMOVE_S, self._say)
 
-    def invoke(self, name: str, event: dict[str, Any]) -> dict[str, Any]:
-        """Wait until the function can be invoked, and invoke it with the end of its log. Raises botocore's errors."""
-        self._lambda.get_waiter("function_active_v2").wait(FunctionName=name, WaiterConfig={"Delay": 1})
-        answer: dict[str, Any] = self._lambda.invoke(FunctionName=name, Payload=json.dumps(event), LogType="Tail")
+    def invoke(self, name: str, version: str | None, event: dict[str, Any]) -> dict[str, Any]:
+        """Wait until the function, or its version, can be invoked, and invoke it with the end of its log. Raises
+        botocore's errors."""
+        asked = {"FunctionName": name, **({"Qualifier": version} if version else {})}
+        self._lambda.get_waiter("function_active_v2").wait(**asked, WaiterConfig={"Delay": 1})
+        answer: dict[str, Any] = self._lambda.invoke(**asked, Payload=json.dumps(event), LogType="Tail")
         return answer
 
     def lines(self) -> list[tuple[str, str]]:
@@ -220,7 +226,7 @@ class Deployment:
         own = {name: self._publish(name, functions.layer_zip(name)) for name in functions.LAYERS}
         for layer in self._layers:
             truemem = self._publish(layer.architecture, layer.path.read_bytes())
-            for function in functions.ALL:
+            for function in self.functions[layer.architecture]:
                 with self._noted(self.run.function(layer.architecture, function)):
                     self._make_function(layer.architecture, function, [truemem, own[function.layer]], role)
 
@@ -274,7 +280,9 @@ class Deployment:
             "EphemeralStorage": {"Size": 1024},
             "Environment": {"Variables": dict(function.variables)},
             "LoggingConfig": {"LogGroup": self.run.log_group, **functions.log_settings(function)},
+            **function.settings,
         }
+        settings = {name: value for name, value in settings.items() if value is not None}
         end = time.monotonic() + ROLE_S
         while True:
             try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 SOURCES = Path(__file__).with_name("function")
 RUNTIME = "python3.13"
@@ -41,6 +42,13 @@ class ProbeFunction:
     variables: Mapping[str, str] = field(default_factory=dict, hash=False)
     filtered: bool = False
     """True: JSON log, in which Lambda keeps application lines from WARN on."""
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Of CreateFunction, instead of the usual ones. None: left out."""
+
+    @property
+    def version(self) -> str | None:
+        """The published version that is asked, if it is not $LATEST."""
+        return "1" if self.settings.get("Publish") else None
 
 
 NAMESPACE = {"TRUEMEM_NAMESPACE": "truemem-probe"}
@@ -68,7 +76,29 @@ def _wrapped(runtime: str, handler: str, source: str) -> ProbeFunction:
 
 WRAPPED = {runtime: _wrapped(runtime, *code) for runtime, code in RUNTIMES.items()}
 """A function of each managed runtime that is started through an exec wrapper."""
-ALL = (MEASURE, FILTER, *WRAPPED.values())
+SNAP_START = replace(
+    MEASURE, name="snap-start", settings={"SnapStart": {"ApplyOn": "PublishedVersions"}, "Publish": True}
+)
+USERS = IMAGE, MANAGED, GPU = tuple(replace(MEASURE, name=name) for name in ("image", "managed-instances", "gpu"))
+"""Kinds of environments that need something of the user's: see `of_the_user`."""
+ALWAYS = (SNAP_START, MEASURE, FILTER, *WRAPPED.values())
+"""Functions of each run, those that take longest first."""
+ALL = (*ALWAYS, *USERS)
+MANAGED_MIB = 2048
+"""The least memory of a function on Managed Instances."""
+
+
+def of_the_user(image: str | None, provider: str | None, gpu_gib: int | None) -> list[ProbeFunction]:
+    """Functions of the user's image (research/README.md), on the Managed Instances of a capacity provider, and of both
+    with a GPU of so much memory."""
+    no_zip: dict[str, Any] = dict.fromkeys(("Runtime", "Handler", "Layers"))
+    of_image = {"PackageType": "Image", "Code": {"ImageUri": image}, **no_zip}
+    instances = {"CapacityProviderArn": provider, "PerExecutionEnvironmentMaxConcurrency": 2}
+    providing = {"CapacityProviderConfig": {"LambdaManagedInstancesCapacityProviderConfig": instances}}
+    managed = {**providing, "MemorySize": MANAGED_MIB, "Publish": True}
+    gpu = {**of_image, **managed, "AcceleratorConfig": {"AcceleratorMemorySize": gpu_gib}}
+    kinds = ((IMAGE, image, of_image), (MANAGED, provider, managed), (GPU, gpu_gib, gpu))
+    return [replace(kind, settings=settings) for kind, is_asked, settings in kinds if is_asked]
 
 
 def log_settings(function: ProbeFunction) -> dict[str, str]:

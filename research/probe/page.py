@@ -146,6 +146,10 @@ def _filter(value: Mapping[str, bool]) -> str:
     return f"kept: {', '.join(kept) or 'none'}; dropped: {', '.join(dropped) or 'none'}"
 
 
+def _adapter(value: Mapping[str, Any]) -> str:
+    return " ".join(["there" if value["extension"] else "not there", *value["variables"]])
+
+
 def _wrapper(value: Mapping[str, Any]) -> str:
     answered = "answers" if value["answered"] else "started"
     return f"{answered}{', mode ' + value['sidecarMode'] if 'sidecarMode' in value else ''}"
@@ -166,6 +170,17 @@ ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("environ of another", "environ other", lambda value: " ".join(value) or "yes"),
     ("fd of another: sockets", "fd other", str),
     ("memory of another, by /proc/PID/mem", "mem other", lambda value: f"yes: {value['bytes']} bytes"),
+    (
+        "the same, once it has allowed it (PR_SET_PTRACER)",
+        "mem other once allowed",
+        lambda value: f"{value['bytes']} bytes",
+    ),
+    ("ptrace scope (Yama)", "ptrace scope", str),
+    ("the runtime is dumpable", "dumpable", lambda value: "yes" if value else "no"),
+    ("kind of environment", "kind of environment", _pairs),
+    ("file systems of code", "code mounts", _pairs),
+    ("AWS's Web Adapter", "adapter", _adapter),
+    ("GPUs: name, memory, used, MiB", "gpus", "; ".join),
     ("SO_TIMESTAMPNS", "SO_TIMESTAMPNS", _pairs),
     ("oom_score_adj raised", "oom_score_adj raise", _change),
     ("oom_score_adj lowered below its start", "oom_score_adj lower", _change),

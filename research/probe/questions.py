@@ -81,15 +81,25 @@ def refusal(error: object) -> Outcome:
 def measure(invoke: Invoke) -> dict[str, Outcome]:
     """All questions to the function `measure`, one after the other. IDLE_S seconds of them are a pause."""
     conversation = Conversation(invoke)
-    found: dict[str, Outcome] = {}
-    environment = outcome(lambda: conversation.ask({"do": "environment"})["steps"])
-    found |= environment["value"] if environment["ok"] else {"environment": environment}
+    found = _environment(conversation)
     found["mark"] = outcome(lambda: _marks(conversation))
     found["order of release"] = outcome(lambda: _order(conversation))
     found["freeze"] = outcome(lambda: _freeze(conversation))
     found["one environment"] = outcome(lambda: _alone(conversation.environments))
     found["sidecar"] = outcome(lambda: _first(_SIDECAR, conversation.tail))
     return found
+
+
+def environment(invoke: Invoke) -> dict[str, Outcome]:
+    """What one environment permits, of a kind such as an image: each step, and what the sidecar says there."""
+    conversation = Conversation(invoke)
+    return {**_environment(conversation), "sidecar": outcome(lambda: _first(_SIDECAR, conversation.tail))}
+
+
+def _environment(conversation: Conversation) -> dict[str, Outcome]:
+    asked = outcome(lambda: conversation.ask({"do": "environment"})["steps"])
+    steps: dict[str, Outcome] = asked["value"] if asked["ok"] else {"environment": asked}
+    return steps
 
 
 def wrapped(invoke: Invoke) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from truemem import VERSION
 
 from . import SCHEMA, functions, questions
 from .deployment import Deployment, side_by_side
-from .functions import FILTER, MEASURE, WRAPPED, ProbeFunction
+from .functions import FILTER, MEASURE, SNAP_START, USERS, WRAPPED, ProbeFunction
 from .questions import Outcome, outcome, refusal
 
 _PATTERNS = (
@@ -45,6 +45,8 @@ LOG_S, PAUSE_S, SETTLE_S = 30.0, 2.0, 6.0
 """Longest wait for lines in the log, pause between two looks, and the time after which a line that is not there was
 dropped, although others are there."""
 
+KINDS = frozenset(each.name for each in (SNAP_START, *USERS))
+"""Functions of which only the environment is asked."""
 Key = tuple[str, ProbeFunction]
 Lines = list[tuple[str, str]]
 """Stream and text of each line of the log. A stream is of one environment."""
@@ -55,19 +57,19 @@ def ask(deployment: Deployment, architectures: Sequence[str], memory_mib: int, s
     answers = side_by_side(
         {
             (architecture, function): partial(_ask, deployment, architecture, function, say)
-            for function in functions.ALL  # the long ones first
             for architecture in architectures
+            for function in deployment.functions[architecture]
         }
     )
     say("reading the log")
     lines = _lines(deployment, [(architecture, FILTER) for architecture in architectures])
     results = [
-        {
-            "architecture": architecture,
-            "runtime": functions.RUNTIME,
-            "outcomes": _outcomes(deployment, architecture, answers, lines),
-        }
+        {"architecture": architecture, "runtime": runtime, "outcomes": outcomes}
         for architecture in architectures
+        for runtime, outcomes in (
+            (functions.RUNTIME, _outcomes(deployment, architecture, answers, lines)),
+            *_kinds(deployment, architecture, answers),
+        )
     ]
     document = {
         "schema": SCHEMA,
@@ -82,15 +84,27 @@ def ask(deployment: Deployment, architectures: Sequence[str], memory_mib: int, s
 
 def _ask(deployment: Deployment, architecture: str, function: ProbeFunction, say: Callable[[str], None]) -> Any:
     refused = deployment.refusals.get((architecture, function))
-    invoke = partial(deployment.invoke, deployment.run.function_name(architecture, function))
+    name = deployment.run.function_name(architecture, function)
+    invoke = partial(deployment.invoke, name, function.version)
     if function is MEASURE:
         answer: Any = questions.measure(invoke)
+    elif function.name in KINDS:
+        answer = {"environment": refusal(refused)} if refused else questions.environment(invoke)
     elif function is FILTER:
         answer = refusal(refused) if refused else questions.filtered(invoke)
     else:
         answer = {"answer": refusal(refused), "tail": ""} if refused else questions.wrapped(invoke)
     say(f"{architecture} {function.name}: asked")
     return answer
+
+
+def _kinds(deployment: Deployment, architecture: str, answers: dict[Key, Any]) -> Iterator[tuple[str, Any]]:
+    """What each other kind of environment has said: one is a column of its own."""
+    for function in deployment.functions[architecture]:
+        if function.name in KINDS:
+            given = answers[architecture, function]
+            answer = {"environment": refusal(given)} if isinstance(given, Exception) else given
+            yield f"{functions.RUNTIME}, {function.name}", answer
 
 
 def _outcomes(deployment: Deployment, architecture: str, answers: dict[Key, Any], lines: Lines) -> dict[str, Outcome]:

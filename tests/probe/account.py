@@ -75,7 +75,7 @@ def account_at(moto: str, client: Callable[[str], Any]) -> Iterator[Account]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             asked = f"{self.command} {self.path} {self.headers.get('X-Amz-Target')} {body[:2000]!r}"
             refused = next((why for pattern, why in account.refusals.items() if re.search(pattern, asked)), None)
-            invoked = re.fullmatch(r"/2015-03-31/functions/(.+)/invocations", self.path)
+            invoked = re.fullmatch(r"/2015-03-31/functions/(.+)/invocations(?:\?Qualifier=\d)?", self.path)
             if account.slow and re.search(account.slow, asked):
                 account.taken.set()
                 time.sleep(1)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import queue
 import re
 import socket
 from typing import Any
@@ -17,6 +18,8 @@ from tests.probe.unpacked import client_of, served
 from tests.report.conftest import Command
 
 NODE = {"preload": True, "version": "v22.0.0"}
+PROVIDER = f"arn:aws:lambda:us-east-1:{ACCOUNT}:capacity-provider:one"
+KINDS = ("snap-start", "image", "managed-instances", "gpu")
 KEPT = ("function error", "extension error")
 
 
@@ -28,13 +31,21 @@ def test_each_question_has_an_outcome_and_nothing_identifies(
     monkeypatch.setattr(questions, "MARKS", small)
     with served("probe", functions.MEASURE) as local:
         account.run = Stage(account, local)
-        done = probe("--architecture", "x86_64", "--memory", "512")
+        user = (
+            "--image",
+            f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/one:1",
+            "--capacity-provider",
+            PROVIDER,
+            "--gpu",
+            "8",
+        )
+        done = probe("--architecture", "x86_64", "--memory", "512", *user)
 
     assert done.code == 0, done.err
     document = done.document
     assert set(document) == {"schema", "truemem", "date", "region", "memoryMiB", "results"}
     assert (document["truemem"], document["region"], document["memoryMiB"]) == (VERSION, "us-east-1", 512)
-    (result,) = document["results"]
+    result, *kinds = document["results"]
     assert (result["architecture"], result["runtime"]) == ("x86_64", "python3.13")
     outcomes = result["outcomes"]
     assert {name for _, name, _ in page.ROWS} < set(outcomes)
@@ -46,6 +57,11 @@ def test_each_question_has_an_outcome_and_nothing_identifies(
     assert outcomes["NODE_OPTIONS preload"]["value"] == {"version": "v22.0.0"}
     assert outcomes["HotSpot counters"]["value"]["isHotSpots"]
     assert {line for line, kept in outcomes["log filter"]["value"].items() if kept} == {*KEPT, "line of truemem"}
+    names = [each["runtime"].removeprefix("python3.13, ") for each in kinds]
+    assert sorted(names) == sorted(KINDS)
+    for each in kinds:
+        assert each["outcomes"]["clear_refs own"]["ok"], each
+        assert each["outcomes"]["sidecar"]["value"].startswith("method=")
     assert identifying(done.out) == []
     assert page.tables([document]).count("\n") > len(page.ROWS)
 
@@ -55,12 +71,21 @@ class Stage:
 
     def __init__(self, account: Account, local: LocalLambda) -> None:
         self.account, self.client = account, client_of(local)
+        self.environment: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        """What `measure` has said of it: the other kinds say the same."""
 
     def __call__(self, name: str, event: dict[str, Any]) -> Answer:
         if name.endswith("measure"):
             answer = self.client.invoke(FunctionName="probe", Payload=json.dumps(event), LogType="Tail")
             tail = base64.b64decode(answer["LogResult"]).decode()
-            return Answer(json.loads(answer["Payload"].read()), tail, answer.get("FunctionError"))
+            found = Answer(json.loads(answer["Payload"].read()), tail, answer.get("FunctionError"))
+            if event["do"] == "environment":
+                self.environment.put(found)
+            return found
+        if name.endswith(KINDS):
+            found = self.environment.get()
+            self.environment.put(found)
+            return found
         if name.endswith("filter"):
             lines = [f'{{"level": "ERROR", "message": "truemem-probe {name} {what}"}}' for what in KEPT]
             self.account.print(name, *lines, f'{{"FunctionName": "{name}", "PeakRSS": 20.5}}')
@@ -89,6 +114,17 @@ def identifying(text: str) -> list[str]:
         r"logStream|requestId",
     ]
     return re.findall("|".join([*own, uuid, stream]), text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--image", "one"), "Try --architecture x86_64"),
+        (("--architecture", "x86_64", "--gpu", "8", "--image", "one"), "--gpu needs an image, and Managed Instances"),
+    ],
+)
+def test_kinds_that_cannot_be_asked_are_refused_first(probe: Command, arguments: tuple[str, ...], why: str) -> None:
+    assert why in probe(*arguments).refusal
 
 
 @pytest.mark.parametrize(

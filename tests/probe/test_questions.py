@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from truemem_workbench.local import LocalLambda, LogLine
@@ -58,6 +59,24 @@ def test_this_kernel_permits_what_the_sidecar_needs(asked: dict[str, Outcome]) -
         assert asked[name]["ok"], (name, asked[name])
     raised = asked["oom_score_adj raise"]["value"]
     assert raised["after"] > raised["before"]
+
+
+def test_the_kind_of_environment_is_told_and_what_is_absent_is_refused(asked: dict[str, Outcome]) -> None:
+    assert asked["kind of environment"]["value"] == {
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_{functions.RUNTIME}",
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+    }
+    assert asked["adapter"]["value"] == {"extension": False, "variables": []}
+    assert asked["dumpable"]["value"] is True
+    assert "/" in asked["code mounts"]["value"]
+    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
+    if scope.exists():
+        assert asked["ptrace scope"]["value"] == int(scope.read_text())
+        assert asked["mem other once allowed"]["ok"]
+    else:
+        assert (asked["ptrace scope"]["errno"], asked["mem other once allowed"]["errno"]) == ("ENOENT", "EINVAL")
+    if not [*Path("/dev").glob("nvidia*")]:
+        assert asked["gpus"]["errno"] == "ENODEV"
 
 
 def test_mapped_files_are_held_and_moved_ones_are_not(asked: dict[str, Outcome]) -> None:

@@ -76,6 +76,8 @@ def environment() -> dict[str, Any]:
         steps.spike()  # for the reset to forget
         found |= {name: child.attempt(name, os.getpid()) for name in steps.OTHER}
         found |= {f"{name} by its parent": steps.attempt(step, child.pid) for name, step in steps.OTHER.items()}
+        allowed = steps.attempt(steps.allow_ptrace)
+        found["mem other once allowed"] = child.attempt("mem other", os.getpid()) if allowed["ok"] else allowed
         found["oom_score_adj raise"] = steps.attempt(steps.oom_score_adj, child.pid, +100)
         found["oom_score_adj lower"] = steps.attempt(steps.oom_score_adj, child.pid, -1100)
     return {"steps": found}

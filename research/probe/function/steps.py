@@ -189,6 +189,58 @@ def memory_read(pid: int | str) -> dict[str, Any]:
     return {"bytes": count, "us": round((time.perf_counter_ns() - began) / 1000, 1)}
 
 
+def ptrace_scope() -> int:
+    """Yama's: 0, any process of the uid may read another's memory; 1, its ancestors alone (ptrace(2)). ENOENT: none."""
+    return int(text("/proc/sys/kernel/yama/ptrace_scope"))
+
+
+def dumpable() -> bool:
+    """Does this process let others of its uid read its memory? Root owns its files if not (proc(5))."""
+    return (PROC / "self" / "mem").stat().st_uid == os.getuid()
+
+
+def allow_ptrace() -> None:
+    """Let any process of the uid read this one's memory under a scope of 1 (PR_SET_PTRACER). EINVAL: no Yama."""
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).prctl(0x59616D61, ctypes.c_ulong(-1), 0, 0, 0):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def kind_of_environment() -> dict[str, str]:
+    """How it was begun (on-demand, provisioned-concurrency, snap-start), and on Managed Instances how many requests it
+    serves at once: variables of Lambda. What is not set is left out."""
+    names = ("AWS_EXECUTION_ENV", "AWS_LAMBDA_INITIALIZATION_TYPE", "AWS_LAMBDA_MAX_CONCURRENCY")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def code_mounts() -> dict[str, str]:
+    """File system below each folder of code: an image's are not those of a zip."""
+    mounts = dict(line.split()[1:3] for line in text("/proc/mounts").splitlines() if len(line.split()) > 2)
+    return {folder: mounts[folder] for folder in ("/", "/var/task", "/var/runtime", "/opt", "/tmp") if folder in mounts}
+
+
+def adapter() -> dict[str, Any]:
+    """AWS's Lambda Web Adapter: is it there as an extension, and which of its variables are set (names only)?"""
+    return {
+        "extension": Path("/opt/extensions/lambda-adapter").exists(),
+        "variables": sorted(name for name in os.environ if name.startswith("AWS_LWA_")),
+    }
+
+
+def gpus() -> list[str]:
+    """Name, total and used memory (MiB) of each GPU, by the driver's own program. ENODEV: there is none."""
+    devices = sorted(path.name for path in Path("/dev").glob("nvidia*"))
+    if not devices:
+        raise OSError(errno.ENODEV, "no /dev/nvidia*")
+    query = ["nvidia-smi", "--query-gpu=name,memory.total,memory.used", "--format=csv,noheader,nounits"]
+    done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)
+    if done.returncode:
+        raise OSError(errno.EIO, f"{', '.join(devices)}; nvidia-smi: {done.stdout or done.stderr}")
+    return done.stdout.splitlines()
+
+
 def timestamps() -> dict[str, Any]:
     """SO_TIMESTAMPNS on TCP over loopback, as on the sidecar's own connection: does the kernel's time come along?"""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
@@ -233,6 +285,12 @@ OWN: dict[str, Callable[[], Any]] = {
     "clear_refs own": clear_refs_after_a_spike,
     "SO_TIMESTAMPNS": timestamps,
     "clock": clock,
+    "ptrace scope": ptrace_scope,
+    "dumpable": dumpable,
+    "kind of environment": kind_of_environment,
+    "code mounts": code_mounts,
+    "adapter": adapter,
+    "gpus": gpus,
 }
 """In the runtime's process."""
 
