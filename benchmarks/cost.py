@@ -171,7 +171,9 @@ def request() -> ExportMetricsServiceRequest:
     """The sidecar's own, of one environment and period, with each metric that every function has."""
     period = otlp_document.Period(NOW_NS)
     metrics = {"PeakRSS": 50.5, "CurrentRSS": 40.5, "MaxMemoryUsed": 90, "MemoryDrift": 2.5}
-    period.add(InvocationRecord(NOW_NS // 1_000_000, metrics, {**ELSEWHERE, "baselineRSS": 40.5}), None)
+    members = {**ELSEWHERE, "baselineRSS": 40.5, "status": "success", "durationMs": 12.5, "cpuMs": 10.0}
+    members |= {"processes": 1, "threads": 3}
+    period.add(InvocationRecord(NOW_NS // 1_000_000, metrics, members), None)
     known = otlp_document.resource(Config(VARIABLES), "eu-central-1")
     resource = {**known, "cloud.account.id": "123456789012", **period.resource}
     text = otlp_document.resource_metrics(resource, VERSION, period.metrics(NOW_NS, NOW_NS))

@@ -18,6 +18,20 @@ from truemem.outputs import dogstatsd, otlp_document
 SUFFIXES = {"By": "_bytes", "s": "_seconds"}
 """Prometheus's suffix of a unit; one in braces has none, and neither has what stands after a slash in braces."""
 HEAP_NAMES = ("truemem.heap.used", "truemem.heap.live", "truemem.heap.held")
+JVM_NAMES = ("jvm.memory.used", "jvm.memory.used_after_last_gc", "jvm.memory.limit")
+ABOUT = {
+    "truemem.memory.current": "RSS of the function when the invocation's window closed",
+    "truemem.memory.baseline": "RSS of the function when the invocation's window opened",
+    "truemem.memory.mark": "High-water mark of the environment, as in REPORT",
+    "truemem.memory.drift": "Growth of the memory from invocation to the next",
+    "truemem.memory.growing": "Verdicts that the memory is growing",
+    "truemem.oom": "Invocations that ran out of memory",
+    "truemem.dropped": "What could not be measured, printed or sent",
+    "faas.coldstarts": "Cold starts",
+    "faas.invocations": "Invocations that succeeded",
+    "faas.errors": "Invocations that failed",
+    "faas.timeouts": "Invocations that ran into the timeout",
+}
 TITLE = "Memory of Lambda functions (truemem)"
 
 Json = dict[str, Any]
@@ -87,15 +101,18 @@ def _panels() -> Iterator[tuple[str, str, str, list[tuple[str, str]]]]:
         for q in (0.5, 0.99)
     ]
     yield "Peak of an invocation", "bytes", "faas.mem_usage: each invocation's own peak, within its bucket", quantiles
-    for name, (_, _, unit, about) in otlp_document.GAUGES.items():
+    for name, (_, _, unit) in otlp_document.GAUGES.items():
         by = "max by (job, instance)" if name == "truemem.memory.current" else "max by (job)"
         legend = "{{job}} {{instance}}" if "instance" in by else "{{job}}"
-        yield name, "bytes", about, [(f"{by} ({prometheus(name, unit)}{chosen})", legend)]
-    for name, (_, unit, about) in otlp_document.SUMS.items():
+        yield name, "bytes", ABOUT[name], [(f"{by} ({prometheus(name, unit)}{chosen})", legend)]
+    for name, (_, unit) in otlp_document.SUMS.items():
         query = f"sum by (job) (increase({prometheus(name, unit, total=True)}{chosen}[$__rate_interval]))"
-        yield name, "short", about, [(query, "{{job}}")]
+        yield name, "short", ABOUT[name], [(query, "{{job}}")]
     heap = [(f"max by (job) ({prometheus(name, 'By')}{chosen})", f"{{{{job}}}} {name}") for name in HEAP_NAMES]
     yield "Heap", "bytes", "What the function's runtime says of its heap", heap
+    of_jvm = '{job=~"$function", jvm_memory_type="heap"}'
+    jvm = [(f"max by (job) ({prometheus(name, 'By')}{of_jvm})", f"{{{{job}}}} {name}") for name in JVM_NAMES]
+    yield "Heap of a JVM", "bytes", "The same by OpenTelemetry's names", jvm
 
 
 def datadog() -> Json:

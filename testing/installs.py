@@ -133,17 +133,37 @@ def java(version: str, *, download: bool = False) -> Path:
     raise Missing(f"there is no Java {version}, neither in {JVMS} nor on the path")
 
 
-def debian_package(name: str) -> Path:
-    """The files of a package of this system's release, unpacked and not installed."""
-    folder = CACHE / f"debian-{name}"
-    if not ready(folder, name):
+def debian_package(name: str, release: str = "") -> Path:
+    """The files of a package of this system's release, or of another one of Debian's, unpacked and not installed."""
+    made_of = f"{name} {release}".strip()
+    folder = CACHE / f"debian-{made_of.replace(' ', '-')}"
+    if not ready(folder, made_of):
         if shutil.which("apt-get") is None:
             raise Missing("there is no apt-get")
         begin(folder)
-        subprocess.run(["apt-get", "download", name], cwd=folder, capture_output=True, check=False)
+        options = _lists_of(release, folder / "apt") if release else []
+        subprocess.run(["apt-get", *options, "download", name], cwd=folder, capture_output=True, check=False)
         for package in folder.glob("*.deb"):
             run(["dpkg-deb", "-x", str(package), str(folder)])
         if not any(folder.glob("*.deb")):
-            raise Missing(f"{name} cannot be downloaded")
-        finish(folder, name)
+            raise Missing(f"{made_of} cannot be downloaded")
+        shutil.rmtree(folder / "apt", ignore_errors=True)
+        finish(folder, made_of)
     return folder
+
+
+def _lists_of(release: str, folder: Path) -> list[str]:
+    """Options by which apt knows the packages of that release alone, from where this system has its own."""
+    targets = run(["apt-get", "indextargets", "--format", "$(ORIGIN) $(COMPONENT) $(REPO_URI)", "Created-By: Packages"])
+    own = next((line.split()[2] for line in targets.splitlines() if line.startswith("Debian main ")), None)
+    keys = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+    if own is None or not keys.is_file():
+        raise Missing(f"this system does not get its packages from Debian: nothing of {release} can be downloaded")
+    (folder / "lists" / "partial").mkdir(parents=True)
+    (folder / "archives" / "partial").mkdir(parents=True)
+    source = folder / "sources.list"
+    source.write_text(f"deb [signed-by={keys}] {own} {release} main\n")
+    places = {"Etc::SourceList": source, "Etc::SourceParts": "-", "State::Lists": folder / "lists", "Cache": folder}
+    options = [option for name, place in places.items() for option in ("-o", f"Dir::{name}={place}")]
+    run(["apt-get", *options, "update"])
+    return options

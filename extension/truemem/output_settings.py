@@ -48,6 +48,8 @@ class OtlpSettings(NamedTuple):
     """Attributes of the resource, as the user wants them."""
     timeout_ms: int
     period_ms: int
+    is_cumulative: bool
+    """Do counts go on from request to request? Else each has those since the one before (delta)."""
 
     @property
     def address(self) -> str:
@@ -153,7 +155,9 @@ def otlp(environ: Mapping[bytes, bytes]) -> tuple[OtlpSettings | None, list[str]
         attributes["service.name"] = service
     timeout_ms = variables.milliseconds(TIMEOUT_MS, "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
     period_ms = variables.milliseconds(PERIOD_MS, "OTEL_METRIC_EXPORT_INTERVAL")
-    return OtlpSettings(host, port, path, headers, attributes, timeout_ms, period_ms), problems
+    temporality, _ = variables.text("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE")
+    is_cumulative = temporality.lower() == "cumulative"
+    return OtlpSettings(host, port, path, headers, attributes, timeout_ms, period_ms, is_cumulative), problems
 
 
 def dogstatsd(environ: Mapping[bytes, bytes]) -> tuple[DogStatsdSettings | None, list[str]]:

@@ -17,12 +17,14 @@ def test_the_files_are_those_that_the_command_writes() -> None:
 
 def test_grafana_names_exactly_the_metrics_that_are_sent() -> None:
     queries = " ".join(target["expr"] for panel in ready_dashboards.grafana()["panels"] for target in panel["targets"])
-    named = set(re.findall(r"(?:faas|truemem)_\w+", queries))
-    gauges = {ready_dashboards.prometheus(name, unit) for name, (_, _, unit, _) in otlp_document.GAUGES.items()}
-    sums = {ready_dashboards.prometheus(name, unit, total=True) for name, (_, unit, _) in otlp_document.SUMS.items()}
-    heap = {ready_dashboards.prometheus(name, "By") for name in ready_dashboards.HEAP_NAMES}
+    named = set(re.findall(r"(?:faas|truemem|jvm_memory_(?!type))\w+", queries))
+    gauges = {ready_dashboards.prometheus(name, unit) for name, (_, _, unit) in otlp_document.GAUGES.items()}
+    sums = {ready_dashboards.prometheus(name, unit, total=True) for name, (_, unit) in otlp_document.SUMS.items()}
+    jvm = ready_dashboards.JVM_NAMES
+    heap = {ready_dashboards.prometheus(name, "By") for name in (*ready_dashboards.HEAP_NAMES, *jvm)}
     assert named == {"faas_mem_usage_bytes_bucket", *gauges, *sums, *heap}
-    assert set(ready_dashboards.HEAP_NAMES) <= {f"truemem.heap.{name}" for name in otlp_document.HEAP_SIZES.values()}
+    assert set(ready_dashboards.HEAP_NAMES) <= {f"truemem.heap.{name}" for name, *_ in otlp_document.HEAP.values()}
+    assert {*jvm} <= {text.split()[0] for text in otlp_document.CONVENTIONS.values()}
 
 
 def test_datadog_names_exactly_the_metrics_that_are_sent() -> None:

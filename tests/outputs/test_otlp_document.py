@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
 from opentelemetry.semconv._incubating.attributes import cloud_attributes, faas_attributes, service_attributes
-from opentelemetry.semconv._incubating.metrics import faas_metrics
+from opentelemetry.semconv._incubating.metrics import cpython_metrics, faas_metrics, process_metrics
 from opentelemetry.semconv.schemas import Schemas
 from truemem.config import Config
 from truemem.outputs import otlp_document
 from truemem.outputs.otlp_document import Trace, parse_trace
 from truemem.records.record import InvocationRecord
+
+from testing.otel_conventions import CONVENTIONS, broken
 
 ROOT = "Root=1-5759e988-bd862e3fe1be46a994272793"
 TRACE_ID, SPAN_ID = "5759e988bd862e3fe1be46a994272793", "53995c3f42cd8ad8"
@@ -55,10 +57,25 @@ def test_whatever_comes_instead_is_no_trace(tracing: object) -> None:
 MIB = 1 << 20
 BEGUN_NS, NOW_NS = 1_700_000_000_000_000_000, 1_700_000_060_000_000_000
 TRACE = Trace("5759e988bd862e3fe1be46a994272793", "53995c3f42cd8ad8")
+_SIZES = {"used": 10.0, "live": 5.0, "committed": 20.0, "limit": 100.0, "metaspace": 2.0}
 HEAPS: tuple[dict[str, object], ...] = (
-    {"runtime": "java", "used": 10.0, "live": 5.0, "committed": 20.0, "limit": 100.0, "collections": 3, "gcMs": 250},
+    {"runtime": "java", **_SIZES, "collections": 3, "gcMs": 250},
     {"inUse": 1.5, "held": 2.0, "mapped": 0.0, "gc": [700, 10, 10], "threads": 2},
+    {"runtime": "nodejs", **_SIZES, "external": 1.0, "collections": 3, "gcMs": 250},
+    {"runtime": "go", **_SIZES, "collections": 3},
+    {"runtime": "dotnet", **_SIZES, "collections": 3, "gcMs": 250},
 )
+ORDINARY: dict[str, Any] = {
+    "CurrentRSS": 5.5,
+    "MaxMemoryUsed": 90,
+    "MemoryDrift": -2.5,
+    "status": "success",
+    "durationMs": 12.5,
+    "cpuMs": 10.25,
+    "processes": 1,
+    "threads": 3,
+    "resources": {"descriptors": {"open": 200, "limit": 1024}},
+}
 
 
 def made(peak: float | None = 20.0, **members: Any) -> InvocationRecord:
@@ -138,8 +155,115 @@ def test_the_last_values_are_gauges_and_what_is_counted_sums() -> None:
     }
 
 
+@pytest.mark.parametrize("heap", HEAPS, ids=lambda heap: heap.get("runtime", "python"))
+def test_what_conventions_name_is_as_they_say(heap: dict[str, object]) -> None:
+    first = made(heap=heap, **ORDINARY, coldStart=True, initDurationMs=300.0)
+    request = body([(first, TRACE), (made(heap=heap, **ORDINARY), None)], {"faas.name": "orders"})
+    assert broken(judged(request)) == []
+
+
+def test_the_judge_of_conventions_finds_what_breaks_them() -> None:
+    wrong = Metric(name="jvm.memory.used", unit="MB")
+    wrong.gauge.data_points.add(as_double=1.0).attributes.add(key="pool")
+    request = ExportMetricsServiceRequest()
+    scope = request.resource_metrics.add().scope_metrics.add()
+    scope.metrics.extend([wrong, Metric(name="jvm.memory.max", gauge=wrong.gauge)])
+    said = [text.partition(": ")[2] for text in broken(request)]
+    assert said == ["gauge, not updowncounter", "MB, not By", "as_double, not int", "with pool", "no such name"]
+    scope.metrics.add(name="dotnet.gc.collections", unit="{collection}").sum.data_points.add(as_int=1)
+    assert broken(request)[5:] == [
+        "dotnet.gc.collections: updowncounter in deltas, not counter",
+        "dotnet.gc.collections: without dotnet.gc.heap.generation",
+    ]
+
+
+class Instruments:
+    """Notes what the conventions' own package makes."""
+
+    def __getattr__(self, kind: str) -> Any:
+        return lambda name, unit, description: (name, kind.removeprefix("create_").replace("_", ""), unit)
+
+
+def test_the_judge_knows_what_the_published_package_says() -> None:
+    published = [
+        function(Instruments())
+        for module in (faas_metrics, process_metrics, cpython_metrics)
+        for name, function in vars(module).items()
+        if name.startswith("create_") and "callbacks" not in function.__annotations__
+    ]
+    shared = {name: (instrument, unit) for name, instrument, unit in published if name in CONVENTIONS}
+    assert len(shared) == 12
+    assert shared == {name: CONVENTIONS[name][:2] for name in shared}
+
+
+def test_invocations_are_counted_by_how_they_ended() -> None:
+    ends = ["success", "success", "error", "failure", "timeout", None]
+    records = [made(status=each) if each else made() for each in ends]
+    records += [made(status="success", handlerError=True, coldStart=True)]
+    found = metrics(body([(record, None) for record in records]))
+    found.pop(faas_metrics.FAAS_MEM_USAGE)
+    counted = {name: metric.sum.data_points[0].as_int for name, metric in found.items() if name.startswith("faas.")}
+    assert counted == {"faas.invocations": 2, "faas.errors": 3, "faas.timeouts": 1, "faas.coldstarts": 1}
+
+
+def test_times_are_histograms_of_seconds() -> None:
+    found = metrics(body([(made(durationMs=1500.0, cpuMs=750.5, initDurationMs=2.0), None), (made(cpuMs=0), None)]))
+    points = {
+        name: metric.histogram.data_points[0]
+        for name, metric in found.items()
+        if metric.HasField("histogram") and metric.unit == "s"
+    }
+    assert {name: (point.count, point.sum) for name, point in points.items()} == {
+        "faas.invoke_duration": (1, 1.5),
+        "faas.cpu_usage": (2, 0.7505),
+        "faas.init_duration": (1, 0.002),
+    }
+    (bucket,) = [at for at, count in enumerate(points["faas.invoke_duration"].bucket_counts) if count]
+    assert (points["faas.invoke_duration"].explicit_bounds[bucket - 1], bucket) == (1, 10)
+
+
+def test_of_several_processes_none_is_told_of_one() -> None:
+    assert metrics(body([(made(**ORDINARY), None)]))["process.memory.usage"].sum.data_points[0].as_int == 5.5 * MIB
+    several = metrics(body([(made(**{**ORDINARY, "processes": 2}), None)]))
+    assert not [name for name in several if name.startswith("process.")]
+
+
+def test_a_jvms_memory_is_heap_and_metaspace() -> None:
+    found = metrics(body([(made(heap=HEAPS[0]), None)]))
+    told = {
+        (name, *sorted(each.value.string_value for each in point.attributes)): point.as_int // MIB
+        for name, metric in found.items()
+        if name.startswith("jvm.")
+        for point in metric.sum.data_points
+    }
+    assert told == {
+        ("jvm.memory.used", "heap"): 10,
+        ("jvm.memory.used", "Metaspace", "non_heap"): 2,
+        ("jvm.memory.used_after_last_gc", "heap"): 5,
+        ("jvm.memory.committed", "heap"): 20,
+        ("jvm.memory.limit", "heap"): 100,
+    }
+
+
+def test_cumulative_counts_go_on_and_levels_do_not() -> None:
+    first = otlp_document.Period(BEGUN_NS)
+    first.add(made(20.0, status="success", CurrentRSS=5.0), None)
+    second = otlp_document.Period(BEGUN_NS, first)
+    second.add(made(5.0, status="error"), None)
+    sent = second.metrics(NOW_NS, BEGUN_NS - 1, otlp_document.CUMULATIVE)
+    found = metrics(otlp_document.request([otlp_document.resource_metrics({}, "1", sent)]))
+    cumulative = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+    peaks, succeeded = found[otlp_document.PEAK].histogram, found["faas.invocations"].sum
+    assert {peaks.aggregation_temporality, succeeded.aggregation_temporality} == {cumulative}
+    (point,) = peaks.data_points
+    assert (point.count, point.sum, point.max, point.start_time_unix_nano) == (2, 25 * MIB, 20 * MIB, BEGUN_NS)
+    assert point.exemplars[0].as_double == 5 * MIB
+    assert [succeeded.data_points[0].as_int, found["faas.errors"].sum.data_points[0].as_int] == [1, 1]
+    assert "truemem.memory.current" not in found
+
+
 def test_a_heap_has_its_sizes_and_what_its_collector_has_done() -> None:
-    java, python = (metrics(body([(made(heap=heap), None)])) for heap in HEAPS)
+    java, python = (metrics(body([(made(heap=heap), None)])) for heap in HEAPS[:2])
     assert java["truemem.heap.used"].gauge.data_points[0].as_int == 10 * MIB
     time = java["truemem.heap.gc_time"]
     assert (time.unit, time.sum.data_points[0].as_double) == ("s", 0.25)
@@ -164,7 +288,7 @@ def test_names_are_those_of_the_published_conventions() -> None:
 
 
 def test_several_periods_are_one_request() -> None:
-    assert metrics(body([(made(None), None)])).keys() == otlp_document.SUMS.keys()
+    assert metrics(body([(made(None), None)])) == {}  # a delta of nothing is not sent
     one = otlp_document.resource_metrics({"faas.max_memory": 512 * MIB, "faas.name": "a"}, "1", [])
     request = judged(otlp_document.request([one, one]))
     assert len(request.resource_metrics) == 2
@@ -179,11 +303,14 @@ anything = st.recursive(
 )
 hostile = st.dictionaries(
     st.sampled_from(
-        ["PeakRSS", "CurrentRSS", "OutOfMemory", "MemoryDrift", "dropped", "heap", "tenantId", "requestId"]
+        [
+            *("PeakRSS", "CurrentRSS", "OutOfMemory", "MemoryDrift", "dropped", "heap", "tenantId", "requestId"),
+            *("status", "coldStart", "cpuMs", "durationMs", "processes", "threads", "resources", "handlerError"),
+        ]
     ),
     anything
     | st.sampled_from(HEAPS)
-    | st.dictionaries(st.sampled_from([*otlp_document.HEAP_SIZES, "gcMs", "runtime"]), anything),
+    | st.dictionaries(st.sampled_from([*otlp_document.HEAP, "gcMs", "runtime"]), anything),
 )
 
 

@@ -165,10 +165,11 @@ def logged() -> Iterator[None]:
 class Scene:
     """An output, and the time."""
 
-    def __init__(self, port: int, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, port: int, headers: dict[str, str] | None = None, is_cumulative: bool = False) -> None:
         self.now_ns = 0
         clock: Any = SimpleNamespace(monotonic_ns=lambda: self.now_ns, epoch_ns=time.time_ns)
-        settings = OtlpSettings("127.0.0.1", port, "/v1/metrics", headers or {}, {"k": "v"}, 10_000, 60_000)
+        known = headers or {}, {"k": "v"}, 10_000, 60_000, is_cumulative
+        settings = OtlpSettings("127.0.0.1", port, "/v1/metrics", *known)
         config = Config({b"AWS_LAMBDA_FUNCTION_NAME": b"orders", b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"512"})
         self.output = OtlpOutput(settings, config, "eu-west-1", clock)
 
@@ -216,6 +217,16 @@ def test_at_most_one_request_a_period(collector: Collector) -> None:
     assert [receivers.invocations(request) for request in collector.taken] == [3, 4]
     first, second = (receivers.points(request, "faas.mem_usage")[0] for request in collector.taken)
     assert first["timeUnixNano"] == second["startTimeUnixNano"]
+
+
+def test_counts_go_on_where_the_user_wants_them_to(collector: Collector) -> None:
+    scene = Scene(collector.port, is_cumulative=True)
+    for count in 2, 1:
+        scene.invoke(count)
+        scene.after(60)
+    first, second = (receivers.points(request, "faas.mem_usage")[0] for request in collector.taken)
+    assert [first["count"], second["count"]] == [2, 3]
+    assert first["startTimeUnixNano"] == second["startTimeUnixNano"] < first["timeUnixNano"] <= second["timeUnixNano"]
 
 
 def test_after_a_snapshot_a_period_begins_with_an_invocation(collector: Collector) -> None:

@@ -15,6 +15,7 @@ from truemem.outputs.otlp_document import Trace
 
 from faults import receivers
 from faults.receivers import Collector
+from testing.otel_conventions import broken
 from tests.outputs.test_lambda import environment
 from tests.outputs.test_otlp_document import HEAPS, TRACE, body, judged, made
 
@@ -37,11 +38,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def real(exporter: Collector, folder: Path) -> Iterator[int]:
-    """A collector that hands on what it takes, as protobuf. Its port."""
+def real(address: str, folder: Path) -> Iterator[int]:
+    """A collector that hands on what it takes, as protobuf, to `address`/v1/metrics. Its port."""
     port, other = free_port(), free_port()
     command = [str(program()), "start", "--exporter", "otlp", "--otlp-exporter-protocol", "http"]
-    command += ["--otlp-exporter-endpoint", f"http://127.0.0.1:{exporter.port}"]
+    command += ["--otlp-exporter-endpoint", address]
     command += ["--otlp-http-endpoint", f"127.0.0.1:{port}", "--otlp-grpc-endpoint", f"127.0.0.1:{other}"]
     command += ["--pid-file", str(folder / "pid"), "--log-file", str(folder / "log")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -76,7 +77,10 @@ def exporter() -> Iterator[Collector]:
 def test_it_reads_each_kind_of_metric(trace: Trace | None, exporter: Collector, tmp_path: Path) -> None:
     records = [(made(20.0, CurrentRSS=5.5, MaxMemoryUsed=90, MemoryDrift=-2.5, heap=heap), trace) for heap in HEAPS]
     request = body(records, {"faas.name": "orders", "faas.max_memory": 512 << 20})
-    with real(exporter, tmp_path) as port, closing(socket.create_connection(("127.0.0.1", port), 5)) as connection:
+    with (
+        real(f"http://127.0.0.1:{exporter.port}", tmp_path) as port,
+        closing(socket.create_connection(("127.0.0.1", port), 5)) as connection,
+    ):
         head = (
             f"POST /v1/metrics HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(request)}"
         )
@@ -92,7 +96,7 @@ def test_it_reads_each_kind_of_metric(trace: Trace | None, exporter: Collector, 
 
 
 def test_it_takes_what_the_sidecar_sends(exporter: Collector, tmp_path: Path) -> None:
-    with real(exporter, tmp_path) as port:
+    with real(f"http://127.0.0.1:{exporter.port}", tmp_path) as port:
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://localhost:{port}"}
         with environment("emf,otlp", variables) as made:
             for mib in 1, 40, 2:
@@ -101,6 +105,7 @@ def test_it_takes_what_the_sidecar_sends(exporter: Collector, tmp_path: Path) ->
         found = handed_on(exporter, 1)
         assert "works," in made.log()
         assert "dropped" not in made.log()
+    assert [broken(request) for request in found] == [[]] * len(found)
     peaks = [
         point
         for request in found

@@ -24,7 +24,7 @@ def collector(**variables: str) -> OtlpSettings:
 
 
 def test_the_default_is_the_port_of_http_once_a_minute() -> None:
-    assert collector() == OtlpSettings("127.0.0.1", 4318, "/v1/metrics", {}, {}, 10_000, 60_000)
+    assert collector() == OtlpSettings("127.0.0.1", 4318, "/v1/metrics", {}, {}, 10_000, 60_000, False)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,11 @@ def test_headers_attributes_and_times_are_taken() -> None:
     assert found.headers == {"x-key": "a b", "other": "c"}
     assert found.attributes == {"deployment.environment.name": "prod", "service.name": "b", "k": "ü"}
     assert (found.timeout_ms, found.period_ms) == (2000, 1000)
+
+
+@pytest.mark.parametrize(("wanted", "is_cumulative"), [("cumulative", True), ("DELTA", False), ("lowmemory", False)])
+def test_counts_go_on_where_cumulative_is_preferred(wanted: str, is_cumulative: bool) -> None:
+    assert collector(EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE=wanted).is_cumulative == is_cumulative
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def datagram(record: InvocationRecord, tags: Mapping[str, str]) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _values(record: InvocationRecord) -> Iterator[tuple[str, int]]:
+def _values(record: InvocationRecord) -> Iterator[tuple[str, float]]:
     members, heap = {**record.properties, **record.metrics}, record.properties.get("heap")
     found = [(name, scaled(members, member, kind)) for name, (member, kind) in METRICS.items()]
     if isinstance(heap, dict):

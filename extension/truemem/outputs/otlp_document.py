@@ -1,8 +1,9 @@
 """Records as metrics of OpenTelemetry: what a period has seen, and its OTLP/JSON. Pure.
 
 Sources: opentelemetry-proto 1.x (metrics.proto) and its JSON mapping ("OTLP Specification", "JSON Protobuf Encoding":
-lowerCamelCase, enums as numbers, trace ids in hex, 64-bit integers as text or numbers); the semantic conventions of
-FaaS (`faas.mem_usage`: "distribution of max memory usage per invocation") and of cloud resources. Units are UCUM's.
+lowerCamelCase, enums as numbers, trace ids in hex, 64-bit integers as text or numbers); the semantic conventions 1.44.0
+of FaaS, of cloud resources, of processes and of runtimes. Units are UCUM's. Only a figure that is what a convention
+says has its name: docs/outputs.md tells of the others.
 
 Counts, values and an exemplar's time are numbers, other times and attributes are text: receivers made in Rust with
 OpenTelemetry's own types read only these, and answer 200 to all else. Those made from protobuf or in Go take both.
@@ -10,7 +11,7 @@ OpenTelemetry's own types read only these, and answer 200 to all else. Those mad
 
 from __future__ import annotations
 
-from ..line_schema import KIB, MIB, WHOLE
+from ..line_schema import KIB, MIB, MS, WHOLE
 from ..support.minijson import dumps
 from ..support.named_tuple import NamedTuple
 from ..support.numbers import number
@@ -28,7 +29,8 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 DELTA, CUMULATIVE = 1, 2
 """AggregationTemporality."""
 MEBI = 1 << 20
-FACTORS = {MIB: 1 << 20, KIB: 1 << 10, WHOLE: 1}
+FACTORS = {MIB: 1 << 20, KIB: 1 << 10, WHOLE: 1, MS: 0.001}
+"""How many bytes, or seconds, such a kind of member is."""
 INTEGER_LIMIT = 1 << 62
 """What a 64-bit integer surely has room for."""
 HEADER_LIMIT = 1024
@@ -40,54 +42,85 @@ BOUNDS_MIB = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048
 largest memory size."""
 BOUNDS = [bound * MEBI for bound in BOUNDS_MIB]
 
+SECONDS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
+"""Upper bounds of the durations' buckets, as the conventions have them."""
+
 PEAK = "faas.mem_usage"
-
+DURATIONS = {"faas.cpu_usage": "cpuMs", "faas.invoke_duration": "durationMs", "faas.init_duration": "initDurationMs"}
+"""What a period has seen of each invocation beside its peak: members of the line, ms."""
 GAUGES = {
-    "truemem.memory.current": ("CurrentRSS", MIB, "By", "RSS of the function when the invocation's window closed"),
-    "truemem.memory.baseline": ("baselineRSS", MIB, "By", "RSS of the function when the invocation's window opened"),
-    "truemem.memory.mark": ("MaxMemoryUsed", MIB, "By", "High-water mark of the environment, as in REPORT"),
-    "truemem.memory.drift": ("MemoryDrift", KIB, "By/{invocation}", "Growth of the memory from invocation to the next"),
+    "truemem.memory.current": ("CurrentRSS", MIB, "By"),
+    "truemem.memory.baseline": ("baselineRSS", MIB, "By"),
+    "truemem.memory.mark": ("MaxMemoryUsed", MIB, "By"),
+    "truemem.memory.drift": ("MemoryDrift", KIB, "By/{invocation}"),
 }
-"""The last value of a period: a member of the line, its kind there, the unit here, and what it is."""
+"""The last value of a period: a member of the line, its kind there, and the unit here."""
+LEVELS = {
+    **GAUGES,
+    "process.memory.usage": ("CurrentRSS", MIB, "By"),
+    "process.thread.count": ("threads", WHOLE, "{thread}"),
+    "process.unix.file_descriptor.count": ("open", WHOLE, "{file_descriptor}"),
+}
+"""The same, with those of a process: the function's where that is one process."""
 SUMS = {
-    "truemem.memory.growing": ("MemoryGrowing", "{verdict}", "Verdicts that the memory is growing"),
-    "truemem.oom": ("OutOfMemory", "{invocation}", "Invocations that ran out of memory"),
-    "truemem.dropped": ("dropped", "{record}", "What could not be measured, printed or sent"),
+    "truemem.memory.growing": ("MemoryGrowing", "{verdict}"),
+    "truemem.oom": ("OutOfMemory", "{invocation}"),
+    "truemem.dropped": ("dropped", "{record}"),
+    "faas.coldstarts": ("", "{coldstart}"),
+    "faas.invocations": ("", "{invocation}"),
+    "faas.errors": ("", "{error}"),
+    "faas.timeouts": ("", "{timeout}"),
 }
-"""What a period has counted: a member of the line, the unit, and what it is."""
-_SAME_NAMES = ("used", "live", "committed", "limit", "external", "metaspace")
-HEAP_SIZES = {**{name: name for name in _SAME_NAMES}, "inUse": "in_use", "held": "held", "mapped": "mapped"}
-"""Members of `heap`, MiB, and the ends of their metrics' names."""
-HEAP_SUMS = {
-    "collections": ("truemem.heap.collections", "{collection}", 1),
-    "gcMs": ("truemem.heap.gc_time", "s", 1000),
+"""What a period has counted: a member of the line whose value is added, and the unit."""
+OUTCOMES = {"success": "faas.invocations", "failure": "faas.errors", "error": "faas.errors", "timeout": "faas.timeouts"}
+"""Where an invocation is counted, by its `status`: as OpenTelemetry's own receiver of Lambda's telemetry does."""
+SIZES = ("used", "live", "committed", "limit", "external", "metaspace", "held", "mapped")
+HEAP = {**{name: (name, "By", MIB) for name in SIZES}, "inUse": ("in_use", "By", MIB)}
+HEAP |= {"collections": ("collections", "{collection}", WHOLE), "gcMs": ("gc_time", "s", MS)}
+"""Members of `heap`: the ends of our own metrics' names, the unit, and the kind there. The last two count from the
+start of the function's process."""
+CONVENTIONS = {
+    "java.used": "jvm.memory.used By jvm.memory.type=heap",
+    "java.live": "jvm.memory.used_after_last_gc By jvm.memory.type=heap",
+    "java.committed": "jvm.memory.committed By jvm.memory.type=heap",
+    "java.limit": "jvm.memory.limit By jvm.memory.type=heap",
+    "java.metaspace": "jvm.memory.used By jvm.memory.type=non_heap jvm.memory.pool.name=Metaspace",
+    "go.limit": "go.memory.limit By",
+    "go.collections": "go.memory.gc.cycles {gc_cycle}",
+    "dotnet.committed": "dotnet.gc.last_collection.memory.committed_size By",
+    "dotnet.collections": "dotnet.gc.collections {collection} dotnet.gc.heap.generation=gen2",
+    "dotnet.gcMs": "dotnet.gc.pause.time s",
 }
-"""Members of `heap` that count from the start of the function's process: name, unit, and how many make one."""
+"""What the conventions call a runtime's member of `heap`: name, unit, attributes. Beside these our own names are sent
+until 0.2.0."""
 
 
-def scaled(members: Mapping[str, object], name: str, kind: str) -> int | None:
-    """A member of such a kind as a whole number, sizes in bytes; None where it is no number, or none that fits. (What
-    lay in the journal may be of any kind.)"""
+def scaled(members: Mapping[str, object], name: str, kind: str) -> float | None:
+    """A member of such a kind in bytes or seconds, or as it is: a whole number, of times one of µs. None where it is no
+    number, or none that fits. (What lay in the journal may be of any kind.)"""
     value = number(members.get(name))
     if value is None:
         return None
-    whole = round(value * FACTORS[kind])
-    return whole if abs(whole) < INTEGER_LIMIT else None
+    factor = FACTORS[kind]
+    made = round(value * factor, 6) if factor < 1 else round(value * factor)
+    return made if abs(made) < INTEGER_LIMIT else None
 
 
 class Period:
     """Records since the last request, in bounded memory however many they are."""
 
-    def __init__(self, begun_ns: int) -> None:
-        """`begun_ns`: epoch ns at which it begins."""
+    def __init__(self, begun_ns: int, before: Period | None = None) -> None:
+        """`begun_ns`: epoch ns at which its counts begin. `before`: the period whose counts go on (cumulative), or none
+        (delta)."""
         self.begun_ns = begun_ns
         self.records = 0
-        self._buckets = [0] * (len(BOUNDS) + 1)
-        self._sum = self._lowest = 0
-        self._highest: tuple[int, InvocationRecord, Trace | None] | None = None
-        self._last: dict[str, int] = {}
-        """The last value of each of GAUGES that was seen, bytes."""
-        self._counted = dict.fromkeys(SUMS, 0)
+        self._seen: dict[str, dict[str, Any]] = {} if before is None else before._seen
+        """Data points of the histograms, by name."""
+        self._counted: dict[str, float] = dict.fromkeys(SUMS, 0) if before is None else before._counted
+        self._highest: tuple[float, InvocationRecord | None, Trace | None] = -1.0, None, None
+        """The highest peak since the last request, in bytes, and whose it is."""
+        self._last: dict[str, float] = {}
+        """The last value of each of LEVELS that was seen."""
         self._heap: Mapping[str, Any] = {}
         self._tenant = self._environment_id = ""
 
@@ -102,76 +135,101 @@ class Period:
         self.records += 1
         members = {**record.properties, **record.metrics}
         peak = scaled(members, "PeakRSS", MIB)
-        if peak is not None and peak >= 0:
-            self._buckets[sum(map(peak.__gt__, BOUNDS))] += 1
-            self._sum += peak
-            self._lowest = peak if self._highest is None else min(self._lowest, peak)
-            if self._highest is None or peak > self._highest[0]:
-                self._highest = peak, record, trace
-        for name, (member, kind, _, _) in GAUGES.items():
+        self._see(PEAK, peak, BOUNDS)
+        if peak is not None and peak > self._highest[0]:
+            self._highest = peak, record, trace
+        for name, member in DURATIONS.items():
+            self._see(name, scaled(members, member, MS), SECONDS)
+        resources = members.get("resources")
+        descriptors = resources.get("descriptors") if isinstance(resources, dict) else None
+        members["open"] = descriptors.get("open") if isinstance(descriptors, dict) else None
+        for name, (member, kind, _) in LEVELS.items():
             value = scaled(members, member, kind)
-            if value is not None:
+            if value is not None and (name in GAUGES or members.get("processes") == 1):
                 self._last[name] = value
-        for name, (member, _, _) in SUMS.items():
+        for name, (member, _) in SUMS.items():
             self._counted[name] += max(0, scaled(members, member, WHOLE) or 0)
+        status = "error" if members.get("handlerError") is True else f"{members.get('status')}"
+        if status in OUTCOMES:
+            self._counted[OUTCOMES[status]] += 1
+        self._counted["faas.coldstarts"] += members.get("coldStart") is True
         heap, tenant = members.get("heap"), members.get("tenantId")
         self._heap = heap if isinstance(heap, dict) else self._heap
         self._tenant = tenant if isinstance(tenant, str) else self._tenant
         self._environment_id = f"{members.get('environmentId', '')}"[:512]
 
-    def metrics(self, now_ns: int, started_ns: int) -> list[dict[str, object]]:
+    def _see(self, name: str, value: float | None, bounds: list[int] | list[float]) -> None:
+        """Add a value to a histogram, if it is one."""
+        if value is None or value < 0:
+            return
+        fresh = {"count": 0, "sum": 0, "bucketCounts": [0] * (len(bounds) + 1), "min": value, "max": value}
+        seen = self._seen.setdefault(name, {**fresh, "explicitBounds": bounds})
+        seen["count"] += 1
+        seen["sum"] += value
+        seen["bucketCounts"][sum(map(value.__gt__, bounds))] += 1
+        seen["min"], seen["max"] = min(seen["min"], value), max(seen["max"], value)
+
+    def metrics(self, now_ns: int, started_ns: int, temporality: int = DELTA) -> list[dict[str, Any]]:
         """The period's metrics at epoch `now_ns`. `started_ns`: when the environment's processes began, about."""
         now = {"timeUnixNano": f"{max(now_ns, self.begun_ns)}"}
-        times = {"startTimeUnixNano": f"{self.begun_ns}", **now}
         since = {"startTimeUnixNano": f"{min(started_ns, self.begun_ns)}", **now}
-        made: list[dict[str, object]] = []
-        if self._highest is not None:
-            histogram = {"aggregationTemporality": DELTA, "dataPoints": [{**times, **self._histogram(*self._highest)}]}
-            about = "Distribution of the highest RSS of the function in each invocation"
-            made.append(_metric(PEAK, "By", about, histogram=histogram))
+        times = {"startTimeUnixNano": f"{self.begun_ns}", **now}
+        made: dict[str, dict[str, Any]] = {}
+
+        def put(name: str, unit: str, form: str, point: Mapping[str, object], **about: object) -> None:
+            """Add a data point to a metric, which is there once. `about`: its members beside the points."""
+            metric = made.setdefault(name, {"name": name, "unit": unit, form: {**about, "dataPoints": []}})
+            metric[form]["dataPoints"].append(point)
+
+        def put_level(name: str, unit: str, value: float, known: Mapping[str, object], counts: bool = False) -> None:
+            """Add a value of the conventions' kind: what goes up and down is a sum as well."""
+            point = {**since, **_number(value), "attributes": attributes(known)}
+            put(name, unit, "sum", point, aggregationTemporality=CUMULATIVE, isMonotonic=counts)
+
+        for name, seen in self._seen.items():
+            exemplars = {"exemplars": [_exemplar(*self._highest)]} if name == PEAK and self._highest[0] >= 0 else {}
+            unit = "By" if name == PEAK else "s"
+            put(name, unit, "histogram", {**times, **seen, **exemplars}, aggregationTemporality=temporality)
         for name, value in self._last.items():
-            made.append(_metric(name, *GAUGES[name][2:], gauge={"dataPoints": [{**now, "asInt": value}]}))
-        for name, count in self._counted.items():
-            made.append(_metric(name, *SUMS[name][1:], sum=_sum(DELTA, {**times, "asInt": count})))
-        about_heap = {"attributes": attributes({"truemem.heap.runtime": str(self._heap.get("runtime", "python"))})}
-        for member, name in HEAP_SIZES.items():
-            size = scaled(self._heap, member, MIB)
-            if size is not None:
-                gauge = {"dataPoints": [{**now, **about_heap, "asInt": size}]}
-                made.append(_metric(f"truemem.heap.{name}", "By", gauge=gauge))
-        for member, (name, unit, parts) in HEAP_SUMS.items():
-            total = scaled(self._heap, member, WHOLE)
-            if total is not None and total >= 0:
-                point = {**since, **about_heap, "asDouble": total / parts}
-                made.append(_metric(name, unit, sum=_sum(CUMULATIVE, point)))
-        return made
-
-    def _histogram(self, peak: int, record: InvocationRecord, trace: Trace | None) -> dict[str, object]:
-        """The data point of the peaks' histogram; its exemplar is the record with the highest peak."""
-        exemplar = {
-            "timeUnixNano": record.time_ms * 1_000_000 if 0 <= record.time_ms < INTEGER_LIMIT // 1_000_000 else 0,
-            "asDouble": peak,
-            "filteredAttributes": attributes({"faas.invocation_id": record.properties.get("requestId", "")}),
-            "traceId": trace.trace_id if trace is not None else "",
-            "spanId": trace.span_id if trace is not None else "",
-        }
-        return {
-            "count": sum(self._buckets),
-            "sum": self._sum,
-            "bucketCounts": self._buckets,
-            "explicitBounds": BOUNDS,
-            "min": self._lowest,
-            "max": peak,
-            "exemplars": [exemplar],
-        }
+            if name in GAUGES:
+                put(name, LEVELS[name][2], "gauge", {**now, **_number(value)})
+            else:
+                put_level(name, LEVELS[name][2], value, {})
+        for name, value in self._counted.items():
+            if not value and temporality == DELTA:
+                continue
+            point = {**times, **_number(value)}
+            put(name, SUMS[name][1], "sum", point, aggregationTemporality=temporality, isMonotonic=True)
+        runtime = f"{self._heap.get('runtime', 'python')}"
+        for member, (end, unit, kind) in HEAP.items():
+            size = scaled(self._heap, member, kind)
+            if size is None or size < 0:
+                continue
+            counts, known = kind != MIB, {"truemem.heap.runtime": runtime}
+            if counts:
+                put_level(f"truemem.heap.{end}", unit, size, known, counts)
+            else:
+                put(f"truemem.heap.{end}", unit, "gauge", {**now, **_number(size), "attributes": attributes(known)})
+            words = CONVENTIONS.get(f"{runtime}.{member}", "").split()
+            if words:
+                put_level(words[0], words[1], size, dict([word.split("=") for word in words[2:]]), counts)
+        return [*made.values()]
 
 
-def _metric(name: str, unit: str, about: str = "", **data: object) -> dict[str, object]:
-    return {"name": name, "unit": unit, **({"description": about} if about else {}), **data}
+def _exemplar(peak: float, record: InvocationRecord | None, trace: Trace | None) -> dict[str, object]:
+    """Of the record with the highest peak."""
+    assert record is not None
+    return {
+        "timeUnixNano": record.time_ms * 1_000_000 if 0 <= record.time_ms < INTEGER_LIMIT // 1_000_000 else 0,
+        "asDouble": peak,
+        "filteredAttributes": attributes({"faas.invocation_id": record.properties.get("requestId", "")}),
+        "traceId": trace.trace_id if trace is not None else "",
+        "spanId": trace.span_id if trace is not None else "",
+    }
 
 
-def _sum(temporality: int, point: Mapping[str, object]) -> dict[str, object]:
-    return {"aggregationTemporality": temporality, "isMonotonic": True, "dataPoints": [point]}
+def _number(value: float) -> dict[str, float]:
+    return {"asInt" if isinstance(value, int) else "asDouble": value}
 
 
 def attributes(values: Mapping[str, object]) -> list[dict[str, object]]:

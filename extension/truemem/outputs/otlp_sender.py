@@ -265,8 +265,12 @@ class OtlpOutput:
         if not period.records:
             return
         about = {**self._resource, **period.resource, **self._settings.attributes}
-        text = otlp_document.resource_metrics(about, VERSION, period.metrics(now_ns, self._started_ns))
-        self._period = otlp_document.Period(max(now_ns, period.begun_ns))
+        is_cumulative = self._settings.is_cumulative
+        temporality = otlp_document.CUMULATIVE if is_cumulative else otlp_document.DELTA
+        metrics = period.metrics(now_ns, self._started_ns, temporality)
+        text = otlp_document.resource_metrics(about, VERSION, metrics)
+        begun_ns = period.begun_ns if is_cumulative else max(now_ns, period.begun_ns)
+        self._period = otlp_document.Period(begun_ns, period if is_cumulative else None)
         self._queue.append(UnsentPeriod(text, period.records))
         if len(self._queue) > QUEUE:
             self._drop(1, "the queue is full")
