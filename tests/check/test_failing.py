@@ -127,3 +127,22 @@ def test_an_assistant_is_told_the_same(asked: Asked, folder: Path) -> None:
     assert answer.text.startswith("Failing: 5 of 5 invocations failed.")
     assert answer.text.count("invocations failed") == 1
     assert answer.next == f"truemem check {folder}/app.py:handler --env TABLE_NAME=VALUE"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code"),
+    [
+        (HANDLER, (), 2),
+        (HANDLER, ("--undecided-exit", 125), 125),
+        ("def other(): ...\n", ("--undecided-exit", 125), 125),
+        (HANDLER, ("--undecided-exit", 125, "--memroy", 512), 128),
+        (HANDLER, ("--memroy", 512), 2),
+    ],
+    ids=["as usual", "fails", "no handler", "a wrong option ends git bisect run", "a wrong option as usual"],
+)
+def test_what_cannot_be_judged_is_skipped_by_git(
+    text: str, options: tuple[object, ...], code: int, folder: Path, invoke_check: Check
+) -> None:
+    done = invoke_check(written(folder, text), *options)
+    assert done.exit_code == code, done.output
+    assert "--undecided-exit" not in done.stdout

@@ -16,7 +16,7 @@ from ..aws.cloudwatch import target_or_function
 from ..judge.finding import COUNTED, GROWS, Commands, commands_deployed, commands_local, longer
 from ..runs.passes import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Decision, Plan
 from ..support.bad_input import BadInput
-from ..support.exit_codes import Ended, exit_with
+from ..support.exit_codes import UNUSABLE_CODE, Ended, exit_with
 from ..support.options import Finite, check_outputs, chosen, format_options, output_option, typed
 from ..support.terminal import notify, steps
 from ..support.typed_command import Command
@@ -47,7 +47,10 @@ AMOUNT = Finite(min=0)
 GROWTH = _Growth()
 
 
-ONCE = ("--explain", "--try-repair", "--no-try-repair", "--write-baseline", "--format", "--json", "--output")
+ONCE = (
+    "--explain", "--try-repair", "--no-try-repair", "--write-baseline", "--format", "--json", "--output",
+    "--undecided-exit",
+)  # fmt: skip
 """Options that a command to type next does not repeat."""
 ENDINGS = (".png", ".xml", ".json", ".html")
 EPILOG = """
@@ -62,12 +65,27 @@ Exit codes:
   0  every limit was kept
   1  a limit was broken, or the function ran out of memory
   2  it could not be decided: the input cannot be used, invocations failed, more of them are needed,
-     a limit is within the bounds of a peak, or the result could not be written
+     a limit is within the bounds of a peak, or the result could not be written; or that of --undecided-exit
   130, 143  Ctrl-C or SIGTERM: what is known so far is printed
 """
 
 
-@click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
+class _EndsBisection(click.UsageError):
+    exit_code = 128  # `git bisect run` ends at that, and does not take it for an answer
+
+
+class _Gate(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = [*args]
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if any(each.startswith("--undecided-exit") for each in given):
+                raise _EndsBisection(error.format_message(), error.ctx) from None
+            raise
+
+
+@click.command(cls=_Gate, epilog=EPILOG, context_settings={"max_content_width": 110})
 @target_or_function("a deployed function, which has truemem's layer")
 @click.option(
     "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="Least to judge."
@@ -126,10 +144,18 @@ Exit codes:
 @click.option("--no-exact", is_flag=True, help="Measure without exact mode: some peaks are then intervals.")
 @click.option("--no-probe", is_flag=True, help="Do not load the heap probe into a function in Python or Node.js.")
 @click.option("--log-group", metavar="NAME", help="Log group of --function [default: /aws/lambda/NAME].")
+@click.option(
+    "--undecided-exit",
+    type=click.IntRange(1, 255),
+    default=UNUSABLE_CODE,
+    show_default=True,
+    metavar="N",
+    help="Exit code where it is not decided: 125 for git bisect run.",
+)
 @format_options("text", "json", "github")
 @output_option(*ENDINGS)
 @click.pass_context
-def check(context: click.Context, /, **given: Any) -> None:
+def check(context: click.Context, /, undecided_exit: int, **given: Any) -> None:
     """Invoke a function many times, and fail if its memory breaks a limit.
 
     Without --max-drift nothing may grow: memory in use, RSS, extensions, processes, threads, descriptors, /tmp. Nothing
@@ -138,7 +164,8 @@ def check(context: click.Context, /, **given: Any) -> None:
     (.html). `--format github` prints
     annotations for GitHub Actions. If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
     """
-    exit_with(context, "truemem check", lambda: _check(typed(context, "check", but=ONCE), **given))
+    again = typed(context, "check", but=ONCE)
+    exit_with(context, "truemem check", lambda: _check(again, **given), undecided_exit)
 
 
 def _check(

@@ -50,9 +50,10 @@ def raise_on_signals() -> None:
         signal.signal(number, end)
 
 
-def exit_with(context: click.Context, name: str, work: Callable[[], int]) -> NoReturn:
+def exit_with(context: click.Context, name: str, work: Callable[[], int], undecided: int = UNUSABLE_CODE) -> NoReturn:
     """End the command `name` with the exit code that `work` returns; UNUSABLE_CODE if it raises BadInput, and after a
-    signal 128 and its number: what `work` has begun is ended before."""
+    signal 128 and its number: what `work` has begun is ended before. `undecided`: in place of UNUSABLE_CODE, also after
+    an error of its own."""
     raise_on_signals()
     try:
         code = work()
@@ -61,7 +62,11 @@ def exit_with(context: click.Context, name: str, work: Callable[[], int]) -> NoR
         code = UNUSABLE_CODE
     except Ended as ended:
         code = 128 + ended.number
-    context.exit(code)
+    except Exception as error:
+        if undecided == UNUSABLE_CODE:
+            raise
+        code = _code(error)
+    context.exit(undecided if code == UNUSABLE_CODE else code)
 
 
 def ended(command: click.Command, name: str) -> int:
