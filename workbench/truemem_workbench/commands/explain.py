@@ -1,4 +1,4 @@
-"""The command `truemem explain`: which lines hold what grows, whatever a gate would say of it."""
+"""The command `truemem explain`: which lines hold what grows, whatever a gate would say of it; and what init holds."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ..judge.finding import commands_local
 from ..runs.passes import INVOCATIONS, Decision, Plan
+from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import check_outputs, output_option, typed
 from ..support.terminal import output, say, steps
@@ -18,15 +20,18 @@ from ..support.typed_command import Command
 from ..target.options import event_options, function_options, read_payloads, resolved
 
 ENDINGS = (".html", ".json")
+ALIKE = ("--event", "--events", "--timeout", "--env", "--python")
+"""Options that `truemem size` has as well."""
 EPILOG = """
 \b
 Examples:
   truemem explain app.py:handler --events events.jsonl
   truemem explain index.mjs:handler --output growth.html
   truemem explain ./bootstrap --event @order.json
+  truemem explain app.py:handler --init
 \b
 Exit codes:
-  0  the lines are named, or none holds what grows
+  0  the lines are named, or none holds what grows; or with --init the parts
   2  it is not known: the input cannot be used, invocations failed, or the tracer saw too little
   130, 143  Ctrl-C or SIGTERM
 """
@@ -37,6 +42,7 @@ Exit codes:
 @click.option(
     "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="How many."
 )
+@click.option("--init", "of_init", is_flag=True, help="What each import and statement of init holds, and takes.")
 @event_options
 @function_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -47,9 +53,48 @@ def explain(context: click.Context, /, **given: Any) -> None:
 
     A handler in Python or Node.js, or a program in Java, Go, C, C++ or Rust, runs twice under the local Lambda: once to
     measure it, once under a tracer.
+
+    With --init a handler in Python or Node.js is started four times, and invoked once each time: which import and which
+    statement holds how much memory, and takes how long.
     """
+    if given.pop("of_init"):
+        exit_with(context, "truemem explain", lambda: _init(context, **given))
     again = typed(context, "check", but=("--invocations", "--json", "--output"))
     exit_with(context, "truemem explain", lambda: _explain(again, **given))
+
+
+def _init(
+    context: click.Context,
+    *,
+    target: str,
+    event: str | None,
+    events: Path | None,
+    as_json: bool,
+    outputs: tuple[Path, ...],
+    **given: Any,
+) -> int:
+    if context.get_parameter_source("invocations") is ParameterSource.COMMANDLINE:
+        raise BadInput("--init with --invocations: it invokes once. Leave one out")
+    del given["invocations"]
+    check_outputs(outputs, ".json")
+    payloads = read_payloads(event, events)
+    with steps() as progress:
+        from ..explain.init_run import init_cost
+
+        found = init_cost(resolved(target, **given), payloads[0], progress)
+    following = str(typed(context, "size", only=ALIKE))
+    text = json.dumps({"checked": target, "init": found.document(), "next": following}, indent=2)
+    for path in outputs:
+        path.write_text(f"{text}\n", encoding="utf-8")
+    if as_json:
+        click.echo(text)
+        return 0
+    out = output()
+    for line in found.lines():
+        say(out, line)
+    say(out, found.answer, begin="- ")
+    out.print(f"Next: {following}", soft_wrap=True)
+    return 0
 
 
 def _explain(

@@ -1,0 +1,106 @@
+"""Runs a function's init several times: once to see its memory, module by module, and then for the time."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from truemem.config import VCPU_MIB
+
+from ..local import Stopped
+from ..local.processes.tmp import elsewhere
+from ..runs.here import Run
+from ..support.bad_input import BadInput
+from ..support.platform_facts import MOST_MIB, MOST_TIMEOUT_S
+from ..support.terminal import Progress
+from ..target.target import Target
+from .attribution import Users
+from .init_cost import InitCost, cost, python_packages
+from .init_log import Log, read_log
+from .run import TracerModule
+
+STEP_KIB = 256
+"""The process is settled where its RSS has changed by so much: what a module holds is known to about that."""
+TIMED = 3
+"""Runs that take the time."""
+
+
+class Pass(NamedTuple):
+    log: Log
+    init_ms: float
+    error: str
+    """Of the first invocation; empty if it did not fail."""
+
+
+def init_cost(target: Target, event: object, progress: Progress) -> InitCost:
+    """Run init under the tracer, and say what it holds and takes. Raises BadInput for an init that fails, and for a
+    language that has no tracer."""
+    function = target.function
+    if function.python is None:
+        raise BadInput(
+            f"{target.spec}: --init is for handlers in Python and Node.js. A program in Go says it itself:"
+            f" truemem local run {target.spec} --env GODEBUG=inittrace=1; a JVM its classes:"
+            " --env JAVA_TOOL_OPTIONS=-Xlog:class+load"
+        )
+    tracer = TracerModule.python("init_tracer", lambda _: [])
+    users = Users(function.task_root)
+    passes = []
+    for number in range(1 + TIMED):
+        progress("time" if number else "memory", number, 1 + TIMED)
+        passes.append(_pass(target, event, tracer, 0 if number else STEP_KIB))
+    progress("time", 1 + TIMED, 1 + TIMED)
+    memory, *times = passes
+    missing = [f"The first invocation failed: {memory.error}."] if memory.error else []
+    return cost(
+        memory.log,
+        [(each.log, each.init_ms) for each in times],
+        python_packages,
+        lambda file: users.is_theirs((file, 0)),
+        missing,
+    )
+
+
+def _pass(target: Target, event: object, tracer: TracerModule, step_kib: int) -> Pass:
+    folder = Path(tempfile.mkdtemp(prefix="truemem-explain-", dir=elsewhere()))
+    folder.chmod(0o1777)  # the function's process may run as another user
+    function = target.function
+    variables = {
+        **target.environment,
+        "TRUEMEM_EXPLAIN": str(folder),
+        "TRUEMEM_EXPLAIN_HANDLER": function.handler,
+        "TRUEMEM_EXPLAIN_FOREIGN": Users(function.task_root).foreign,
+        "TRUEMEM_INIT_STEP_KIB": str(step_kib),
+    }
+    roomy = dataclasses.replace(
+        target,
+        function=tracer.around(function, folder, variables),
+        environment=variables,
+        memory_mib=min(MOST_MIB, 2 * target.memory_mib + 512),
+        timeout_s=min(MOST_TIMEOUT_S, 4 * target.timeout_s + 60),
+        cpu=_cpu(target, step_kib),
+        sidecar=False,
+        extensions={},
+    )
+    try:
+        with Run(roomy, settles=False, init_timeout_s=roomy.timeout_s) as run:
+            answer = run.invoke(event)
+            report = run.report_of(answer)
+        logs = [read_log(path.read_text(encoding="utf-8")) for path in folder.glob("init-*.log")]
+    except Stopped as problem:
+        raise BadInput(f"{target.spec}: init did not end: {problem}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    log = next((each for each in logs if each.is_whole), None)
+    if log is None or report.init_duration_ms is None:
+        raise BadInput(f"{target.spec}: init fails: {answer.error or 'the process ended'}. Try truemem check")
+    return Pass(log, report.init_duration_ms, answer.error)
+
+
+def _cpu(target: Target, step_kib: int) -> str | float:
+    """The CPU limit of the memory size that was asked for; none while memory is read."""
+    if step_kib:
+        return "off"
+    return target.memory_mib / VCPU_MIB if target.cpu == "size" else target.cpu
