@@ -77,7 +77,11 @@ OF_OTHERS = {"--help", "--markers", "--name", "--log-group-name", "--recursive",
 
 @pytest.mark.parametrize(
     ("page", "commands"),
-    [("check", ["check", "explain"]), ("local-lambda", ["local run"]), ("report", ["report", "metrics", "doctor", "size"])],
+    [
+        ("check", ["check", "explain"]),
+        ("local-lambda", ["local run"]),
+        ("report", ["report", "metrics", "doctor", "size"]),
+    ],
 )
 def test_a_page_names_only_options_that_there_are(page: str, commands: list[str]) -> None:
     options: set[str] = set()
