@@ -35,9 +35,10 @@ def frozen(name: str, source: bytes | str) -> CodeType:
 
 
 def _lean(code: CodeType) -> CodeType:
-    """Remove line numbers: there is no source beside the file, and the log has no tracebacks."""
+    """Remove line numbers, and the classes in functions' names: there is no source beside the file, and the log has no
+    tracebacks."""
     constants = tuple(_lean(each) if isinstance(each, CodeType) else each for each in code.co_consts)
-    return code.replace(co_linetable=b"", co_consts=constants)
+    return code.replace(co_linetable=b"", co_qualname=code.co_name, co_consts=constants)
 
 
 def record(name: str, code: CodeType, is_package: bool) -> bytes:

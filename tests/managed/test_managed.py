@@ -409,7 +409,7 @@ def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(capfd: Capture) -> None
     with Running(TelemetryServer(), recorder=FailingRecorder) as running:
         running.ends("a")
     captured = capfd.readouterr()
-    assert "truemem ERROR RuntimeError in FailingRecorder.read_and_reset" in captured.err
+    assert "truemem ERROR RuntimeError in tests.managed.test_managed.read_and_reset" in captured.err
     line = json.loads(captured.out)
     assert line["requestId"] == "a"
     assert "PeakRSS" not in line

@@ -195,7 +195,7 @@ def test_of_an_exception_the_log_has_what_failed_and_where(name: str) -> None:
     with pytest.raises(Exception) as raised:
         FAILS[name]()
     assert MARK in f"{raised.value} {raised.value!r}"
-    where = "" if "Errno" in name else " in <lambda>"
+    where = "" if "Errno" in name else f" in {__name__}.<lambda>"
     assert reason(raised.value) == f"{name}{where}"
 
 

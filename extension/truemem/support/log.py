@@ -35,7 +35,8 @@ def reason(error: BaseException) -> str:
         return f"[Errno {error.errno}] {posix.strerror(error.errno)}"
     where, trace = "", error.__traceback__
     while trace is not None:
-        where, trace = f" in {trace.tb_frame.f_code.co_qualname}", trace.tb_next
+        frame, trace = trace.tb_frame, trace.tb_next
+        where = f" in {frame.f_globals.get('__name__')}.{frame.f_code.co_name}"
     return f"{type(error).__name__}{where}"
 
 
