@@ -9,6 +9,7 @@ from truemem_workbench.commands.__main__ import cli
 
 from tests.check.conftest import STEADY
 from tests.explain.test_run import FUNCTIONS, line_marked
+from tests.report.test_profiles import top
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +22,9 @@ def explain(*arguments: object) -> Result:
 
 
 def test_it_names_the_line_and_what_to_type_next(tmp_path: Path) -> None:
-    path = tmp_path / "growth.html"
-    done = explain(f"{FUNCTIONS / 'planted.py'}:module_list", "--invocations", 130, "--json", "--output", path)
+    path, profile = tmp_path / "growth.html", tmp_path / "growth.pb.gz"
+    outputs = "--output", path, "--output", profile
+    done = explain(f"{FUNCTIONS / 'planted.py'}:module_list", "--invocations", 130, "--json", *outputs)
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     first = document["explanation"]["lines"][0]
@@ -31,6 +33,8 @@ def test_it_names_the_line_and_what_to_type_next(tmp_path: Path) -> None:
     assert document["finding"]["cause"] == "leak"
     assert document["finding"]["next"] == f"truemem check {FUNCTIONS / 'planted.py'}:module_list"
     assert "ORDERS.append(order)" in path.read_text()
+    kept = next(line for line in top(profile).splitlines() if line.endswith(f"planted.py:{first['line']}"))
+    assert kept.split()[0] == f"{round(first['perInvocationKiB'] * 1024)}B"
 
 
 def test_a_function_that_keeps_nothing_is_explained_too() -> None:
@@ -53,7 +57,7 @@ def test_after_too_few_looks_the_exit_code_says_so(monkeypatch: pytest.MonkeyPat
     ("arguments", "said"),
     [
         ([Path(__file__).parents[1] / "local" / "functions" / "bootstrap"], "bootstrap is a script: name the program"),
-        ([STEADY, "--output", "growth.txt"], "its ending is not .html or .json"),
+        ([STEADY, "--output", "growth.txt"], "its ending is not .html or .speedscope.json or .pb.gz"),
         ([STEADY, "--event", "{}", "--events", __file__], "leave one out"),
     ],
 )

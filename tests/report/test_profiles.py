@@ -3,6 +3,8 @@
 import base64
 import gzip
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import ExportProfilesServiceRequest
-from truemem_workbench.explain.profiles import MOST, NO_LINE, RENDERS, otlp, pprof, speedscope
+from truemem.pprof import MOST, NO_LINE
+from truemem_workbench.explain.profiles import RENDERS, otlp, pprof, samples_of, speedscope
 from truemem_workbench.judge.growth_lines import Growth, merged
 from truemem_workbench.printed.growth import profile_in
 
@@ -121,7 +124,7 @@ def growth(*lines: Any, **profile: Any) -> Growth:
 @pytest.mark.parametrize("render", TOLD_BY)
 def test_a_profile_has_all_that_grew(render: Any) -> None:
     growths = {"orders:41": growth(growth_line(), OTHER), "orders:42": growth()}
-    assert TOLD_BY[render](render(growths, "orders", NOW_NS)) == {
+    assert TOLD_BY[render](render(samples_of(growths), "orders", NOW_NS)) == {
         ("orders:41", "app.mjs:30 handler", "app.mjs:12 save"): 1_024_000,
         ("orders:41", "app.mjs:31 handler", "lib/x.mjs:7 put"): 409_600,
         ("orders:41", f":0 {NO_LINE}"): 410,
@@ -141,7 +144,7 @@ LINES = st.builds(
 @given(st.lists(LINES, max_size=5))
 def test_whatever_a_log_says_each_tool_reads_the_same(lines: list[Any]) -> None:
     growths = {"a b:$LATEST": growth(*lines)}
-    first, *others = (TOLD_BY[render](render(growths, "\udc80", NOW_NS)) for render in TOLD_BY)
+    first, *others = (TOLD_BY[render](render(samples_of(growths), "\udc80", NOW_NS)) for render in TOLD_BY)
     assert all(each == first for each in others)
     assert all(0 < each <= MOST for each in first.values())
 
@@ -153,3 +156,22 @@ def test_the_command_writes_each(truemem: Command, tmp_path: Path, ending: str) 
     assert truemem("lines", log(tmp_path, lines), "--output", path).code == 0
     told = TOLD_BY[RENDERS[ending]](path.read_bytes())
     assert told["orders:41", "app.mjs:30 handler", "app.mjs:12 save"] == 1_024_000
+
+
+def top(path: Path) -> str:
+    """What `go tool pprof` says of a profile, by line. Skips the test where there is no Go."""
+    if shutil.which("go") is None:
+        pytest.skip("there is no Go")
+    command = ["go", "tool", "pprof", "-top", "-lines", "-unit=B", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_gos_own_tool_has_the_line_on_top(truemem: Command, tmp_path: Path) -> None:
+    path = tmp_path / "growth.pb.gz"
+    lines = with_profile(life("a", 3, functionVersion="41"), growth_line(), OTHER, at=2)
+    assert truemem("lines", log(tmp_path, lines), "--output", path).code == 0
+    said = top(path)
+    assert "Type: inuse_space" in said
+    first, second = (words for words in map(str.split, said.splitlines()) if "mjs" in words[-1] and words[0] != "0")
+    assert [first[0], *first[-2:]] == ["1024000B", "save", "app.mjs:12"]
+    assert [second[0], *second[-2:]] == ["409600B", "put", "lib/x.mjs:7"]

@@ -19,14 +19,15 @@ from ..support.terminal import output, say, steps
 from ..support.typed_command import Command
 from ..target.options import event_options, function_options, read_payloads, resolved
 
-ENDINGS = (".html", ".json")
+ENDINGS = (".html", ".speedscope.json", ".pb.gz", ".otlp.json", ".json")
+"""A page; profiles for other tools; the document of --json."""
 ALIKE = ("--event", "--events", "--timeout", "--env", "--python")
 """Options that `truemem size` has as well."""
 EPILOG = """
 \b
 Examples:
   truemem explain app.py:handler --events events.jsonl
-  truemem explain index.mjs:handler --output growth.html
+  truemem explain index.mjs:handler --output growth.html --output growth.pb.gz
   truemem explain ./bootstrap --event @order.json
   truemem explain app.py:handler --init
 \b
@@ -118,6 +119,7 @@ def _explain(
     commands = replace(commands_local(again, can_explain=False, function=function.function), longer="")
     finding = replace(measurement, commands=commands).finding
     from ..explain.growth_page import page
+    from ..explain.profiles import rendered, samples_in
     from ..explain.run import explained
 
     # a function that fails does so under a tracer too, and what it holds then tells nothing
@@ -126,13 +128,11 @@ def _explain(
     document = {"checked": target, "finding": finding.document()}
     if found is not None:
         document["explanation"] = found.document()
+    headline = f"{target}: {finding.title}"
     for path in outputs:
-        text = (
-            page(found, f"{target}: {finding.title}")
-            if path.suffix.lower() == ".html"
-            else f"{json.dumps(document, indent=2)}\n"
-        )
-        path.write_text(text, encoding="utf-8")
+        profile = rendered(path, samples_in(found, target), headline)
+        text = page(found, headline) if path.suffix.lower() == ".html" else f"{json.dumps(document, indent=2)}\n"
+        path.write_bytes(profile if profile is not None else text.encode())
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:

@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -273,13 +272,12 @@ def _write(path: Path, found: Sequence[Profiled], document: Mapping[str, Any]) -
     growths = {each.name: each.growth for each in found}
     headline = some(list(growths))
     from ..explain.growth_page import page_of_profiles
-    from ..explain.profiles import RENDERS
+    from ..explain.profiles import rendered, samples_of
 
-    name = path.name.lower()
-    render = next((render for ending, render in RENDERS.items() if name.endswith(ending)), None)
-    if render is not None:
-        made = render(growths, headline, time.time_ns())
-    elif name.endswith(".html"):
+    profile = rendered(path, samples_of(growths), headline)
+    if profile is not None:
+        made = profile
+    elif path.suffix.lower() == ".html":
         sentences = [sentence for each in found for sentence in _sentences(each)]
         made = page_of_profiles(growths, headline, sentences).encode()
     else:

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
+from itertools import groupby
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from truemem import VERSION
+from truemem.pprof import NO_LINE, TYPE, UNIT, added, encoded, frame
 
 from ..judge.growth_lines import Growth
+from .attribution import Holder
+from .explanation import Explanation, place
+from .growth_page import stack_of
 
 SPEEDSCOPE, PPROF, OTLP = ".speedscope.json", ".pb.gz", ".otlp.json"
 """How the names of such files end."""
-TYPE, UNIT = "inuse_space", "bytes"
-"""What pprof and Pyroscope call memory that is kept."""
-MOST = (1 << 63) - 1
-"""The largest int64: a log may say any figure."""
-NO_LINE = "(in no line)"
 MEANING = f"truemem {VERSION}: bytes that each invocation adds, by line of code"
-_FRAME = re.compile(r"(?P<file>.+?):(?P<line>[0-9]{1,9})(?::[0-9]{1,9})?(?: (?P<function>.+))?")
 
 
 class Frame(NamedTuple):
@@ -36,32 +36,38 @@ class Frame(NamedTuple):
 
 
 class Sample(NamedTuple):
-    stack: tuple[Frame, ...]
-    """Outermost first."""
-    added: int
-    """Bytes per invocation."""
+    stack: Sequence[str]
+    """Frames such as `app.mjs:30 handler`, outermost first."""
+    kib: float
+    """KiB that each invocation adds there."""
+    version: str
+    """The function, and its version if that is known: `orders:41`."""
 
 
-Render = Callable[[Mapping[str, Growth], str, int], bytes]
-"""Makes the file of what grew by function and version, with its headline and the time now, in epoch ns."""
+def _frames(sample: Sample) -> tuple[Frame, ...]:
+    return tuple(Frame(*frame(each)) for each in sample.stack)
 
 
-def speedscope(growths: Mapping[str, Growth], headline: str, now_ns: int) -> bytes:
+Render = Callable[[Sequence[Sample], str, int], bytes]
+"""Makes the file of what grew, one version's samples after the other's, with its headline and the time now, in epoch
+ns."""
+
+
+def speedscope(samples: Sequence[Sample], headline: str, now_ns: int) -> bytes:
     """For https://www.speedscope.app, in a browser. Its format:
     https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources"""
     frames = _Table[Frame]()
     profiles = []
-    for version, growth in growths.items():
-        samples = _samples(growth)
+    for version, of_one in _by_version(samples):
         profiles.append(
             {
                 "type": "sampled",
                 "name": version,
                 "unit": UNIT,
                 "startValue": 0,
-                "endValue": sum(each.added for each in samples),
-                "samples": [list(map(frames.place, each.stack)) for each in samples],
-                "weights": [each.added for each in samples],
+                "endValue": sum(added(each.kib) for each in of_one),
+                "samples": [list(map(frames.place, _frames(each))) for each in of_one],
+                "weights": [added(each.kib) for each in of_one],
             }
         )
     document = {
@@ -75,35 +81,21 @@ def speedscope(growths: Mapping[str, Growth], headline: str, now_ns: int) -> byt
     return f"{json.dumps(document)}\n".encode()
 
 
-def pprof(growths: Mapping[str, Growth], headline: str, now_ns: int) -> bytes:
+def pprof(samples: Iterable[Sample], headline: str, now_ns: int) -> bytes:
     """For `go tool pprof`, Grafana Pyroscope and most profilers: one profile, whose samples have their function and
-    version as a label. Its format: https://github.com/google/pprof/blob/main/proto/profile.proto"""
-    texts, locations = _Table[str](""), _Table[Frame]()
-    value_type = _fields((1, texts.place(TYPE)), (2, texts.place(UNIT)))
-    profile: list[tuple[int, int | bytes]] = [(1, value_type)]
-    for version, growth in growths.items():
-        label = _fields((1, texts.place("function")), (2, texts.place(version)))
-        for each in _samples(growth):
-            places = [locations.place(frame) + 1 for frame in reversed(each.stack)]  # 0 is no location
-            profile.append((2, _fields(*((1, place) for place in places), (2, each.added), (3, label))))
-    for number, frame in enumerate(locations, 1):  # a function for each: only frames of one line are the same
-        profile.append((4, _fields((1, number), (4, _fields((1, number), (2, frame.line))))))
-        name = texts.place(frame.function)
-        profile.append((5, _fields((1, number), (2, name), (3, name), (4, texts.place(frame.file)))))
-    profile += [(9, now_ns), *((13, texts.place(text)) for text in (MEANING, headline)), (14, texts.place(TYPE))]
-    profile += [(6, text.encode(errors="replace")) for text in texts]
-    return gzip.compress(_fields(*profile), mtime=0)
+    version as a label."""
+    return gzip.compress(encoded(samples, (MEANING, headline), now_ns), mtime=0)
 
 
-def otlp(growths: Mapping[str, Growth], headline: str, now_ns: int) -> bytes:
+def otlp(samples: Sequence[Sample], headline: str, now_ns: int) -> bytes:
     """OpenTelemetry's profiles as OTLP's JSON, as a collector takes them at /v1development/profiles: a resource for
     each function and version. The signal is in development. Its format, whose tables begin with what is not known:
     https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/profiles/v1development"""
     texts, frames, stacks = _Table[str](""), _Table(Frame("", "", 0)), _Table[tuple[Frame, ...]](())
     sample_type = {"typeStrindex": texts.place(TYPE), "unitStrindex": texts.place(UNIT)}
     resources = []
-    for version, growth in growths.items():
-        samples = [{"stackIndex": stacks.place(each.stack), "values": [str(each.added)]} for each in _samples(growth)]
+    for version, of_one in _by_version(samples):
+        told = [{"stackIndex": stacks.place(_frames(each)), "values": [str(added(each.kib))]} for each in of_one]
         name, _, number = version.rpartition(":")
         attributes = _attributes({"service.name": name, "faas.name": name, "faas.version": number})
         profile_id = blake2b(f"{version} {now_ns}".encode(errors="replace"), digest_size=16).hexdigest()
@@ -116,7 +108,7 @@ def otlp(growths: Mapping[str, Growth], headline: str, now_ns: int) -> bytes:
                         "profiles": [
                             {
                                 "sampleType": sample_type,
-                                "samples": samples,
+                                "samples": told,
                                 "timeUnixNano": str(now_ns),
                                 "profileId": profile_id,
                             }
@@ -126,7 +118,7 @@ def otlp(growths: Mapping[str, Growth], headline: str, now_ns: int) -> bytes:
             }
         )
     stack_table = [{"locationIndices": [frames.place(each) for each in reversed(stack)]} for stack in stacks]
-    lines = [{"functionIndex": place, "line": str(frame.line)} for place, frame in enumerate(frames)]
+    lines = [{"functionIndex": place, "line": str(each.line)} for place, each in enumerate(frames)]
     functions = [
         {"nameStrindex": texts.place(each.function), "filenameStrindex": texts.place(each.file)} for each in frames
     ]
@@ -145,25 +137,48 @@ def otlp(growths: Mapping[str, Growth], headline: str, now_ns: int) -> bytes:
 RENDERS: Mapping[str, Render] = {SPEEDSCOPE: speedscope, PPROF: pprof, OTLP: otlp}
 
 
-def _samples(growth: Growth) -> list[Sample]:
-    """What each line keeps, and what is in none."""
-    found = [(each.line.stack or (each.line.place,), each.line.kib) for each in growth.lines]
+def rendered(path: Path, samples: Sequence[Sample], headline: str) -> bytes | None:
+    """The content of a file whose name ends so; None where no other tool's does."""
+    render = next((render for ending, render in RENDERS.items() if path.name.lower().endswith(ending)), None)
+    return render(samples, headline, time.time_ns()) if render is not None else None
+
+
+def samples_of(growths: Mapping[str, Growth]) -> list[Sample]:
+    """What each line keeps, and what is in none, by function and version."""
     return [
-        Sample(tuple(map(_frame, stack)), added)
-        for stack, kib in [*found, ((NO_LINE,), growth.rest_kib)]
-        if (added := min(round(kib * 1024), MOST))
+        Sample(stack, kib, version)
+        for version, growth in growths.items()
+        for stack, kib in [
+            *((each.line.stack or (each.line.place,), each.line.kib) for each in growth.lines),
+            ((NO_LINE,), growth.rest_kib),
+        ]
     ]
 
 
-def _frame(text: str) -> Frame:
-    found = _FRAME.fullmatch(text)
-    if found is None:
-        return Frame(text, "", 0)
-    return Frame(found["function"] or text, found["file"], int(found["line"]))
+def samples_in(explanation: Explanation | None, name: str) -> list[Sample]:
+    """What each line holds, and what is in none. `name` is the function's. The line is the innermost frame: those below
+    it allocate, and keep nothing."""
+    if explanation is None:
+        return []
+    held = [(_calls(each), each.kib) for each in explanation.holders]
+    return [Sample(stack, kib, name) for stack, kib in (*held, ((NO_LINE,), explanation.rest_kib))]
 
 
-def _speedscope_frame(frame: Frame) -> dict[str, Any]:
-    return {"name": frame.function, **({"file": frame.file, "line": frame.line} if frame.file else {})}
+def _calls(holder: Holder) -> list[str]:
+    frames = stack_of(holder)
+    line = holder.frame if holder.line else frames[0]
+    to_line = [*map(place, frames[: frames.index(line)]), place(line)]
+    return [*to_line[:-1], f"{to_line[-1]} {holder.function}"] if holder.function else to_line
+
+
+def _by_version(samples: Sequence[Sample]) -> list[tuple[str, list[Sample]]]:
+    """Those of each version that are a byte at least."""
+    grouped = groupby(samples, key=lambda each: each.version)
+    return [(version, [each for each in some if added(each.kib)]) for version, some in grouped]
+
+
+def _speedscope_frame(each: Frame) -> dict[str, Any]:
+    return {"name": each.function, **({"file": each.file, "line": each.line} if each.file else {})}
 
 
 def _attributes(values: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -181,21 +196,3 @@ class _Table(dict[Each, int]):
 
     def place(self, each: Each) -> int:
         return self.setdefault(each, len(self))
-
-
-def _fields(*fields: tuple[int, int | bytes]) -> bytes:
-    """A message of protocol buffers, of these numbers of fields and their values
-    (https://protobuf.dev/programming-guides/encoding)."""
-    made = bytearray()
-    for number, value in fields:
-        made += _varint(number << 3 | (0 if isinstance(value, int) else 2))
-        made += _varint(value) if isinstance(value, int) else _varint(len(value)) + value
-    return bytes(made)
-
-
-def _varint(value: int) -> bytes:
-    made = bytearray()
-    while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*made, value])
