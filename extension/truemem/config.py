@@ -27,7 +27,7 @@ ON_WORDS = ("true", "1", "yes", "on")
 OFF_WORDS = ("false", "0", "no", "off")
 AUTO, ALWAYS, OFF = "auto", "always", "off"
 
-EMF, JSON, OTLP, DOGSTATSD = OUTPUTS = "emf", "json", "otlp", "dogstatsd"
+EMF, JSON, OTLP, DOGSTATSD, PPROF = OUTPUTS = "emf", "json", "otlp", "dogstatsd", "pprof"
 """Where records go: a line with metrics for CloudWatch, a line without, an OpenTelemetry collector, an agent."""
 
 VCPU_MIB = 1769
@@ -93,7 +93,7 @@ class Config:
         line."""
         self.cpu_metric: bool = setting("CPU_METRIC", parse_switch, False, "true or false")
         """Make a metric of an invocation's CPU time, too: each metric costs money."""
-        self.outputs: tuple[str, ...] = setting("OUTPUT", _outputs, (EMF,), "emf, json, otlp, dogstatsd, or several")
+        self.outputs: tuple[str, ...] = setting("OUTPUT", _outputs, (EMF,), ", ".join(OUTPUTS) + ", or several")
         self.prints = EMF in self.outputs or JSON in self.outputs
         self.log_level: str = setting("LOG_LEVEL", _one_of(*LEVELS), "info", "info, warn, error or off")
         self.problems += _unknown(environ)
@@ -112,7 +112,7 @@ class Config:
     @property
     def exports(self) -> bool:
         """Are records sent somewhere, too?"""
-        return OTLP in self.outputs or DOGSTATSD in self.outputs
+        return not {*self.outputs} <= {EMF, JSON}
 
     @property
     def cpu_share(self) -> float:

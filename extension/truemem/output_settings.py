@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-OTLP_PORT, DOGSTATSD_PORT = 4318, 8125
+OTLP_PORT, DOGSTATSD_PORT, PYROSCOPE_PORT = 4318, 8125, 4040
 PERIOD_MS = 60_000
 TIMEOUT_MS = 10_000
 SHORTEST_MS, LONGEST_MS = 1_000, 3_600_000
@@ -37,7 +37,7 @@ class Unusable(OwnWords, ValueError):
 
 
 class OtlpSettings(NamedTuple):
-    """A collector of OpenTelemetry that listens in this environment."""
+    """A collector of OpenTelemetry, or a relay of profiles, that listens in this environment."""
 
     host: str
     port: int
@@ -145,7 +145,7 @@ def otlp(environ: Mapping[bytes, bytes]) -> tuple[OtlpSettings | None, list[str]
     if url and name == "OTEL_EXPORTER_OTLP_ENDPOINT":
         url = url.rstrip("/") + "/v1/metrics"
     try:
-        host, port, path = _http(url or f"http://localhost:{OTLP_PORT}/v1/metrics")
+        host, port, path = _http(url or f"http://localhost:{OTLP_PORT}/v1/metrics", OTLP_PORT)
     except Unusable as error:
         return None, [*problems, f"otlp is off: {name} {reason(error)}"]
     headers = variables.headers("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
@@ -158,6 +158,20 @@ def otlp(environ: Mapping[bytes, bytes]) -> tuple[OtlpSettings | None, list[str]
     temporality, _ = variables.text("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE")
     is_cumulative = temporality.lower() == "cumulative"
     return OtlpSettings(host, port, path, headers, attributes, timeout_ms, period_ms, is_cumulative), problems
+
+
+def pprof(environ: Mapping[bytes, bytes]) -> tuple[OtlpSettings | None, list[str]]:
+    """A relay of Grafana Pyroscope, by the variable of its clients, and what is wrong with that. The server reads
+    `format`, and labels in `name` ("Server HTTP API", /ingest)."""
+    variables = Variables(environ)
+    url, name = variables.text("PYROSCOPE_SERVER_ADDRESS")
+    try:
+        host, port, path = _http(url or f"http://localhost:{PYROSCOPE_PORT}", PYROSCOPE_PORT)
+    except Unusable as error:
+        return None, [f"pprof is off: {name} {reason(error)}"]
+    function, version = (variables.text(f"AWS_LAMBDA_FUNCTION_{part}")[0] for part in ("NAME", "VERSION"))
+    path = f"{path.rstrip('/')}/ingest?format=pprof&name={function}%7Bfunction_version%3D{version}%7D"
+    return OtlpSettings(host, port, path, {}, {}, TIMEOUT_MS, PERIOD_MS, False), []
 
 
 def dogstatsd(environ: Mapping[bytes, bytes]) -> tuple[DogStatsdSettings | None, list[str]]:
@@ -189,13 +203,13 @@ def _agent(url: str) -> DogStatsdSettings:
     return DogStatsdSettings(*_loopback(rest.rstrip("/"), DOGSTATSD_PORT), "")
 
 
-def _http(url: str) -> tuple[str, int, str]:
+def _http(url: str, usual_port: int) -> tuple[str, int, str]:
     """Host, port and path. Raises Unusable, which says what to do."""
     scheme, _, rest = url.partition("://")
     if scheme.lower() == "https":
-        raise Unusable(f"needs TLS, which is a collector's: send to http://localhost:{OTLP_PORT}, and let it forward")
+        raise Unusable(f"needs TLS, which is a collector's: send to http://localhost:{usual_port}, and let it forward")
     if scheme.lower() != "http":
-        raise Unusable(f"is not http://HOST:PORT, such as http://localhost:{OTLP_PORT}")
+        raise Unusable(f"is not http://HOST:PORT, such as http://localhost:{usual_port}")
     authority, slash, path = rest.partition("/")
     if "@" in authority:
         raise Unusable("has a user's name: credentials are a collector's")

@@ -11,12 +11,14 @@ import pytest
 from truemem.verdict import GROWING_FROM
 from truemem_workbench.local import Function
 
+from faults.receivers import Collector, answers, status
 from testing.environment import Environment
 from tests.heaps.test_lambda import environment as python_environment
 from tests.heaps.test_node import NODE, REQUIRED
 from tests.heaps.test_node import function as node_function
 from tests.lines.test_lambda import files, with_profile
 from tests.local.conftest import needs_cgroups
+from tests.report.test_profiles import top
 
 LAYER = Path(__file__).parents[2] / "layer"
 FUNCTIONS = Path(__file__).with_name("functions")
@@ -52,9 +54,22 @@ def check(running: Environment, file: str, gave_up: str = "") -> None:
 
 @pytest.mark.skipif(not (LAYER / "python" / "truemem_lines").exists(), reason="built without the preload's part")
 @pytest.mark.parametrize("exact", [True, False])
-def test_a_leak_in_python_is_named(exact: bool) -> None:
-    with python_environment(FUNCTIONS / "leaks.py", variables=ON, exact=exact) as running:
-        check(running, "leaks.py")
+def test_a_leak_in_python_is_named_also_to_a_relay(exact: bool, tmp_path: Path) -> None:
+    with Collector(answers(status(200))) as relay:
+        address = f"http://localhost:{relay.start().port}"
+        variables = {**ON, "TRUEMEM_OUTPUT": "emf,pprof", "PYROSCOPE_SERVER_ADDRESS": address}
+        with python_environment(FUNCTIONS / "leaks.py", variables=variables, exact=exact) as running:
+            check(running, "leaks.py")
+            log = running.log()
+    assert f"pprof to 127.0.0.1:{relay.port}: works, 1 profiles taken" in log
+    (head,), (profile,) = relay.heads, relay.bodies
+    name = b"name=function%7Bfunction_version%3D$LATEST%7D"
+    assert head.startswith(b"POST /ingest?format=pprof&" + name + b" HTTP/1.1\r\n")
+    path = tmp_path / "profile"
+    path.write_bytes(profile)
+    (kept,) = [words for words in map(str.split, top(path).splitlines()) if "leaks.py" in words[-1] and words[0] != "0"]
+    assert kept[-2] == "keep"
+    assert int(kept[0].removesuffix("B")) == pytest.approx(40 * 1024, rel=0.1)
 
 
 @needs_cgroups

@@ -18,6 +18,7 @@ from truemem.outputs import RecordOutputs
 from truemem.outputs.otlp_sender import FOREVER_NS, QUEUE, CollectorConnection, OtlpOutput, RequestOutcome
 from truemem.records.pending_record import PendingRecord
 from truemem.records.record import InvocationRecord
+from truemem.support.clock import Clock
 from truemem.support.log import set_level
 
 from faults import receivers
@@ -241,6 +242,50 @@ def test_after_a_snapshot_a_period_begins_with_an_invocation(collector: Collecto
     outputs.hurry(S, last=True)
     (point,) = receivers.points(json.loads(collector.bodies[0]), "faas.mem_usage")
     assert point["startTimeUnixNano"] == f"{1_700_500_000 * S}"
+
+
+LINES = {
+    "growthLines": [
+        {
+            "file": "a.py",
+            "line": 3,
+            "function": "keep",
+            "perInvocationKiB": 40.0,
+            "share": 0.9,
+            "stack": ["a.py:3 keep"],
+        },
+        {"class": "com.acme.Order", "perInvocationKiB": 4.0, "perInvocationObjects": 2, "share": 0.1},
+    ],
+    "growthProfile": {"invocations": 60, "restKiB": -0.5},
+}
+
+
+def test_a_relay_that_is_late_gets_the_profile_once(capfd: pytest.CaptureFixture[str]) -> None:
+    now = SimpleNamespace(ns=0)
+    clock: Any = SimpleNamespace(monotonic_ns=lambda: now.ns, epoch_ns=time.time_ns)
+    with Collector(receivers.answers(receivers.status(200))) as relay:
+        variables = {b"PYROSCOPE_SERVER_ADDRESS": f"http://127.0.0.1:{relay.port}".encode()}
+        outputs = RecordOutputs(Config({b"TRUEMEM_OUTPUT": b"pprof", b"TRUEMEM_LINES": b"on"}), variables, clock)
+        ordinary = InvocationRecord(1, {}, {"environmentId": "env"})
+        for made in ordinary, InvocationRecord(1, {}, LINES), ordinary, InvocationRecord(1, {}, {"recovered": True}):
+            outputs.finished(made, None if "recovered" in made.properties else PendingRecord("r", 1, 1))
+            outputs.step()
+        relay.start()
+        for now.ns in range(61 * S, 200 * S, 20 * S):
+            outputs.step()
+            time.sleep(0.05)
+        outputs.hurry(S, last=True)
+    (body,) = relay.bodies
+    assert all(text in body for text in (b"com.acme.Order", b"keep", b"a.py", b"unknown:", b"inuse_space"))
+    assert b"(in no line)" not in body  # it has shrunk
+    said = capfd.readouterr().err
+    assert "1 profiles taken" in said
+    assert "dropped" not in said
+
+
+def test_without_lines_a_relay_has_nothing_to_get(capfd: pytest.CaptureFixture[str]) -> None:
+    RecordOutputs(Config({b"TRUEMEM_OUTPUT": b"pprof"}), {}, Clock())
+    assert "pprof has nothing to send: TRUEMEM_LINES is off" in capfd.readouterr().err
 
 
 def test_the_resource_is_the_function_and_what_the_user_adds(collector: Collector) -> None:

@@ -1,12 +1,13 @@
 """What `OTEL_*` and `DD_*` say of where to send, and what is refused."""
 
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import Config
-from truemem.output_settings import DogStatsdSettings, OtlpSettings, dogstatsd, otlp
+from truemem.output_settings import DogStatsdSettings, OtlpSettings, dogstatsd, otlp, pprof
 from truemem.outputs import door
 from truemem.support.clock import Clock
 from truemem.wings import Site
@@ -169,3 +170,35 @@ def test_where_records_go_is_one_setting(text: str, outputs: tuple[str, ...], pr
     nothing: Any = None  # of the site that matters here
     site = Site(config, {}, "", managed=False, table=nothing, proc=nothing, clock=Clock())
     assert (door(site) is not None) == exports
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("", ("127.0.0.1", 4040, "/ingest")),
+        ("http://localhost:9999/", ("127.0.0.1", 9999, "/ingest")),
+        ("http://[::1]:4040/behind/a/path", ("::1", 4040, "/behind/a/path/ingest")),
+    ],
+)
+def test_a_relay_of_profiles_gets_the_functions_name(address: str, found: tuple[str, int, str]) -> None:
+    function = {"AWS_LAMBDA_FUNCTION_NAME": "orders", "AWS_LAMBDA_FUNCTION_VERSION": "41"}
+    relay, problems = pprof(environ({**function, "PYROSCOPE_SERVER_ADDRESS": address}))
+    assert relay is not None
+    path, _, query = relay.path.partition("?")
+    assert ((relay.host, relay.port, path), problems) == (found, [])
+    assert parse_qs(query) == {"format": ["pprof"], "name": ["orders{function_version=41}"]}
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("https://profiles.example.com", "needs TLS, which is a collector's: send to http://localhost:4040"),
+        ("http://user:pa55word@localhost:4040", "has a user's name"),
+        ("http://10.0.0.1:4040", "is not in this environment"),
+    ],
+)
+def test_a_relay_elsewhere_is_refused(address: str, why: str) -> None:
+    relay, (problem,) = pprof(environ({"PYROSCOPE_SERVER_ADDRESS": address}))
+    assert relay is None
+    assert problem.startswith(f"pprof is off: PYROSCOPE_SERVER_ADDRESS {why}")
+    assert "pa55word" not in problem

@@ -152,9 +152,9 @@ LOST = "truemem WARN dogstatsd: 4 datagrams dropped so far, 5 sent: [Errno 111] 
 @pytest.mark.parametrize(
     ("said", "marks"),
     [
-        ([WORKS], "✓ OpenTelemetry: the collector takes what is sent."),
+        ([WORKS], "✓ OpenTelemetry: what is sent is taken."),
         ([WORKS, FAILS], "! OpenTelemetry: otlp to 127.0.0.1:4318: status 500; 2 invocations dropped, 2 in all"),
-        ([FAILS, WORKS], "✓ OpenTelemetry: the collector takes what is sent."),
+        ([FAILS, WORKS], "✓ OpenTelemetry: what is sent is taken."),
         ([WORKS, REJECTS], "! OpenTelemetry: otlp to 127.0.0.1:4318: it has rejected"),
         ([OFF], "✗ OpenTelemetry: otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT needs TLS"),
         ([LOST], "! DogStatsD: dogstatsd: 4 datagrams dropped so far"),

@@ -12,6 +12,7 @@ import _socket
 import select
 
 from .. import VERSION
+from ..config import OTLP
 from ..platform import http1
 from ..platform.tcp import close, new_socket, set_options
 from ..support.log import log, reason
@@ -163,14 +164,21 @@ class OtlpOutput:
     """Sends records to one OpenTelemetry collector. Times are monotonic ns, in which freezes count: a period is one of
     the clock on the wall."""
 
-    def __init__(self, settings: OtlpSettings, config: Config, region: str, clock: Clock, path: str = "") -> None:
-        """`path`: of the file by which a process leaves what it could not send to the next one; or none."""
+    def __init__(
+        self, settings: OtlpSettings, config: Config, region: str, clock: Clock, path: str = "", name: str = OTLP
+    ) -> None:
+        """`path`: of the file by which a process leaves what it could not send to the next one; or none. `name`: of
+        the output, for the log."""
+        self._name = name
+        self._what = "invocations" if name == OTLP else "profiles"
+        self._profile = b""
+        """The profile that is sent to a relay."""
         self._settings = settings
         self._path = path
         self._clock = clock
         self._connection = CollectorConnection(settings.host, settings.port, settings.timeout_ms)
         lines = [f"POST {settings.path} HTTP/1.1", f"Host: {settings.address}", "Connection: close"]
-        lines += ["Content-Type: application/json"]
+        lines += [f"Content-Type: application/{'json' if name == OTLP else 'octet-stream'}"]
         lines += [f"{name}: {value}" for name, value in settings.headers.items()]
         self._head = "\r\n".join(lines)
         self._resource = otlp_document.resource(config, region)
@@ -204,6 +212,12 @@ class OtlpOutput:
     def add(self, record: InvocationRecord, trace: Trace | None) -> None:
         """Add a finished record to the period."""
         self._period.add(record, trace)
+
+    def post(self, profile: bytes) -> None:
+        """Send a profile, the environment's only one, as soon as possible."""
+        self._profile = profile
+        self._queue.append(UnsentPeriod("", 1))
+        self._send_at_ns = 0
 
     def interest(self, now_ms: float) -> tuple[int, int] | None:
         """The descriptor to wait for, with poll's events; None if no request runs."""
@@ -249,12 +263,12 @@ class OtlpOutput:
             if self._queue and not (reset and self._path and unsent.leave(self._path, self._queue)):
                 self._drop(len(self._queue), "the environment ends")
             if self.lost:
-                log("warn", f"otlp to {self._settings.address}: {self.lost} invocations dropped in all")
+                log("warn", f"{self._name} to {self._settings.address}: {self.lost} {self._what} dropped in all")
 
     def _send(self, now_ns: int, now_ms: float) -> None:
         self._send_at_ns = now_ns + self._period_ns
         self._end_period()
-        body = otlp_document.request([waiting.text for waiting in self._queue])
+        body = self._profile or otlp_document.request([waiting.text for waiting in self._queue])
         head = f"{self._head}\r\nContent-Length: {len(body)}\r\n\r\n"
         self._connection.begin(head.encode("latin-1", "replace") + body, now_ms)
         self._take_outcome(now_ns)
@@ -283,7 +297,7 @@ class OtlpOutput:
         if 200 <= outcome.status < 300:
             taken = sum(waiting.records for waiting in self._queue)
             self._queue.clear()
-            self._report(True, f"works, {taken} invocations taken")
+            self._report(True, f"works, {taken} {self._what} taken")
             self._look_for_rejected(outcome.body)
         elif outcome.status in RETRY_STATUSES or not outcome.left:
             # Retry-After in seconds; not a date, whose clock is another's.
@@ -299,7 +313,7 @@ class OtlpOutput:
         del self._queue[:count]
         self.lost += records
         if records:
-            self._report(False, f"{why}; {records} invocations dropped, {self.lost} in all")
+            self._report(False, f"{why}; {records} {self._what} dropped, {self.lost} in all")
 
     def _look_for_rejected(self, body: bytes) -> None:
         """A partial success (ExportMetricsPartialSuccess)."""
@@ -319,5 +333,5 @@ class OtlpOutput:
         if self._lines and not (works and self._works):
             self._lines -= 1
             after = "" if self._lines else " (no more lines of this)"
-            log("info" if works else "warn", f"otlp to {self._settings.address}: {text}{after}")
+            log("info" if works else "warn", f"{self._name} to {self._settings.address}: {text}{after}")
         self._works = works

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from truemem import output_settings
-from truemem.config import DOGSTATSD, EMF, OTLP, Config
+from truemem.config import DOGSTATSD, EMF, OTLP, PPROF, Config
 
 from ..printed.wrapped import not_read
 from ..support import docs_link
@@ -359,12 +359,12 @@ def _of_method(method: str, count: int, of: int, evidence: str) -> Diagnosis:
 
 
 OUTPUTS_PAGE = docs_link.command("outputs#when-it-does-not-arrive")
-OUTPUT_NAMES = {OTLP: "OpenTelemetry", DOGSTATSD: "DogStatsD"}
+OUTPUT_NAMES = {OTLP: "OpenTelemetry", DOGSTATSD: "DogStatsD", PPROF: "pprof"}
 _SENDS = re.compile(r" line=(yes|no) sends to (\S+)")
 """Part of the sidecar's first line that says where records go, if it does not only print."""
-_ABOUT_OUTPUT = re.compile(r"(otlp|dogstatsd)(?: is off| to \S+)?: ")
+_ABOUT_OUTPUT = re.compile(r"(otlp|dogstatsd|pprof)(?: is off| to \S+)?: ")
 """How its other lines about an output begin."""
-_WORKS = re.compile(r"otlp to \S+: works")
+_WORKS = re.compile(r"(?:otlp|pprof) to \S+: works")
 """Begin of a line that says that a collector works. What it says of a refusal is in such a line, too."""
 
 
@@ -390,7 +390,7 @@ def _of_output_lines(said: Iterable[str]) -> Iterator[Diagnosis]:
             last[found[1]] = text
     for name, text in last.items():
         if _WORKS.match(text):
-            yield Diagnosis("ok", f"{OUTPUT_NAMES[name]}: the collector takes what is sent.", evidence=text)
+            yield Diagnosis("ok", f"{OUTPUT_NAMES[name]}: what is sent is taken.", evidence=text)
         else:
             yield Diagnosis("problem" if " is off: " in text else "note", f"{OUTPUT_NAMES[name]}: {text}", OUTPUTS_PAGE)
 
@@ -403,7 +403,12 @@ def _of_output_variables(variables: Mapping[str, str]) -> Iterator[Diagnosis]:
     for problem in config.problems:
         if problem.startswith("TRUEMEM_OUTPUT "):
             yield Diagnosis("problem", problem, docs_link.command("outputs"), evidence)
-    for name, settings in (OTLP, output_settings.otlp), (DOGSTATSD, output_settings.dogstatsd):
+    known: Sequence[tuple[str, Callable[..., Any]]] = (
+        (OTLP, output_settings.otlp),
+        (DOGSTATSD, output_settings.dogstatsd),
+        (PPROF, output_settings.pprof),
+    )
+    for name, settings in known:
         if name in config.outputs:
             output = OUTPUT_NAMES[name]
             where, problems = settings(environ)
