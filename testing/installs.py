@@ -167,3 +167,32 @@ def _lists_of(release: str, folder: Path) -> list[str]:
     options = [option for name, place in places.items() for option in ("-o", f"Dir::{name}={place}")]
     run(["apt-get", *options, "update"])
     return options
+
+
+def ruby() -> list[str]:
+    """The command of a Ruby: the one on the path, else Debian 12's."""
+    if found := shutil.which("ruby"):
+        return [found]
+    return _debian_program("ruby3.1", "libruby3.1", "rubygems-integration", variable="RUBYLIB", folder="ruby/3.1.0")
+
+
+def php() -> list[str]:
+    """The command of a PHP, without its settings: the one on the path, else Debian 12's."""
+    if found := shutil.which("php"):
+        return [found, "-n"]
+    return [*_debian_program("php8.2-cli", "php8.2-common", "libargon2-1", "libsodium23", name="php8.2"), "-n"]
+
+
+def _debian_program(package: str, *others: str, name: str = "", variable: str = "", folder: str = "") -> list[str]:
+    """A program of a Debian package that is not installed, with the libraries of others, and a variable with the places
+    of `folder` in these."""
+    roots = [debian_package(each) / "usr" for each in (package, *others)]
+    places = [root / "lib" / f"{platform.machine()}-linux-gnu" for root in roots]
+    program = roots[0] / "bin" / (name or package)
+    if not program.is_file():
+        raise Missing(f"{package} has no {program.name} here")
+    variables = {"LD_LIBRARY_PATH": ":".join(map(str, places))}
+    if variable:
+        found = [base / folder for base in (*(root / "lib" for root in roots), *places)]
+        variables[variable] = ":".join(str(each) for each in found if each.is_dir())
+    return ["env", *(f"{key}={value}" for key, value in variables.items()), str(program)]

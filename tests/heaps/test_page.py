@@ -160,7 +160,7 @@ def test_an_earlier_attempts_reading_is_not_this_ones() -> None:
         text(inUse=None),
         text(time="soon"),
         text(time="9" * 16),
-        text(runtime="ruby"),
+        text(runtime="perl"),
         text(runtime="nodejs", used=None),
         text(runtime="nodejs", committed=None),
         text(runtime="nodejs", live=""),
@@ -185,7 +185,7 @@ others = st.text("abcXYZ_09", min_size=1, max_size=4).filter(
 
 
 @given(
-    st.sampled_from(["nodejs", "go", "dotnet"]),
+    st.sampled_from(["nodejs", "go", "dotnet", "ruby", "php"]),
     st.fixed_dictionaries({"used": numbers, "committed": numbers}),
     st.dictionaries(st.sampled_from([*RUNTIME_NAMES][2:]), numbers),
     st.dictionaries(others, st.text("abc019.=-", max_size=6), max_size=2),

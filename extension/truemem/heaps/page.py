@@ -33,7 +33,7 @@ DIGITS = 15
 EARLY_MS = 1000
 """A function may be done before we have looked at the clock. Lambda's own retry of a request comes much later."""
 
-HEAP_RUNTIMES = (b"nodejs", b"go", b"dotnet")
+HEAP_RUNTIMES = (b"nodejs", b"go", b"dotnet", b"ruby", b"php")
 """Runtimes whose figures are a RuntimeHeap. `python` has figures of its own, a PythonHeap."""
 _SAME_NAMES = ("used", "committed", "live", "limit", "external", "metaspace", "collections")
 RUNTIME_FIELDS = {**{name.encode(): name for name in _SAME_NAMES}, b"gcMs": "gc_ms"}
@@ -70,7 +70,7 @@ class RuntimeHeap(NamedTuple):
     """What one runtime says of its heap when an invocation had ended. Sizes in KiB; None: it does not say."""
 
     runtime: str
-    """`java`, `nodejs`, `go` or `dotnet`."""
+    """`java`, or one of HEAP_RUNTIMES."""
     used: int | None
     """KiB used by objects, those that nothing refers to any more included: the collector has not taken them yet. With
     Java 25's Serial and Parallel collectors as of the end of the last collection: None before the first."""

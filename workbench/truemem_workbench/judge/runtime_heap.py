@@ -109,7 +109,7 @@ def _limits_by(setting: _Setting, variables: Mapping[str, object], memory_mib: f
                 yield HeapLimit(setting.runtime, kib, f"{name}: {word}")
 
 
-HEAP_RUNTIMES = ("java", "nodejs", "go", "dotnet")
+HEAP_RUNTIMES = ("java", "nodejs", "go", "dotnet", "ruby", "php")
 
 
 class HeapReading(NamedTuple):
