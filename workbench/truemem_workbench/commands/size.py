@@ -16,10 +16,12 @@ from ..attach.session import session_options
 from ..aws.cloudwatch import target_or_function
 from ..judge.finding import commands_deployed, commands_local
 from ..support.bad_input import BadInput
+from ..support.document import known_members
 from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, option_group, output_option, typed
 from ..support.platform_facts import ARCHITECTURES, LEAST_MIB, MOST_MIB
 from ..support.terminal import fitted, notify, output, say, steps, table
+from ..support.typed_command import Command
 from ..target.options import environment_options, event_options, read_payloads, resolved
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ Examples:
   truemem size app.py:handler --events events.jsonl
   truemem size template.yaml:MyFunction --strategy balanced --max-duration 800
   truemem size index.mjs:handler --memory 512,1024,1769 --output sizes.png
+  truemem size app.py:handler --env MODEL=small.onnx --env MODEL=large.onnx
   truemem size my-function --events events.jsonl --max-cost 0.50
   truemem size my-function --apply 1024
 \b
@@ -136,6 +139,8 @@ def size(context: click.Context, /, **given: Any) -> None:
     It runs under the local Lambda, where each size has its share of CPU. Sizes take turns, round after round. Lambda's
     CPUs are not this machine's: trust how sizes compare, not the milliseconds.
 
+    A variable to which --env gives several values, such as models, is tried with each: the table has a row for each.
+
     With NAME it runs in AWS, in temporary versions; without --event and --events with those that the function has
     logged in the last hour (truemem events). What it does and what it costs is printed first. The options from
     --concurrency to --yes are for that.
@@ -169,6 +174,7 @@ def _size(
     check_outputs(outputs, *ENDINGS)
     in_aws = {name: given.pop(name) for name in IN_AWS}
     plan: dict[str, Any] = {"invocations": invocations, "warm_up": warm_up}
+    wanted = {"strategy": strategy, "weight": weight, "architecture": architecture, "max_duration": max_duration}
     if function_name is not None:
         if any(given.values()):
             raise BadInput("--function takes the function as it is: leave out --timeout, --env and --python")
@@ -182,17 +188,34 @@ def _size(
             return done
         swept, own = done
     else:
-        swept, own = _here(context, target or "", read_payloads(event, events), sizes, plan, given), "x86_64"
-    from ..size.choice import BALANCED_WEIGHT, Wanted, choose
+        from ..size.varied import variants_of
+
+        payloads = read_payloads(event, events)
+        if (variants := variants_of(given["env"])) is not None:
+            from .size_variants import compare
+
+            def try_with(env: tuple[str, ...]) -> tuple[Result, int]:
+                swept = _here(context, target or "", payloads, sizes, plan, {**given, "env": env})
+                return _result(context, swept, wanted, env), swept.signal
+
+            return compare(context, variants, try_with, as_json, outputs)
+        swept, own = _here(context, target or "", payloads, sizes, plan, given), "x86_64"
+    result = _result(context, swept, {**wanted, "architecture": architecture or own})
+    is_written = _write(result, as_json, outputs)
+    if swept.signal:
+        return 128 + swept.signal
+    return result.exit_code if is_written and not swept.failed else result.exit_code or 2
+
+
+def _result(
+    context: click.Context, swept: Sweep, wanted: Mapping[str, Any], env: Sequence[str] | None = None
+) -> Result:
+    """What is printed of a sweep. `wanted`: the members of Wanted that were asked for. `env`: see `alike`."""
+    from ..size.choice import Wanted, choose
     from ..size.result import Result
 
-    wanted = Wanted(
-        strategy=strategy,
-        weight=BALANCED_WEIGHT if weight is None else weight,
-        architecture=architecture or own,
-        max_duration=max_duration,
-    )
-    choice = choose(swept.trials, wanted)
+    target, function_name = context.params["target"], context.params["function_name"]
+    choice = choose(swept.trials, Wanted(**known_members(wanted)))
     result = Result(
         spec=target or function_name or "",
         choice=choice,
@@ -200,11 +223,18 @@ def _size(
         log=swept.log,
         is_cut=swept.signal > 0,
     )
-    result = replace(result, next=_next(context, result))
-    is_written = _write(result, as_json, outputs)
-    if swept.signal:
-        return 128 + swept.signal
-    return result.exit_code if is_written and not swept.failed else result.exit_code or 2
+    return replace(result, next=_next(context, result, env))
+
+
+def alike(context: click.Context, env: Sequence[str] | None = None) -> Command:
+    """`truemem check` of the same function, with these variables if any are given instead of those that were typed."""
+    made = typed(context, "check", only=ALIKE)
+    if env is None:
+        return made
+    made = made.without("--env")
+    for each in env:
+        made = made.with_option("--env", each)
+    return made
 
 
 def _here(
@@ -224,7 +254,7 @@ def _here(
         from ..size.local_sweep import LocalSweep, Plan
 
         function = resolved(target, **given)
-        commands = commands_local(typed(context, "check", only=ALIKE), function=function.function)
+        commands = commands_local(alike(context, given["env"]), function=function.function)
         return LocalSweep(function, payloads, Plan(**plan), commands, progress).run(sizes)
 
 
@@ -234,7 +264,7 @@ WEAKER = (
 )
 
 
-def _next(context: click.Context, result: Result) -> str:
+def _next(context: click.Context, result: Result, env: Sequence[str] | None = None) -> str:
     """The command to type next. For a suggested size the one that asks whether memory stays there; in AWS only if that
     is in doubt."""
     again = typed(context, "size")
@@ -244,7 +274,7 @@ def _next(context: click.Context, result: Result) -> str:
         return result.finding.next
     suggested, name = result.choice.suggested, context.params["function_name"]
     if suggested is not None and name is None:
-        return str(typed(context, "check", only=ALIKE).without("--memory").with_option("--memory", suggested.memory))
+        return str(alike(context, env).with_option("--memory", suggested.memory))
     if suggested is not None and suggested.may_grow:
         return _judging(context, name, is_attached=suggested.finding is not None)
     if suggested is not None:
