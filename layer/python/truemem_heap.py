@@ -379,7 +379,8 @@ class Settling:
                 asked.append(_asked(bool(trims), *each))
         if trims and asked:
             said["trimmed"] = sum(each["gave"] for each in asked)
-        with open(path + b".said", "w") as file:  # noqa: PTH123
+        own = b".%d" % posix.getpid() if b"AWS_LAMBDA_MAX_CONCURRENCY" in posix.environ else b""
+        with open(path + b".said" + own, "w") as file:  # noqa: PTH123
             json.dump(said, file)
 
 

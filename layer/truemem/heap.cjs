@@ -225,7 +225,8 @@ function tell(heap) {
     garbage: freed / 1024,
     caches: bounded(heap.used_heap_size + heap.external_memory),
   };
-  const file = openSync(`${asked}.said`, constants.O_WRONLY | constants.O_TRUNC);
+  const own = shared ? `.${require("worker_threads").threadId}` : ""; // each thread its own
+  const file = openSync(`${asked}.said${own}`, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC);
   writeSync(file, JSON.stringify(said));
   closeSync(file);
 }

@@ -120,11 +120,34 @@ def test_the_size_of_tmp_is_the_templates(tmp_path: Path, size: str, mib: int, i
     assert any("only a stack knows EphemeralStorage" in notice for notice in target.notices) == is_named
 
 
-def test_a_managed_function_has_the_most_on_demand(tmp_path: Path) -> None:
-    target = resolved(tmp_path, PROGRAMS)
-    assert (target.memory_mib, target.timeout_s) == (10_240, 1_800)
-    for said in "has 16384 MiB, and is run on demand here: 10240 MiB", "has 5400 s, and is run on demand here: 1800 s":
-        assert any(each.endswith(said) for each in target.notices)
+@pytest.mark.parametrize(
+    ("provider", "at_once", "gib"),
+    [
+        ("{Arn: ARN, PerExecutionEnvironmentMaxConcurrency: 8}", 8, 4),
+        ("{LambdaManagedInstancesCapacityProviderConfig: {PerExecutionEnvironmentMaxConcurrency: 8}}", 8, 4),
+        ("{Arn: ARN, ExecutionEnvironmentMemoryGiBPerVCpu: 2.0}", 16 * 8, 2),  # Python: 16 for each vCPU
+        ("{Arn: ARN, PerExecutionEnvironmentMaxConcurrency: !Ref Unset}", 16 * 4, 4),
+    ],
+)
+def test_a_managed_function_runs_as_its_template_says(tmp_path: Path, provider: str, at_once: int, gib: float) -> None:
+    its_own = "{LambdaManagedInstancesCapacityProviderConfig: {CapacityProviderArn: ARN}}"
+    made = PROGRAMS.replace(its_own, provider).replace("MemorySize:", "Runtime: python3.13\n      MemorySize:")
+    target = resolved(tmp_path, made)
+    assert (target.managed_instances, target.gib_per_vcpu) == (at_once, gib)
+    assert (target.memory_mib, target.timeout_s) == (16_384, 5_400)
+    is_default = any(f"{at_once}, Lambda's default" in each for each in target.notices)
+    assert is_default == ("Concurrency: 8" not in provider)
+
+
+def test_a_managed_function_without_a_size_has_the_least(tmp_path: Path) -> None:
+    assert resolved(tmp_path, PROGRAMS.replace("      MemorySize: 16384\n", "")).memory_mib == 2_048
+
+
+def test_one_worker_that_stands_for_many_says_so(tmp_path: Path) -> None:
+    one = resolved(tmp_path, PROGRAMS).with_one_worker()
+    assert (one.managed_instances, one.memory_mib, one.timeout_s) == (None, 10_240, 1_800)
+    assert any("stands for" in each and f"truemem check {one.spec}" in each for each in one.notices)
+    assert one.with_one_worker() is one
 
 
 def test_a_web_function_is_named_as_such(tmp_path: Path) -> None:
@@ -138,7 +161,16 @@ PROPERTIES = [
     ("CodeUri: !Ref Bucket", r"CodeUri of It in .* is no folder of this machine: only a stack knows it"),
     ("MemorySize: 64", r"MemorySize of It in .*template\.yaml is 64: Lambda has 128 to 10240\. Fix the template"),
     ("MemorySize: 16384", "is 16384: Lambda has 128 to 10240, and with CapacityProviderConfig up to 32768"),
-    ("MemorySize: 32769, CapacityProviderConfig: {}", r"is 32769: Lambda has 128 to 32768\. Fix the template"),
+    ("MemorySize: 32769, CapacityProviderConfig: {}", r"is 32769: Lambda has 2048 to 32768\. Fix the template"),
+    ("MemorySize: 1024, CapacityProviderConfig: {}", r"is 1024: Lambda has 2048 to 32768\. Fix the template"),
+    (
+        "CapacityProviderConfig: {PerExecutionEnvironmentMaxConcurrency: 1601}",
+        r"PerExecutionEnvironmentMaxConcurrency of It in .* is 1601: Lambda has 1 to 1600\. Fix the template",
+    ),
+    (
+        "CapacityProviderConfig: {ExecutionEnvironmentMemoryGiBPerVCpu: 16}",
+        r"ExecutionEnvironmentMemoryGiBPerVCpu of It in .* is 16: Lambda has 2 to 8\. Fix the template",
+    ),
     ("EphemeralStorage: {Size: 256}", r"EphemeralStorage of It in .* is 256: Lambda has 512 to 10240"),
     ("MemorySize: large", r"MemorySize of It in .* is 'large', not a whole number"),
     ("Timeout: 1801", r"Timeout of It in .* is 1801: Lambda has 1 to 1800, and with CapacityProviderConfig up to 5400"),

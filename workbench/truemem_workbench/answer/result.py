@@ -15,6 +15,7 @@ from ..judge.latency import Figure, errors_figure
 from ..runs.measurement import Measurement, curve
 from ..runs.passes import BLOCK, full_by
 from ..support.document import known_members
+from ..support.terminal import counted
 from .baseline import Baseline
 from .limits import ERRORS, P99, RECORDS, LimitCheck
 
@@ -148,8 +149,10 @@ class Result:
         word = ("passed", "FAILED", "could not be measured")[self.exit_code]
         if self.measurement.signal:
             word += " to the end" if self.exit_code == UNKNOWN else ", ended early"
-        counted = f"{len(self.measurement.judged)} invocations after {self.measurement.warm_up} to warm up"
-        return f"{self.measurement.spec} {word}: {counted}, {self.measurement.seconds:.0f} s"
+        measured = self.measurement
+        rounds = f"rounds of {measured.shared.at_once} requests at once" if measured.shared else "invocations"
+        counted = f"{len(measured.judged)} {rounds} after {measured.warm_up} to warm up"
+        return f"{measured.spec} {word}: {counted}, {measured.seconds:.0f} s"
 
     @property
     def figures(self) -> list[Figure]:
@@ -185,7 +188,9 @@ class Result:
         broken = [each for each in self.limits if each.outcome != "kept" and each.name not in covered]
         others = [each.sentence for each in broken if each.sentence != finding.title]
         tried = [self.tried.sentence()] if self.tried else []
-        return [finding.paragraph(), *tried, *others]
+        shared = self.measurement.shared
+        held = [shared.sentence(self.measurement.memory_mib)] if shared else []
+        return [finding.paragraph(), *tried, *others, *held]
 
     def log(self) -> list[str]:
         """The end of the log of the last failed invocation, if failures are a finding."""
@@ -197,6 +202,13 @@ class Result:
     def notices(self) -> list[str]:
         """What makes the measurement less reliable."""
         notices = [*self.measurement.notices, *(each.note for each in self.limits if each.note)]
+        if self.measurement.shared:
+            notices.append("a round's duration is that of its slowest request, and its peak is that of the environment")
+        elif most := self.measurement.served_at_once:
+            notices.append(
+                f"it is on Managed Instances, and {counted(most, 'request')} ran at once here: there all that run at"
+                " once share its memory. Here, try truemem check app.py:handler --managed-instances N"
+            )
         if slower := [each.name for each in self.figures if each.outcome == "slower"]:
             notices.append(
                 f"{', '.join(slower)}: slower than in the baseline, by more than chance in both runs. On another"
@@ -251,6 +263,7 @@ class Result:
                 "count": len(measured.failures),
                 "share": round(len(measured.failures) / max(1, measured.invocations), 4),
             },
+            "managedInstances": measured.shared.document() if measured.shared else None,
             "finding": self.finding.document(),
             "tried": self.tried.document() if self.tried else None,
             "limits": [known_members({**vars(each), "why": None}) for each in self.limits],

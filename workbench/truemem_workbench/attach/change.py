@@ -37,6 +37,8 @@ class FunctionState(NamedTuple):
     """Why its last update failed: what its configuration says is not in force then."""
     managed: bool
     """True on Managed Instances, where only published versions run."""
+    at_once: int | None
+    """Requests at once in an environment there, if the function says it."""
     log_group: str
     memory: int
     """Memory size in MB."""
@@ -79,6 +81,7 @@ def state_of(configuration: Mapping[str, Any], today: date) -> FunctionState:
         busy=_busy(configuration),
         failed=_failed(configuration),
         managed="CapacityProviderConfig" in configuration,
+        at_once=of_provider(configuration).get("PerExecutionEnvironmentMaxConcurrency"),
         log_group=logging.get("LogGroup") or f"/aws/lambda/{name}",
         memory=configuration.get("MemorySize") or 128,
         timeout_s=configuration.get("Timeout") or 3,
@@ -86,6 +89,12 @@ def state_of(configuration: Mapping[str, Any], today: date) -> FunctionState:
         snapstart=(configuration.get("SnapStart") or {}).get("ApplyOn") == "PublishedVersions",
         notes=tuple(as_note(each.text) for each in diagnose_settings(configuration, today)),
     )
+
+
+def of_provider(configuration: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a function on Managed Instances says of its environments; empty elsewhere."""
+    provider = configuration.get("CapacityProviderConfig") or {}
+    return provider.get("LambdaManagedInstancesCapacityProviderConfig") or {}
 
 
 def as_note(text: str) -> str:

@@ -223,6 +223,11 @@ def _notes(state: FunctionState, wanted: AttachRequest) -> list[str]:
         notes.append("TRUEMEM_ENABLED=false is set: it will not measure")
     if state.managed:
         notes.append("Managed Instances run published versions: publish one to measure")
+        many = f"up to {state.at_once}" if state.at_once else "several"
+        notes.append(
+            f"there {many} requests at once share its memory: truemem check app.py:handler --managed-instances"
+            f" {state.at_once or 'N'} says what they need"
+        )
         if wanted.lines:
             notes.append("on Managed Instances no lines are profiled: --lines has no effect")
     return notes

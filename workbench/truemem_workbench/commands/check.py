@@ -21,7 +21,7 @@ from ..support.options import Finite, check_outputs, chosen, format_options, out
 from ..support.terminal import notify, steps
 from ..support.typed_command import Command
 from ..target.events import FILE
-from ..target.options import event_options, function_options, read_payloads, resolved
+from ..target.options import event_options, function_options, managed_option, read_payloads, resolved
 
 if TYPE_CHECKING:
     from ..answer.limits import Limits
@@ -138,6 +138,7 @@ class _Gate(click.Command):
 )
 @click.option("--allow-errors", is_flag=True, help="Short for --max-errors 100.")
 @function_options
+@managed_option
 @click.option(
     "--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER as extensions."
 )
@@ -350,7 +351,7 @@ def _measured(
         if no_exact or no_probe or any(given.values()):
             raise BadInput(
                 "--function takes the function as it is: leave out --no-exact, --no-probe, --extensions, --memory,"
-                " --cpu, --timeout, --env and --python"
+                " --cpu, --timeout, --env, --python and --managed-instances"
             )
         from ..runs import deployed
 

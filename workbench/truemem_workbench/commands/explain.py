@@ -114,7 +114,7 @@ def _explain(
     with steps() as progress:  # on the terminal before the imports, which take a while
         from ..runs.here import measure, need_explicable
 
-        function = need_explicable(resolved(target, **given))
+        function = need_explicable(resolved(target, **given).with_one_worker())
         measurement = measure(function, payloads, Plan(invocations=invocations, most=invocations), Decision(), progress)
     commands = replace(commands_local(again, can_explain=False, function=function.function), longer="")
     finding = replace(measurement, commands=commands).finding
@@ -125,7 +125,7 @@ def _explain(
     # a function that fails does so under a tracer too, and what it holds then tells nothing
     found = None if finding.cause == "failing" else explained(function, payloads, measurement)
     finding = finding if found is None else found.named(finding)
-    document = {"checked": target, "finding": finding.document()}
+    document = {"checked": target, "finding": finding.document(), "notices": [*function.notices]}
     if found is not None:
         document["explanation"] = found.document()
     headline = f"{target}: {finding.title}"
@@ -140,4 +140,6 @@ def _explain(
         for line in (*found.lines(), "") if found else ():
             say(out, line)
         say(out, finding.paragraph(), begin="- ")
+        for notice in function.notices:
+            say(out, notice, begin="note: ", style="dim")
     return 0 if found is not None and found.is_known else 2

@@ -15,16 +15,18 @@ from click.core import ParameterSource
 from ..attach.session import session_options
 from ..aws.cloudwatch import target_or_function
 from ..judge.finding import commands_deployed, commands_local
+from ..size.varied import variants_of
 from ..support.bad_input import BadInput
 from ..support.document import known_members
 from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, option_group, output_option, typed
-from ..support.platform_facts import ARCHITECTURES, LEAST_MIB, MOST_MIB
+from ..support.platform_facts import ARCHITECTURES, LEAST_MANAGED_MIB, LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
 from ..support.terminal import fitted, notify, output, say, steps, table
 from ..support.typed_command import Command
-from ..target.options import environment_options, event_options, read_payloads, resolved
+from ..target.options import environment_options, event_options, managed_option, read_payloads, resolved
 
 if TYPE_CHECKING:
+    from ..size import at_once
     from ..size.local_sweep import Sweep
     from ..size.result import Result
 
@@ -34,6 +36,8 @@ AT_MOST = 1.0
 """USD that invocations in AWS may cost, unless --max-cost says another sum."""
 ALIKE = ("--event", "--events", "--timeout", "--env", "--python")
 """Options that `truemem check` has as well."""
+ON_DEMAND = ("strategy", "weight", "max_duration", "architecture", "warm_up")
+"""Options that are no question on Managed Instances."""
 IN_AWS = ("concurrency", "max_cost", "unpublished", "applied", "undo", "state", "dry_run", "yes")
 """Options for --function alone."""
 EPILOG = """
@@ -43,6 +47,7 @@ Examples:
   truemem size template.yaml:MyFunction --strategy balanced --max-duration 800
   truemem size index.mjs:handler --memory 512,1024,1769 --output sizes.png
   truemem size app.py:handler --env MODEL=small.onnx --env MODEL=large.onnx
+  truemem size app.py:handler --managed-instances 8
   truemem size my-function --events events.jsonl --max-cost 0.50
   truemem size my-function --apply 1024
 \b
@@ -59,7 +64,7 @@ def sizes_of(text: str) -> list[int]:
     """Parse `128,512`: sizes in MB, in order. Raises BadInput, also for one that is there twice."""
     sizes = set()
     for each in text.split(","):
-        if not each.strip().isdecimal() or not LEAST_MIB <= int(each) <= MOST_MIB:
+        if not each.strip().isdecimal() or not LEAST_MIB <= int(each) <= MOST_MANAGED_MIB:
             raise BadInput(
                 f"--memory {text}: {each!r} is no memory size, {LEAST_MIB} to {MOST_MIB} MB. Try --memory 512,1024,1769"
             )
@@ -129,6 +134,7 @@ deployed_options = option_group(
 @choice_options
 @event_options
 @environment_options
+@managed_option
 @deployed_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @output_option(*ENDINGS)
@@ -140,6 +146,9 @@ def size(context: click.Context, /, **given: Any) -> None:
     CPUs are not this machine's: trust how sizes compare, not the milliseconds.
 
     A variable to which --env gives several values, such as models, is tried with each: the table has a row for each.
+
+    A function of Managed Instances, of a template or by --managed-instances, runs with several concurrencies: which of
+    them fits which memory size.
 
     With NAME it runs in AWS, in temporary versions; without --event and --events with those that the function has
     logged in the last hour (truemem events). What it does and what it costs is printed first. The options from
@@ -177,7 +186,9 @@ def _size(
     wanted = {"strategy": strategy, "weight": weight, "architecture": architecture, "max_duration": max_duration}
     if function_name is not None:
         if any(given.values()):
-            raise BadInput("--function takes the function as it is: leave out --timeout, --env and --python")
+            raise BadInput(
+                "--function takes the function as it is: leave out --timeout, --env, --python and --managed-instances"
+            )
         payloads = None if event is None and events is None else read_payloads(event, events)
         from ..size import deployed
         from ..size.local_sweep import Plan
@@ -188,18 +199,20 @@ def _size(
             return done
         swept, own = done
     else:
-        from ..size.varied import variants_of
-
         payloads = read_payloads(event, events)
         if (variants := variants_of(given["env"])) is not None:
             from .size_variants import compare
 
             def try_with(env: tuple[str, ...]) -> tuple[Result, int]:
                 swept = _here(context, target or "", payloads, sizes, plan, {**given, "env": env})
+                assert not isinstance(swept, int)  # of Managed Instances: refused for several values
                 return _result(context, swept, wanted, env), swept.signal
 
             return compare(context, variants, try_with, as_json, outputs)
-        swept, own = _here(context, target or "", payloads, sizes, plan, given), "x86_64"
+        found = _here(context, target or "", payloads, sizes, plan, given)
+        if isinstance(found, int):
+            return found
+        swept, own = found, "x86_64"
     result = _result(context, swept, {**wanted, "architecture": architecture or own})
     is_written = _write(result, as_json, outputs)
     if swept.signal:
@@ -244,8 +257,9 @@ def _here(
     sizes: Sequence[int] | None,
     plan: Mapping[str, Any],
     given: Mapping[str, Any],
-) -> Sweep:
-    """The sweep under the local Lambda. `given`: what `resolved` takes. Raises BadInput."""
+) -> Sweep | int:
+    """The sweep under the local Lambda; or the exit code, if it was that of a function of Managed Instances. `given`:
+    what `resolved` takes. Raises BadInput."""
     for parameter in context.command.params:
         name = parameter.name or ""
         if name in IN_AWS and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -255,7 +269,44 @@ def _here(
 
         function = resolved(target, **given)
         commands = commands_local(alike(context, given["env"]), function=function.function)
+        if function.managed_instances is not None:
+            _check_managed(context, sizes)
+            from ..size.managed_sweep import ManagedSweep
+
+            sweep = ManagedSweep(function, payloads, commands, progress, plan["invocations"])
+            return _managed(context, sweep.run(sizes))
+        if above := [size for size in sizes or () if size > MOST_MIB]:
+            raise BadInput(f"--memory {above[0]}: on demand Lambda has {LEAST_MIB} to {MOST_MIB} MB")
         return LocalSweep(function, payloads, Plan(**plan), commands, progress).run(sizes)
+
+
+def _check_managed(context: click.Context, sizes: Sequence[int] | None) -> None:
+    """Raises BadInput for what is a question of functions on demand."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in ON_DEMAND and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise BadInput(f"{parameter.opts[0]}: Managed Instances are not paid for by duration. Leave it out")
+    if (variants := variants_of(context.params["env"])) is not None:
+        raise BadInput(f"--env {variants.name}: Managed Instances are sized with one value at a time. Give one")
+    if small := [size for size in sizes or () if size < LEAST_MANAGED_MIB]:
+        raise BadInput(f"--memory {small[0]}: Managed Instances have {LEAST_MANAGED_MIB} to {MOST_MANAGED_MIB} MB")
+
+
+def _managed(context: click.Context, result: at_once.Result) -> int:
+    """Print and write the result for a function of Managed Instances. Returns the exit code."""
+    again, judge = typed(context, "size"), typed(context, "check", only=(*ALIKE, "--managed-instances"))
+    following = result.finding.next if result.finding else str(again)
+    if result.suggested is not None:
+        judge = judge if result.suggested == result.memory else judge.with_option("--memory", result.suggested)
+        following = str(judge)
+    elif result.needs is not None:
+        fewer = result.needs.most(result.sizes[-1])
+        following = str(again.without("--managed-instances").with_option("--managed-instances", max(1, fewer)))
+    outputs, as_json = context.params["outputs"], context.params["as_json"]
+    if picture := next((path for path in outputs if path.suffix.lower() == ".png"), None):
+        notify("truemem size", f"--output {picture}: there is no picture for Managed Instances. Try .json")
+    is_written = _write(replace(result, next=following), as_json, [each for each in outputs if each != picture])
+    return 130 if result.is_cut else result.exit_code if is_written else result.exit_code or 2
 
 
 WEAKER = (
@@ -295,7 +346,7 @@ def _judging(context: click.Context, name: str, *, is_attached: bool) -> str:
     return f"{commands_deployed(name).explain} && {judge.with_option('--events', 'events.jsonl')}"
 
 
-def _write(result: Result, as_json: bool, outputs: Sequence[Path]) -> bool:
+def _write(result: Result | at_once.Result, as_json: bool, outputs: Sequence[Path]) -> bool:
     """Print the result, and write the files. False if a file could not be written."""
     document = json.dumps(result.document(), indent=2)
     if as_json:
@@ -306,23 +357,24 @@ def _write(result: Result, as_json: bool, outputs: Sequence[Path]) -> bool:
         try:
             if path.suffix.lower() == ".json":
                 path.write_text(f"{document}\n", encoding="utf-8")
-            else:
+            elif (choice := getattr(result, "choice", None)) is not None:
                 from ..size.picture import draw
 
-                draw(result.spec, result.choice, path)
+                draw(result.spec, choice, path)
         except OSError as error:
             notify("truemem size", f"cannot write {path}: {error.strerror}. Try --output FOLDER/{path.name}")
             return False
     return True
 
 
-def _print(result: Result) -> None:
-    from ..size.result import FIGURES, LAST, TEXTS
+def _print(result: Result | at_once.Result) -> None:
+    from ..size.result import FIGURES, LAST, TEXTS, Result
 
     console = output()
-    if result.choice.is_tried:
-        made = table("", TEXTS, FIGURES, LAST)
-        for row in result.rows():
+    rows = result.rows() if not isinstance(result, Result) or result.choice.is_tried else []
+    if rows:
+        made = table("", TEXTS, FIGURES, LAST) if isinstance(result, Result) else table("", (), result.columns(), ())
+        for row in rows:
             made.add_row(*row)
         console.print(fitted(made, console))
     for sentence in result.sentences():

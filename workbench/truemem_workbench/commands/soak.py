@@ -25,7 +25,7 @@ from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
 from ..support.terminal import counted, steps
 from ..target.events import FILE
-from ..target.options import environment_options, event_options, read_payloads, resolved
+from ..target.options import environment_options, event_options, managed_option, read_payloads, resolved
 from .check import AMOUNT, GROWTH
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ scaling_options = option_group(
     click.option("--reserved-concurrency", type=click.IntRange(1), metavar="N", help="The function's own limit."),
     click.option("--idle-end", type=Duration(), default="5m", show_default=True, help="An idle environment ends then."),
     click.option("--max-age", type=Duration(), help="An environment of this age ends, and another takes its place."),
-    click.option("--managed-instances", type=click.IntRange(1), metavar="N", help="N requests at once in each."),
+    managed_option,
 )
 limit_options = option_group(
     click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth allowed per invocation."),
@@ -363,7 +363,7 @@ def _plan(given: dict[str, Any], target: Target) -> tuple[Plan, list[str]]:
     plan = Plan(
         for_s=given["for_s"],
         scaling=scaling,
-        managed_instances=given.pop("managed_instances"),
+        managed_instances=given.pop("managed_instances") or target.managed_instances,
     )
     return plan, notices
 

@@ -224,9 +224,10 @@ def explained(
         with steps() as shown:
             return explained(target, events, measured, shown)
     finding, of_function = measured.finding, measured.kept if measured.is_jvm else measured.verdict
+    one = measured.loudest
     rate = (finding if finding.cause in ("leak", "native") else of_function).per_invocation_kib
     roomy = dataclasses.replace(  # a tracer needs memory and time
-        target,
+        target.with_one_worker(),
         memory_mib=min(MOST_MIB, 2 * target.memory_mib + 512),
         timeout_s=min(MOST_TIMEOUT_S, 4 * target.timeout_s + 60),
         cpu="off",
@@ -237,8 +238,8 @@ def explained(
         invocations=measured.invocations,
         plain_seconds=measured.seconds,
         measured_kib=max(0.0, rate or 0.0),
-        lines=[each.line for each in measured.judged],
-        settled_kib={name: _growth(measured.settled, name) for name in (MALLOC, HELD)},
+        lines=[each.line for each in one.judged],
+        settled_kib={name: _growth(one.settled, name) for name in (MALLOC, HELD)},
         is_jvm=measured.is_jvm,
         progress=progress,
     )

@@ -22,6 +22,11 @@ ALARM_MONTH, DASHBOARD_MONTH = 0.10, 3.0
 """An alarm on one metric, and a dashboard."""
 OTLP_GB = 0.50
 """Metrics by OTLP. Each data point counts with its metric's name, its labels and its resource's attributes."""
+MANAGED_FEE = 0.15
+"""On Managed Instances: this part of EC2's on-demand price, beside the instances' own price, and REQUEST. No duration
+is billed. EC2's prices are not here."""
+MANAGED_PRICES = "aws.amazon.com/lambda/pricing, September 2026"
+"""Where that is from."""
 MILLION = 1_000_000
 MONTH_MS = 730 * 3600 * 1000
 

@@ -25,6 +25,7 @@ from .lifecycle.events import Event, Report
 from .lifecycle.generation import Hold
 from .lifecycle.invocation import PendingInvocation
 from .lifecycle.journal import Archive, EnvironmentChange, LogLine
+from .lifecycle.managed_instances import ManagedEnvironment
 from .sandbox import Sandbox
 from .scaling import Answer, Scaling
 from .server import Server
@@ -189,6 +190,13 @@ class LocalLambda:
         if not self._stopped:
             self._call(self._server.fleet.settle(), timeout)
 
+    def rest(self, workers: int, patience_s: float) -> int:
+        """On Managed Instances, wait until so many workers wait for a request, for so long at most: the next requests
+        then come to one each. Returns how many do."""
+        environment = self._only.environment
+        assert isinstance(environment, ManagedEnvironment)
+        return self._call(environment.rest(workers, patience_s))
+
     def visit(self, wants: Callable[[int], bool], work: Callable[[int], object]) -> None:
         """Call `work` with the pid of each runtime that it `wants`, between two invocations (Fleet.visit)."""
         if not self._stopped:
@@ -198,6 +206,9 @@ class LocalLambda:
     def thawed(self) -> Iterator[None]:
         """The processes of the only environment run, without an invocation, as long as the block lasts."""
         self.settle()
+        if self._settings.managed_instances is not None:  # nothing is ever frozen
+            yield
+            return
         environment = self.environment
         self._call(environment.thaw())
         try:

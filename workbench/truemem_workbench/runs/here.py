@@ -39,6 +39,7 @@ from .passes import (
     invoke_until_decided,
     kinds,
 )
+from .rounds import Rounds
 from .settle import jvm
 from .settle.settler import Settler, has_jvm
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 LINES = "TRUEMEM_LINES"
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
 KINDS_S = 60.0  # what it may take to ask which events are kept
+ALONE = 10  # requests that run by themselves on Managed Instances, to see what one takes
 MANY = 16  # processes of one name: so many are children that stay, and not the function and its extensions
 
 
@@ -96,6 +98,9 @@ class Run:
             raise BadInput(f"--lines: the probe cannot be loaded, it is for Python and Node.js ({page}). Leave it out")
         self.settings = target.settings(environment=environment, extensions=extensions, **settings)
         self.local = LocalLambda(function, self.settings, on_log, scaling, on_environment, on_answer)
+        self._rounds = None
+        if scaling is None and target.managed_instances is not None:
+            self._rounds = Rounds(self.local, target)
         self.at_once: int | None = None
         """Most requests at once; None: the only environment takes one after the other."""
         if scaling is not None or self.settings.managed_instances is not None:
@@ -129,6 +134,8 @@ class Run:
 
     def stop(self, *, abort: bool = False) -> None:
         """End the environments. A running invocation is waited for, unless `abort` is true."""
+        if self._rounds is not None:
+            self._rounds.close()
         self.local.stop(abort=abort)
         self.settler.close()
 
@@ -146,17 +153,20 @@ class Run:
         timeout: float | None = LONGEST_ANSWER_S,
         on_answer: Callable[[Invocation], None] = lambda _: None,
     ) -> Invocation:
-        """Invoke the only environment once. Returns the answer, also if it is an error; `on_answer` gets it before the
-        process is settled. Raises as LocalLambda does."""
+        """Invoke the only environment once; on Managed Instances with a round of requests at once. Returns the answer,
+        also if it is an error; `on_answer` gets it before the process is settled. Raises as LocalLambda does."""
         self._events.append(text_of(event))
         self._begins.append(len(self.local.logs))
         number = len(self._events)
         self.settler.before(number)
-        answer = self.local.invoke(event, tenant_id=tenant_id, timeout=timeout)
+        if self._rounds is not None:
+            answer = self._rounds.make(event, timeout)
+        else:
+            answer = self.local.invoke(event, tenant_id=tenant_id, timeout=timeout)
         self.answers.append(answer)
         on_answer(answer)
         self._in_tmp[number] = self.local.tmp_kib() / 1024
-        self.settler.after(self.local, number)
+        self.settler.after(self.local, number, self._rounds.processes() if self._rounds else ())
         return answer
 
     def invoke_at_once(self, event: object, invocations: int, *, tenant_id: str | None = None) -> Iterator[Invocation]:
@@ -204,7 +214,12 @@ class Run:
         self._kinds = asked
 
     def follow(self, event: object) -> None:
-        """Without exact mode, invoke once more, uncounted. Its begin closes the window of the last invocation."""
+        """Without exact mode, invoke once more, uncounted: its begin closes the window of the last invocation. On
+        Managed Instances, let some requests run by themselves, to see what each takes."""
+        if self._rounds is not None:
+            for _ in range(0 if self.failing else ALONE):
+                self._rounds.alone(event, LONGEST_ANSWER_S)
+            return
         if not self.failing and not any(seen.line.mode == "exact" for seen in self._seen()):
             self.local.invoke(event, timeout=LONGEST_ANSWER_S)
 
@@ -252,10 +267,10 @@ class Run:
     def so_far(self, warm_up: int, asked: int | None = None) -> Measurement:
         """The measurement so far, without the last records."""
         self._look_at_children()
-        count = len(self._counted_ones)
-        return Measurement(
+        count, seen = len(self._counted_ones), self._seen()
+        made = Measurement(
             spec=self._target.spec,
-            seen=self._seen(),
+            seen=seen,
             left_in_tmp={number: mib for number, mib in self._in_tmp.items() if number <= count},
             tmp_mib=self._target.tmp_mib,
             reported_ms=self._durations(),
@@ -285,6 +300,11 @@ class Run:
                 "sent": len({*self._events}),
             },
         )
+        if self._rounds is None:
+            return made
+        lines = self._lines()
+        rounds = replace(made, shared=self._rounds.shared(lines, seen))
+        return replace(rounds, workers=self._rounds.by_worker(rounds))
 
     def _look_at_children(self) -> None:
         """Keep the name that most of the environment's processes have, if there are many of it."""
@@ -301,6 +321,8 @@ class Run:
 
     def _durations(self) -> dict[int, float]:
         reported = {report.request_id: report.duration_ms for report in self.local.reports}
+        if self._rounds is not None:
+            return self._rounds.took(reported)
         numbered = enumerate(self._counted_ones, 1)
         return {number: reported[each.request_id] for number, each in numbered if each.request_id in reported}
 
@@ -323,11 +345,17 @@ class Run:
         first, last = [*self._begins, None][number - 1 : number + 1]
         return end_of_log(line.text for line in self.local.logs[first:last] if line.source == "function")
 
-    def _seen(self) -> list[Recorded]:
+    def _lines(self) -> dict[str | None, Line]:
         by_request: dict[str | None, Line] = {}
         for text in self.printed:
             for line in parse_event(text):
                 by_request.setdefault(line.request_id, line)
+        return by_request
+
+    def _seen(self) -> list[Recorded]:
+        by_request = self._lines()
+        if self._rounds is not None:
+            return [each for each in self._rounds.recorded(by_request) if each.number <= len(self._counted_ones)]
         numbered = enumerate(self._counted_ones, 1)
         return [Recorded(n, by_request[each.request_id]) for n, each in numbered if each.request_id in by_request]
 

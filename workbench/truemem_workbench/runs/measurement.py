@@ -29,13 +29,15 @@ from ..judge.curves import (
     was_killed,
 )
 from ..judge.drift import Point, Verdict, judge, lives, per_minute, points, trusted_of
-from ..judge.finding import Commands, Finding, unmeasured
+from ..judge.finding import Commands, Finding, most_urgent, unmeasured
 from ..judge.latency import Latency
 from ..judge.resources import Resource
 from ..judge.settled import Reading, kinds_of, last_life
 from ..judge.witnesses import Witnesses, span_of
 from ..printed.line import Line
+from ..support.document import known_members, rounded
 from ..support.platform_facts import TMP_MIB
+from ..support.terminal import counted
 from ..support.untrusted_text import visible
 
 Outcome = Literal["kept", "broken", "unknown"]  # result of a limit
@@ -161,6 +163,55 @@ class Recorded:
         return Peak(f"invocation {self.number}", lower, upper, tells)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What an environment held whose requests run at once, as on Managed Instances. MiB; pages that several processes
+    map count once, but in `rss`."""
+
+    at_once: int
+    """Requests in a round."""
+    workers: int
+    forked: bool
+    """Workers are processes, one request each. Else threads of one process serve."""
+    once: float
+    """The most that was held between two rounds."""
+    rss: float
+    """The sum of all processes' RSS at that moment."""
+    own: float
+    """What one worker has of it that nothing else maps: the mean."""
+    adds: float | None = None
+    """The most that one request takes on top of what is held. None: not known."""
+    together: Peak | None = None
+    """What all need if each request is at its highest at the same moment. None: not known."""
+
+    def sentence(self, limit: int | None) -> str:
+        """What each part needs."""
+        of = f" of {limit:,}" if limit else ""
+        who = counted(self.workers, "worker") if self.forked else "one process"
+        text = f"{counted(self.at_once, 'request')} at once, by {who}: {self.once:,.1f} MiB are held between two rounds"
+        if self.forked:
+            text += f", shared pages counted once (RSS {self.rss:,.1f}); each worker has {self.own:,.1f} of its own"
+        if self.adds is None or self.together is None:
+            return f"{text}."
+        return (
+            f"{text}. A request takes {self.adds:,.1f} MiB more at most: if all are at their highest at once,"
+            f" {self.together.upper:,.1f} MiB{of}."
+        )
+
+    def document(self) -> dict[str, object]:
+        return known_members(
+            {
+                "requestsAtOnce": self.at_once,
+                "workers": self.workers,
+                "held": rounded(self.once, 2),
+                "heldRSS": rounded(self.rss, 2),
+                "ownOfWorker": rounded(self.own, 2),
+                "requestAdds": rounded(self.adds, 2),
+                "allAtTheirHighest": rounded(self.together.upper if self.together else None, 2),
+            }
+        )
+
+
 @dataclass(frozen=True)
 class Measurement:
     """The measurement of one run. Sizes in MiB."""
@@ -203,6 +254,10 @@ class Measurement:
     """Differences from Lambda, and what could not be done, as sentences."""
     last_words: str = "nothing"
     """The sidecar's last line, if it printed no record."""
+    shared: Shared | None = None
+    """Of an environment that serves several requests at once: each invocation here is a round of so many."""
+    workers: Sequence[Measurement] = ()
+    """The same for each worker by itself, where several processes serve."""
     asked: int | None = None
     """Number of invocations that were to be judged, if the user set it. If they did not decide it, there are more."""
     left_in_tmp: Mapping[int, float] = field(default_factory=dict)
@@ -255,6 +310,8 @@ class Measurement:
     @cached_property
     def in_a_row(self) -> int:
         """Longest series of invocations of the same processes that the verdict can use."""
+        if self.workers:
+            return self.loudest.in_a_row
         return max(len(trusted_of(life)) for life in lives(self.points))
 
     @cached_property
@@ -303,8 +360,16 @@ class Measurement:
         return replace(failed, in_init=not self.seen)
 
     @cached_property
+    def loudest(self) -> Measurement:
+        """The worker whose finding is to be acted on; itself where one process serves."""
+        told = most_urgent([(each.finding, each.invocations) for each in self.workers]) if self.workers else None
+        return next((each for each in self.workers if each.finding is told), self)
+
+    @cached_property
     def finding(self) -> Finding:
         """The one answer. Events are chosen, and it ends soon: a gate is not patient."""
+        if self.workers:
+            return self._of_workers()
         if not self.seen and not self.failures:
             said = f"None of {self.invocations} invocations has a record. The sidecar's last line:"
             return unmeasured(f"{said} `{printable(self.last_words)}`.", self.commands)
@@ -313,13 +378,28 @@ class Measurement:
     @cached_property
     def verdict(self) -> Verdict:
         """The verdict on RSS alone."""
+        if self.workers:
+            return self.loudest.verdict
         return Witnesses(self.curves).rss
 
     @cached_property
     def kept(self) -> Verdict:
         """The verdict on all that a settled process keeps; where that is not known, on RSS."""
+        if self.workers:
+            return self.loudest.kept
         witnesses = Witnesses(self.curves)
         return witnesses.of(IN_USE) if witnesses.is_whole else witnesses.rss
+
+    def _of_workers(self) -> Finding:
+        """The finding on the loudest worker, with how many are alike. Invocations left are those of all together."""
+        told = replace(self.loudest, commands=self.commands).finding
+        if len(self.workers) == 1:
+            return told
+        alike = sum(each.finding.cause == told.cause for each in self.workers)
+        each = f"so in {alike} of {counted(len(self.workers), 'worker')}"
+        of_all = len(self.workers) ** 2 / max(1, alike)  # each was judged with an equal part of the memory that is left
+        left = None if told.invocations_left is None else round(told.invocations_left * of_all)
+        return replace(told, evidence=[each, *told.evidence], invocations_left=left)
 
     @cached_property
     def untrimmed_mib(self) -> float:
@@ -355,6 +435,7 @@ class Measurement:
             *(replace(each.peak, where=f"invocation {each.number} without settling") for each in self.uncollected),
             *(Peak("the init phase", value, value) for value in init if value is not None),
             *(Peak(f"invocation {number}, which has no record,", 0.0, most) for number in missing),
+            *([self.shared.together] if self.shared and self.shared.together else []),
         ]
 
     @cached_property
@@ -412,6 +493,11 @@ class Measurement:
     def ended(self) -> list[int]:
         """Numbers of the invocations in which an extension ended, or was killed for memory."""
         return [each.number for each in self.seen if was_killed(each.line)]
+
+    @property
+    def served_at_once(self) -> int:
+        """Most requests that ran at once, where lines say it: those of Managed Instances do. 0 elsewhere."""
+        return int(max((each.line.shared_by or 0 for each in self.seen), default=0))
 
     @property
     def uncertain_peaks(self) -> int:

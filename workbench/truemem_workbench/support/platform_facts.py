@@ -126,6 +126,19 @@ NEW_ACCOUNT_MIB = 3_008
 """The most that a new account has, until AWS raises it."""
 MOST_MANAGED_MIB = 32_768
 """Largest memory size on Managed Instances: the maximum of the API's MemorySize."""
+LEAST_MANAGED_MIB = 2_048
+"""Least memory size on Managed Instances (developer guide, lambda-managed-instances-best-practices)."""
+MOST_AT_ONCE = 1_600
+"""Most requests at once in an environment there (API, PerExecutionEnvironmentMaxConcurrency)."""
+GIB_PER_VCPU = (2.0, 4.0, 8.0)
+"""Memory for each vCPU there (SAM, CapacityProviderConfig)."""
+USUAL_GIB_PER_VCPU = 4.0
+"""If the function does not say (AWS's skill aws-lambda-managed-instances, April 2026: configuration-guide)."""
+AT_ONCE_PER_VCPU: Mapping[str, int] = {"python": 16, "nodejs": 64, "java": 32, "dotnet": 32}
+"""Requests at once for each vCPU if the function does not say (developer guide, lambda-managed-instances-*-runtime)."""
+NODE_THREADS_PER_VCPU = 8
+"""Worker threads of AWS's client for Node.js (aws-lambda-ric 4.0.2, getWorkerCount); Python has a process for each
+request (awslambdaric 4.2.2, MultiConcurrentRunner)."""
 TMP_MIB, MOST_TMP_MIB, MOST_MANAGED_TMP_MIB = 512, 10_240, 32_768
 """Size of /tmp unless more is bought; the most on demand, and on Managed Instances (Lambda quotas)."""
 MOST_TIMEOUT_S = 1_800

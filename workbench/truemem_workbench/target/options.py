@@ -13,9 +13,12 @@ import click
 from ..support.bad_input import BadInput
 from ..support.document import known_members
 from ..support.options import Finite, option_group
-from ..support.platform_facts import MOST_TIMEOUT_S
+from ..support.platform_facts import LEAST_MANAGED_MIB, MOST_AT_ONCE, MOST_TIMEOUT_S
 from ..support.terminal import notify
 from .events import FILE, read_event, read_events
+
+AT_ONCE = "PerExecutionEnvironmentMaxConcurrency"
+"""What a template may say: requests at once in an environment of Managed Instances."""
 
 if TYPE_CHECKING:
     from .target import Target
@@ -29,6 +32,12 @@ environment_options = option_group(
     click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]"),
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable."),
     click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one]."),
+)
+managed_option = click.option(
+    "--managed-instances",
+    type=click.IntRange(1, MOST_AT_ONCE),
+    metavar="N",
+    help="Run it as on Lambda Managed Instances, N requests at once [default: the template's].",
 )
 function_options = option_group(
     click.option(
@@ -64,6 +73,7 @@ def resolved(
     env: tuple[str, ...],
     memory_mib: int | None = None,
     cpu: str | None = None,
+    managed_instances: int | None = None,
     extensions: Path | None = None,
     **beside: bool,
 ) -> Target:
@@ -74,7 +84,11 @@ def resolved(
     from .resolve import resolve
 
     found = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"))
-    given = {"timeout_s": timeout_s, "memory_mib": memory_mib, "cpu": cpu, **beside}
-    changes: dict[str, Any] = known_members(given)
+    if managed_instances is not None and found.managed_instances is None and memory_mib is None:
+        memory_mib = max(found.memory_mib, LEAST_MANAGED_MIB)
+    given = {"timeout_s": timeout_s, "memory_mib": memory_mib, "cpu": cpu, "managed_instances": managed_instances}
+    changes: dict[str, Any] = known_members({**given, **beside})
     environment = {**found.environment, **variables(env)}
+    if managed_instances is not None:
+        changes["notices"] = tuple(each for each in found.notices if AT_ONCE not in each)
     return replace(found, environment=environment, extensions=extensions_in(extensions), **changes)

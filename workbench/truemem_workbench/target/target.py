@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..local import Function, Settings
 from ..local.configuration.node_function import SUFFIXES, is_node
 from ..support.platform_facts import (
+    AT_ONCE_PER_VCPU,
+    MOST_MIB,
+    MOST_TIMEOUT_S,
+    NODE_THREADS_PER_VCPU,
     TMP_MIB,
+    USUAL_GIB_PER_VCPU,
+    language,
 )
 from . import go_program, native_program
+
+NODE_WORKERS = "AWS_LAMBDA_NODEJS_WORKER_COUNT"
+"""Variable with which AWS's client for Node.js is told how many worker threads to start on Managed Instances."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +42,10 @@ class Target:
     cpu: str | float = "off"
     """Limit of CPU, as in `Settings`."""
     timeout_s: float = 30
+    managed_instances: int | None = None
+    """Requests at once in its environment on Lambda Managed Instances. None: it is on demand."""
+    gib_per_vcpu: float = USUAL_GIB_PER_VCPU
+    """Memory for each vCPU there."""
     environment: Mapping[str, str] = field(default_factory=dict)
     source: Path | None = None
     """File that annotations point to, as the user gave it."""
@@ -67,8 +81,53 @@ class Target:
 
     def settings(self, **more: Any) -> Settings:
         """Its settings under the local Lambda, and more of them. Raises BadInput."""
-        own = {"name": self.name, "memory_mib": self.memory_mib, "cpu": self.cpu, "timeout_s": self.timeout_s}
-        return Settings(**{**own, "environment": self.environment, **more})
+        made: dict[str, Any] = {
+            "name": self.name,
+            "memory_mib": self.memory_mib,
+            "cpu": self.cpu,
+            "timeout_s": self.timeout_s,
+            "managed_instances": self.managed_instances,
+            "environment": self.environment,
+            **more,
+        }
+        if made["managed_instances"] is not None and is_node(self.function):
+            made["environment"] = {NODE_WORKERS: str(self.threads), **made["environment"]}
+        return Settings(**made)
+
+    def with_one_worker(self) -> Target:
+        """The same on demand, for what one process tells. On Managed Instances a notice says what it stands for."""
+        if self.managed_instances is None:
+            return self
+        stands = f"one worker is run, and stands for {self.managed_instances} requests at once on Managed Instances"
+        return replace(
+            self,
+            managed_instances=None,
+            memory_mib=min(self.memory_mib, MOST_MIB),
+            timeout_s=min(self.timeout_s, MOST_TIMEOUT_S),
+            notices=(*self.notices, f"{stands}: what all of them need, says truemem check {self.spec}"),
+        )
+
+    @property
+    def vcpus(self) -> float:
+        """vCPUs of its environment on Managed Instances: one at least."""
+        return max(1.0, self.memory_mib / 1024 / self.gib_per_vcpu)
+
+    @property
+    def threads(self) -> int:
+        """Worker threads that AWS's client for Node.js starts there."""
+        return NODE_THREADS_PER_VCPU * math.ceil(self.vcpus)
+
+    @property
+    def workers(self) -> int:
+        """How many of its workers wait for a request on Managed Instances when none runs: processes in Python, threads
+        in Node.js; of other programs as many as requests at once."""
+        at_once = self.managed_instances or 1
+        return int(self.environment.get(NODE_WORKERS, self.threads)) if is_node(self.function) else at_once
+
+
+def usual_at_once(runtime: str | None, vcpus: float) -> int:
+    """Requests at once on Managed Instances if the function does not say. 1 for a runtime without a default."""
+    return max(1, int(AT_ONCE_PER_VCPU.get(language(runtime or "") or "", 1) * vcpus))
 
 
 def name_from(text: str) -> str:

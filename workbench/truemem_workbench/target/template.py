@@ -14,7 +14,10 @@ from ..local.configuration.node_function import SUFFIXES, from_node_handler
 from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.platform_facts import (
+    GIB_PER_VCPU,
+    LEAST_MANAGED_MIB,
     LEAST_MIB,
+    MOST_AT_ONCE,
     MOST_MANAGED_MIB,
     MOST_MANAGED_TIMEOUT_S,
     MOST_MANAGED_TMP_MIB,
@@ -23,9 +26,11 @@ from ..support.platform_facts import (
     MOST_TMP_MIB,
     MOST_VARIABLE_BYTES,
     TMP_MIB,
+    USUAL_GIB_PER_VCPU,
     language,
 )
-from .target import Target, line_of, name_from
+from .options import AT_ONCE
+from .target import Target, line_of, name_from, usual_at_once
 
 Choose = Callable[[Function], tuple[Function, tuple[str, ...]]]
 """Chooses the interpreter of a function. Returns the function with it, and notices."""
@@ -40,14 +45,17 @@ BUILT = ".aws-sam/build/template.yaml"
 UNKNOWN = object()  # stands for a value that only a deployed stack knows
 
 STORAGE = "EphemeralStorage"
+MANAGED, OF_CLOUDFORMATION = "CapacityProviderConfig", "LambdaManagedInstancesCapacityProviderConfig"
+"""Property of a function on Managed Instances, and what CloudFormation has within it."""
+RATIO = "ExecutionEnvironmentMemoryGiBPerVCpu"
 LEAST = {"MemorySize": LEAST_MIB, "Timeout": 3, STORAGE: TMP_MIB}  # Lambda's defaults
 ALLOWED = {
     "MemorySize": (LEAST_MIB, MOST_MIB, MOST_MANAGED_MIB),
     "Timeout": (1, MOST_TIMEOUT_S, MOST_MANAGED_TIMEOUT_S),
     STORAGE: (TMP_MIB, MOST_TMP_MIB, MOST_MANAGED_TMP_MIB),
+    AT_ONCE: (1, MOST_AT_ONCE, MOST_AT_ONCE),
 }
 """The least, the most on demand, and the most on Managed Instances."""
-MANAGED = "CapacityProviderConfig"  # property of a function on Managed Instances
 EXACT = "/opt/truemem/exact"  # exact mode in a deployed function; here it is the default
 WRAPPERS = (WRAPPER, "TRUEMEM_EXEC_WRAPPER")
 
@@ -107,15 +115,23 @@ def from_template(
     if function.python and isinstance(runtime, str):
         function = function.standing_for(runtime)
     managed = MANAGED in properties
-    size = LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where, managed=managed)
+    if managed and ("MemorySize" not in given or memory is UNKNOWN):
+        size = LEAST_MANAGED_MIB
+    else:
+        size = LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where, managed=managed)
     seconds = LEAST["Timeout"] if timeout is UNKNOWN else _whole(timeout, "Timeout", where, managed=managed)
+    at_once, ratio, said = None, USUAL_GIB_PER_VCPU, ""
+    if managed:
+        at_once, ratio, said = _managed(given[MANAGED], literal, size, runtime, where)
     return Target(
         spec=f"{path}:{logical_id}",
         name=name_from(logical_id),
         function=function,
-        memory_mib=min(size, MOST_MIB),
+        memory_mib=size,
+        managed_instances=at_once,
+        gib_per_vcpu=ratio,
         tmp_mib=TMP_MIB if storage is UNKNOWN else _whole(storage, STORAGE, where, managed=managed),
-        timeout_s=min(seconds, MOST_TIMEOUT_S),
+        timeout_s=seconds,
         environment={name: _text(value) for name, value in variables.items() if value is not UNKNOWN},
         source=source,
         line=line,
@@ -123,11 +139,7 @@ def from_template(
             *notices,
             *(f"only a stack knows {name} of {where}: not set. Try --env {name}=VALUE" for name in unknown),
             *([f"only a stack knows MemorySize of {where}: {size} MiB. Try --memory MiB"] if memory is UNKNOWN else []),
-            *(
-                f"{where} has {value} {unit}, and is run on demand here: {most} {unit}"
-                for value, most, unit in ((size, MOST_MIB, "MiB"), (seconds, MOST_TIMEOUT_S, "s"))
-                if value > most
-            ),
+            *([said] if said else []),
             *([f"only a stack knows Timeout of {where}: 3 s. Try --timeout SECONDS"] if timeout is UNKNOWN else []),
             *([f"only a stack knows {STORAGE} of {where}: {TMP_MIB} MiB"] if storage is UNKNOWN else []),
             *_without_layers([*_list(shared.get("Layers")), *_list(own.get("Layers"))], where),
@@ -182,6 +194,31 @@ def _function(
         found, command=(*found.command[:-1], handler), task_root=root, handler=handler, needs=(root, *found.needs)
     )
     return function, source, line_of(source, name)
+
+
+def _managed(
+    config: object, literal: Callable[[Any], Any], size: int, runtime: object, where: str
+) -> tuple[int, float, str]:
+    """Requests at once and GiB for each vCPU on Managed Instances, by SAM's or CloudFormation's property; and a notice
+    if it does not say how many. Raises BadInput."""
+    members = _mapping(config)
+    members = _mapping(members.get(OF_CLOUDFORMATION)) or members
+    ratio, at_once = literal(members.get(RATIO)), literal(members.get(AT_ONCE))
+    gib = USUAL_GIB_PER_VCPU
+    if ratio is not None and ratio is not UNKNOWN:
+        try:
+            gib = float(ratio)
+        except (TypeError, ValueError):
+            gib = 0.0
+        if not GIB_PER_VCPU[0] <= gib <= GIB_PER_VCPU[-1]:
+            least, most = GIB_PER_VCPU[0], GIB_PER_VCPU[-1]
+            raise BadInput(f"{RATIO} of {where} is {ratio!r}: Lambda has {least:g} to {most:g}. Fix the template")
+    if at_once is not None and at_once is not UNKNOWN:
+        return _whole(at_once, AT_ONCE, where), gib, ""
+    of = runtime if isinstance(runtime, str) else None
+    usual = usual_at_once(of, max(1.0, size / 1024 / gib))
+    why = "only a stack knows" if at_once is UNKNOWN else "the template does not say"
+    return usual, gib, f"{why} {AT_ONCE} of {where}: {usual}, Lambda's default. Try --managed-instances N"
 
 
 def _guessed(properties: Mapping[str, Any], where: str) -> str:
@@ -255,6 +292,8 @@ def _text(value: object) -> str:
 def _whole(value: object, name: str, where: str, *, managed: bool = False) -> int:
     least, on_demand, on_managed = ALLOWED[name]
     most = on_managed if managed else on_demand
+    if managed and name == "MemorySize":
+        least = LEAST_MANAGED_MIB
     try:
         number = int(str(value))
     except ValueError:

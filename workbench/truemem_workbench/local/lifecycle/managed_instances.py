@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +102,9 @@ class ManagedGeneration(Generation):
             self._idle.remove(worker)
             worker.pending_next.give_up()
         return bool(self._idle)
+
+    def idle_workers(self) -> int:
+        return len(self._idle) if self.has_idle_worker() else 0
 
     def take_worker(self) -> Worker:
         """Take the worker that has waited longest."""
@@ -220,6 +224,13 @@ class ManagedEnvironment(ExecutionEnvironment):
         self._waiting: deque[PendingInvocation] = deque()
         self._serving: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
+
+    async def rest(self, workers: int, patience_s: float) -> int:
+        """Wait until so many workers wait in `next`, for so long at most. Returns how many do."""
+        with suppress(TimeoutError, WaitFailed):
+            async with asyncio.timeout(patience_s):
+                await self.generation.until(lambda: self.generation.idle_workers() >= workers)
+        return self.generation.idle_workers()
 
     def _enqueue(self, pending: PendingInvocation) -> None:
         self._waiting.append(pending)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,13 +66,13 @@ class Settler:
         self._after = self._pass = 0
         """After this invocation passes begin, of so many invocations each; 0: there are none."""
         self._folder = tempfile.TemporaryDirectory(prefix="truemem-settle-", dir=elsewhere())
-        Path(self._folder.name).chmod(0o755)  # the function may run as another user
+        Path(self._folder.name).chmod(0o777)  # the function may run as another user, and each worker makes a file
         self.path = Path(self._folder.name) / "settle"
         """The probe looks whether this file has changed. What it says then goes into the one beside it."""
         self._said = self.path.with_suffix(".said")
         self._said.touch()
         self._said.chmod(0o666)
-        self._asked = 0
+        self._asked = self._threads = 0
         self._jvm: dict[int, dict[str, float]] = {}
         """What a JVM has said last, by its pid, with the metaspace of classes that are new since the first time."""
         self._dumps = Path(self._folder.name) / "dumps"
@@ -100,12 +100,14 @@ class Settler:
             self.ask(trims=self._trims and len(self.readings) >= UNTRIMMED and place == 0)
             self.slowed.add(number)
 
-    def after(self, local: LocalLambda, number: int) -> None:
-        """Invocation `number` is over. At the end of a pass what is kept is read."""
+    def after(self, local: LocalLambda, number: int, workers: Sequence[int] = ()) -> None:
+        """Invocation `number` is over. At the end of a pass what is kept is read, of each of these processes where
+        several serve."""
         if number in self.slowed:
             local.settle()  # it is settled after its answer, by what is asked now
-        if self._place(number) == 0 and (reading := self._read(local, number)) is not None:
-            self.readings.append(reading)
+        if self._place(number) == 0:
+            read = [self._read(local, number, pid) for pid in workers or (None,)]
+            self.readings += [each for each in read if each is not None]
         if self._place(number + 1) == 0:
             for program in programs_in_go(local.processes().get("runtime")):
                 with suppress(OSError, ValueError):
@@ -120,15 +122,19 @@ class Settler:
         self._asked += 1
         self.path.write_text(f"{self._asked} {trims:d}\n")
 
-    def _read(self, local: LocalLambda, invocation: int) -> Reading | None:
-        """What is kept after this invocation. None where nothing of that can be known: the runtime has ended."""
-        pid = local.processes().get("runtime")
+    def _read(self, local: LocalLambda, invocation: int, worker: int | None = None) -> Reading | None:
+        """What the runtime, or this worker of it, keeps after this invocation. None where nothing of that can be known:
+        it has ended."""
+        pid = worker or local.processes().get("runtime")
         if pid is None:
             return None
         try:
             runtime = psutil.Process(pid)
             said = (
-                self._answer() or self._of_jvm(local, runtime) or _of_dotnet(local, runtime) or self._of_go(local, pid)
+                self._answer(worker)
+                or self._of_jvm(local, runtime)
+                or _of_dotnet(local, runtime)
+                or self._of_go(local, pid)
             )
             kept = {name: float(value) for name, value in said.items() if isinstance(value, (int, float))}
             kept |= seen_from_outside(runtime)
@@ -149,14 +155,31 @@ class Settler:
         library = mapped(pid, growth_causes.LIBRARY_CACHES)
         return Reading(invocation, _completed(kept), _caches(said), pid, told.held_kib, library, told.unsaid)
 
-    def _answer(self) -> Mapping[str, object]:
-        """What the probe has said since it was asked last; empty without one."""
-        with suppress(OSError, ValueError):
-            said = json.loads(self._said.read_text(encoding="utf-8", errors="replace"))
-            if isinstance(said, dict) and said.get("asked") == self._asked:
-                del said["asked"]
-                return said
-        return {}
+    def _answer(self, worker: int | None) -> Mapping[str, object]:
+        """What the probe has said since it was asked last, in this worker if several serve; empty without one."""
+        own = self._said if worker is None else self.path.with_suffix(f".said.{worker}")
+        said = _said(own)
+        if said.pop("asked", None) == self._asked:
+            return said
+        return self._of_threads() if worker is None else {}
+
+    def _of_threads(self) -> dict[str, object]:
+        """The sum of what all threads have said last that serve in one process. Readings before one that has said
+        nothing yet are forgotten: they are of fewer."""
+        all_said = {path.suffix: _said(path) for path in self.path.parent.glob("settle.said.*")}
+        if len(all_said) > self._threads:
+            self.readings.clear()
+        self._threads = len(all_said)
+        figures: Counter[str] = Counter()
+        caches = []
+        for thread, said in all_said.items():
+            figures.update({name: value for name, value in said.items() if isinstance(value, int | float)})
+            of_thread = said.get("caches")
+            caches += [
+                {**each, "id": f"{each.get('id')}{thread}"} for each in of_thread or [] if isinstance(each, dict)
+            ]
+        figures.pop("asked", None)
+        return {**figures, "caches": caches} if figures else {}
 
     def _of_jvm(self, local: LocalLambda, runtime: psutil.Process) -> dict[str, object]:
         """Metaspace counts where classes came: what the JVM notes of hot methods is in it as well."""
@@ -200,6 +223,14 @@ class Settler:
                     **({} if live.has_c else {MALLOC: 0.0}),
                 }
         return {}
+
+
+def _said(path: Path) -> dict[str, Any]:
+    """What a process or a thread has written there; empty if nothing, or half of it."""
+    with suppress(OSError, ValueError):
+        said = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        return said if isinstance(said, dict) else {}
+    return {}
 
 
 def has_jvm(pid: int) -> bool:
