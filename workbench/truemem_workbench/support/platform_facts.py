@@ -128,6 +128,8 @@ MOST_MANAGED_MIB = 32_768
 """Largest memory size on Managed Instances: the maximum of the API's MemorySize."""
 LEAST_MANAGED_MIB = 2_048
 """Least memory size on Managed Instances (developer guide, lambda-managed-instances-best-practices)."""
+AT_ONCE = "PerExecutionEnvironmentMaxConcurrency"
+"""A function's configuration, and a template's: how many requests an environment of Managed Instances has at once."""
 MOST_AT_ONCE = 1_600
 """Most requests at once in an environment there (API, PerExecutionEnvironmentMaxConcurrency)."""
 GIB_PER_VCPU = (2.0, 4.0, 8.0)

@@ -13,12 +13,9 @@ import click
 from ..support.bad_input import BadInput
 from ..support.document import known_members
 from ..support.options import Finite, option_group
-from ..support.platform_facts import LEAST_MANAGED_MIB, MOST_AT_ONCE, MOST_TIMEOUT_S
+from ..support.platform_facts import AT_ONCE, LEAST_MANAGED_MIB, MOST_AT_ONCE, MOST_TIMEOUT_S
 from ..support.terminal import notify
 from .events import FILE, read_event, read_events
-
-AT_ONCE = "PerExecutionEnvironmentMaxConcurrency"
-"""What a template may say: requests at once in an environment of Managed Instances."""
 
 if TYPE_CHECKING:
     from .target import Target

@@ -14,6 +14,7 @@ from ..local.configuration.node_function import SUFFIXES, from_node_handler
 from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.platform_facts import (
+    AT_ONCE,
     GIB_PER_VCPU,
     LEAST_MANAGED_MIB,
     LEAST_MIB,
@@ -29,7 +30,6 @@ from ..support.platform_facts import (
     USUAL_GIB_PER_VCPU,
     language,
 )
-from .options import AT_ONCE
 from .target import Target, line_of, name_from, usual_at_once
 
 Choose = Callable[[Function], tuple[Function, tuple[str, ...]]]
