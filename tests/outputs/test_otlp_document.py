@@ -215,7 +215,7 @@ def test_times_are_histograms_of_seconds() -> None:
     }
     assert {name: (point.count, point.sum) for name, point in points.items()} == {
         "faas.invoke_duration": (1, 1.5),
-        "faas.cpu_usage": (2, 0.7505),
+        "faas.cpu_usage": (2, pytest.approx(0.7505)),
         "faas.init_duration": (1, 0.002),
     }
     (bucket,) = [at for at, count in enumerate(points["faas.invoke_duration"].bucket_counts) if count]

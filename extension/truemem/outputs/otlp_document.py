@@ -96,13 +96,13 @@ until 0.2.0."""
 
 
 def scaled(members: Mapping[str, object], name: str, kind: str) -> float | None:
-    """A member of such a kind in bytes or seconds, or as it is: a whole number, of times one of µs. None where it is no
+    """A member of such a kind in bytes or seconds, or as it is: a whole number, but of times. None where it is no
     number, or none that fits. (What lay in the journal may be of any kind.)"""
     value = number(members.get(name))
     if value is None:
         return None
     factor = FACTORS[kind]
-    made = round(value * factor, 6) if factor < 1 else round(value * factor)
+    made = value * factor if factor < 1 else round(value * factor)
     return made if abs(made) < INTEGER_LIMIT else None
 
 
@@ -141,14 +141,15 @@ class Period:
         for name, member in DURATIONS.items():
             self._see(name, scaled(members, member, MS), SECONDS)
         resources = members.get("resources")
-        descriptors = resources.get("descriptors") if isinstance(resources, dict) else None
-        members["open"] = descriptors.get("open") if isinstance(descriptors, dict) else None
-        for name, (member, kind, _) in LEVELS.items():
-            value = scaled(members, member, kind)
-            if value is not None and (name in GAUGES or members.get("processes") == 1):
+        if isinstance(resources, dict) and isinstance(descriptors := resources.get("descriptors"), dict):
+            members["open"] = descriptors.get("open")
+        is_one = members.get("processes") == 1
+        for name, (member, kind, _) in (LEVELS if is_one else GAUGES).items():
+            if member in members and (value := scaled(members, member, kind)) is not None:
                 self._last[name] = value
         for name, (member, _) in SUMS.items():
-            self._counted[name] += max(0, scaled(members, member, WHOLE) or 0)
+            if member in members:
+                self._counted[name] += max(0, scaled(members, member, WHOLE) or 0)
         status = "error" if members.get("handlerError") is True else f"{members.get('status')}"
         if status in OUTCOMES:
             self._counted[OUTCOMES[status]] += 1
@@ -162,8 +163,10 @@ class Period:
         """Add a value to a histogram, if it is one."""
         if value is None or value < 0:
             return
-        fresh = {"count": 0, "sum": 0, "bucketCounts": [0] * (len(bounds) + 1), "min": value, "max": value}
-        seen = self._seen.setdefault(name, {**fresh, "explicitBounds": bounds})
+        seen = self._seen.get(name)
+        if seen is None:
+            counts = {"count": 0, "sum": 0, "bucketCounts": [0] * (len(bounds) + 1), "explicitBounds": bounds}
+            seen = self._seen[name] = {**counts, "min": value, "max": value}
         seen["count"] += 1
         seen["sum"] += value
         seen["bucketCounts"][sum(map(value.__gt__, bounds))] += 1
