@@ -283,9 +283,15 @@ def test_a_relay_that_is_late_gets_the_profile_once(capfd: pytest.CaptureFixture
     assert "dropped" not in said
 
 
-def test_without_lines_a_relay_has_nothing_to_get(capfd: pytest.CaptureFixture[str]) -> None:
-    RecordOutputs(Config({b"TRUEMEM_OUTPUT": b"pprof"}), {}, Clock())
-    assert "pprof has nothing to send: TRUEMEM_LINES is off" in capfd.readouterr().err
+@pytest.mark.parametrize(
+    ("output", "lines", "has_nothing"),
+    [(b"emf,pprof", b"10%", False), (b"emf,pprof", b"off", True), (b"pprof", b"on", True)],
+)
+def test_a_relay_that_gets_nothing_is_said(
+    output: bytes, lines: bytes, has_nothing: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    RecordOutputs(Config({b"TRUEMEM_OUTPUT": output, b"TRUEMEM_LINES": lines}), {}, Clock())
+    assert ("pprof has nothing to send" in capfd.readouterr().err) == has_nothing
 
 
 def test_the_resource_is_the_function_and_what_the_user_adds(collector: Collector) -> None:

@@ -158,6 +158,8 @@ LOST = "truemem WARN dogstatsd: 4 datagrams dropped so far, 5 sent: [Errno 111] 
         ([WORKS, REJECTS], "! OpenTelemetry: otlp to 127.0.0.1:4318: it has rejected"),
         ([OFF], "✗ OpenTelemetry: otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT needs TLS"),
         ([LOST], "! DogStatsD: dogstatsd: 4 datagrams dropped so far"),
+        (["truemem INFO pprof to 127.0.0.1:4040: works, 1 profiles taken"], "✓ pprof: what is sent is taken."),
+        (["truemem WARN pprof has nothing to send: it needs"], "! pprof: pprof has nothing to send: it needs"),
     ],
 )
 def test_the_log_says_which_outputs_work(truemem: Command, tmp_path: Path, said: list[str], marks: str) -> None:
@@ -177,6 +179,8 @@ def test_configuration_says_where_records_go() -> None:
     assert outputs() == []
     ((grade, text),) = outputs(TRUEMEM_OUTPUT="emf,otlp")
     assert (grade, text.partition(",")[0]) == ("ok", "OpenTelemetry: it sends to 127.0.0.1:4318")
+    ((grade, text),) = outputs(TRUEMEM_OUTPUT="emf,pprof", PYROSCOPE_SERVER_ADDRESS="http://localhost:4041")
+    assert (grade, text.partition(",")[0]) == ("ok", "pprof: it sends to 127.0.0.1:4041")
     (off, _) = outputs(TRUEMEM_OUTPUT="otlp", OTEL_EXPORTER_OTLP_ENDPOINT="https://x")
     assert off[0] == "problem"
     assert "needs TLS" in off[1]

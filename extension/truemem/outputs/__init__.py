@@ -60,8 +60,8 @@ class RecordOutputs(Wing):
             if relay is not None:
                 self._relay = OtlpOutput(relay, config, region, clock, name=PPROF)
                 addresses.append(f"pprof({relay.address})")
-                if not config.lines_share:
-                    problems.append("pprof has nothing to send: TRUEMEM_LINES is off")
+                if not config.lines_share or not config.prints:
+                    problems.append("pprof has nothing to send: it needs TRUEMEM_LINES, and emf or json beside it")
         if DOGSTATSD in config.outputs:
             agent, of_agent = settings.dogstatsd(environ)
             problems += of_agent

@@ -362,7 +362,7 @@ OUTPUTS_PAGE = docs_link.command("outputs#when-it-does-not-arrive")
 OUTPUT_NAMES = {OTLP: "OpenTelemetry", DOGSTATSD: "DogStatsD", PPROF: "pprof"}
 _SENDS = re.compile(r" line=(yes|no) sends to (\S+)")
 """Part of the sidecar's first line that says where records go, if it does not only print."""
-_ABOUT_OUTPUT = re.compile(r"(otlp|dogstatsd|pprof)(?: is off| to \S+)?: ")
+_ABOUT_OUTPUT = re.compile(r"(otlp|dogstatsd|pprof)(?: is off| has nothing to send| to \S+)?: ")
 """How its other lines about an output begin."""
 _WORKS = re.compile(r"(?:otlp|pprof) to \S+: works")
 """Begin of a line that says that a collector works. What it says of a refusal is in such a line, too."""
