@@ -87,7 +87,6 @@ CONVENTIONS = {
     "java.metaspace": "jvm.memory.used By jvm.memory.type=non_heap jvm.memory.pool.name=Metaspace",
     "go.limit": "go.memory.limit By",
     "go.collections": "go.memory.gc.cycles {gc_cycle}",
-    "dotnet.committed": "dotnet.gc.last_collection.memory.committed_size By",
     "dotnet.collections": "dotnet.gc.collections {collection} dotnet.gc.heap.generation=gen2",
     "dotnet.gcMs": "dotnet.gc.pause.time s",
 }
