@@ -21,6 +21,7 @@ LIMIT_MS = 10_000
 """An init that takes longer begins again with the first invocation
 (docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html#runtimes-lifecycle-ib)."""
 BEFORE = "before your code: the runtime and AWS's client"
+NONE = "in none of these; in Node.js what V8's heap holds free"
 PACKAGE, FILE = "package", "file"
 
 
@@ -115,6 +116,32 @@ def _modules(log: Log) -> Iterator[Part]:
     return (each for root in (log.root, log.first) for each in root.all() if each.kind == MODULE and each.name)
 
 
+def node_packages(_: Log) -> Callable[[Part], str]:
+    """The package of a file in Node.js: the folder below the innermost `node_modules`; else the module's own name."""
+
+    def package(part: Part) -> str:
+        _, found, below = part.name.rpartition("/node_modules/")
+        return "/".join(below.split("/")[: 2 if below.startswith("@") else 1]) if found else part.name
+
+    return package
+
+
+def nested(log: Log) -> Log:
+    """The same log, with each ES module below the first that imports it: they are evaluated one after the other."""
+    importers: dict[str, str] = {}
+    for by, name in log.edges:
+        importers.setdefault(name, by)
+    for root in log.root.parts:
+        flat = [each for each in root.parts if each.kind == MODULE]
+        by_name = {each.name: each for each in flat}
+        for part in flat:
+            importer = by_name.get(importers.get(part.name, ""))
+            if importer is not None and importer.name != part.name:
+                root.parts.remove(part)
+                importer.parts.append(part)
+    return log
+
+
 class Needs:
     """Which modules need which, for what init holds without one of them."""
 
@@ -203,15 +230,15 @@ class InitCost:
 
     @property
     def rest(self) -> Row:
-        """The sum of what is not shown, and of what is in no import and no statement."""
+        """The sum of what is not shown."""
         shown = {id(each) for each, _ in self.shown()}
         left = {key: each for key, each in self.root.rows.items() if id(each) not in shown}
-        return Row(PACKAGE, f"{len(left)} more", own_kib=self.root.own_kib, own_ms=self.root.own_ms, rows=left)
+        return Row(PACKAGE, f"{len(left)} more", rows=left)
 
     @property
     def answer(self) -> str:
         """One sentence: what init holds, what it takes, and which of it most."""
-        named = [each for each, _ in self.shown() if each.kind != FILE and each.name != BEFORE]
+        named = [each for each, _ in self.shown() if each.kind != FILE and each.name not in (BEFORE, NONE)]
         most = sorted(named, key=lambda each: -self._share(each))[:IN_ANSWER]
         parts = [f"{_short(each)} {mib(each.kib / 1024)} MiB, {_time(each.ms)}" for each in most]
         told = f": {'; '.join(parts)}" if parts else ""
@@ -309,10 +336,12 @@ def cost(
     times: Sequence[tuple[Log, float]],
     packages: Callable[[Log], Callable[[Part], str]],
     is_users: Callable[[str], bool],
+    line_of: Callable[[str], str] = lambda _: "",
     missing: Sequence[str] = (),
 ) -> InitCost:
     """What init costs, by the log of the run for memory and those for the time, each with its whole init in ms; that of
-    the median counts. The sums close: what no import and no statement has is before the user's code, or a row."""
+    the median counts. `line_of` finds where the user's code imports a package, if the log does not say it. The sums
+    close: what no import and no statement has is before the user's code, or in the last row."""
     package = packages(memory)
     root, first = _rows(memory, package, is_users)
     log, whole_ms = sorted(times, key=lambda each: each[1])[len(times) // 2]
@@ -321,11 +350,14 @@ def cost(
     needs = Needs(memory, package, is_users)
     for each in root.rows.values():
         if each.kind == PACKAGE:
+            each.at = each.at or line_of(each.name)
             each.saves_kib, each.also = needs.saves(each.name), needs.importers(each.name)
     before = root.below(PACKAGE, BEFORE, "")
     before.own_kib = memory.before_kib
     before.own_ms = whole_ms - root.ms
-    root.own_kib = memory.held_kib - sum(each.kib for each in root.rows.values())
+    root.below(PACKAGE, NONE, "").own_kib = memory.held_kib - root.kib + root.own_kib
+    root.below(PACKAGE, NONE, "").own_ms = root.own_ms
+    root.own_kib = root.own_ms = 0.0
     at = memory.peak_at
     return InitCost(
         root=root,

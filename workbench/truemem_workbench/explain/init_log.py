@@ -1,9 +1,16 @@
 """What init has loaded, from the log that the function's process has written. Pure.
 
-A log has lines of five members: what, ns, RSS, its high-water mark (KiB), text. `S`, `E`: init begins, has ended. `F`,
-`L`: so has the first invocation. `(`, `)`: a module is loaded, with its name, then its file. `i`, `@`: a statement of
-the user's begins, one that imports, or another, with its place. `<`: a module imports another. Without ns: `s` is a
-settled reading, RSS and its anonymous part, `r` the RSS to go on from, `o` what the tracer itself took.
+A line has five members, with tabs between: what it is, ns, RSS and its high-water mark in KiB, a text.
+
+    S E F L  init begins, has ended; so does, and has, the first invocation
+    ( )      a module is loaded, with its name; it is, with its file
+    l        an ES module is read, until the next line
+    i @      a statement of the user's begins, with its place: one that imports, another
+    < =      a module imports another, as it runs, or by what its file says; without time and memory, as all below
+    s r      settled: RSS and its anonymous part; the RSS to go on from
+    h        all RSS, where the others leave out what V8's heap holds free
+    o        what the tracer itself took
+    !        a sentence on what is missing
 """
 
 from __future__ import annotations
@@ -26,6 +33,8 @@ class Part:
     """What it added itself to the settled RSS."""
     ms: float = 0.0
     parts: list[Part] = field(default_factory=list)
+    is_read: bool = False
+    """It is read here, and evaluated elsewhere."""
 
     def all(self) -> Iterator[Part]:
         yield self
@@ -41,8 +50,8 @@ class Log:
     """What was loaded in init, and what belongs to no import."""
     first: Part = field(default_factory=lambda: Part(INVOCATION))
     """The first invocation."""
-    edges: set[tuple[str, str]] = field(default_factory=set)
-    """Which module imports which, loaded before or not."""
+    edges: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Which module imports which, loaded before or not, in their order."""
     before_kib: float = 0.0
     """What the process held when the user's code began, without what the tracer took."""
     held_kib: float = 0.0
@@ -53,6 +62,7 @@ class Log:
     """Most that it had in RSS until then."""
     peak_at: Part | None = None
     """What ran when it had that."""
+    missing: list[str] = field(default_factory=list)
     is_whole: bool = False
     """Init has ended."""
 
@@ -73,19 +83,24 @@ class _Reader:
         """What RSS has risen by in each part since the process was settled last."""
         self.last = self.log.root
         self.own_kib = 0.0
-        self.anonymous = 0.0
+        self.anonymous = self.whole = 0.0
 
     def read(self, text: str) -> Log:
         for line in text.splitlines():
             kind, ns, rss, peak, said = line.split("\t", 4)
-            if kind == "<":
-                by, _, name = said.partition(" ")
-                self.log.edges.add((self._needing(by), name))
+            if kind in ("<", "="):
+                by, _, name = said.partition("\t")
+                self.log.edges[self._needing(by) if kind == "<" else by, name] = None
             elif kind == "s":
                 self._settle(float(rss))
+                self.whole = float(rss)
                 self.anonymous = float(peak)
             elif kind == "r":
                 self.last_rss = float(rss)
+            elif kind == "h":
+                self.whole = float(rss)
+            elif kind == "!":
+                self.log.missing.append(said)
             elif kind == "o":
                 self.own_kib = float(rss)
             else:
@@ -102,7 +117,7 @@ class _Reader:
         return by if is_users or by in loading or not loading else loading[-1]
 
     def _init_held(self) -> None:
-        self.log.held_kib = (self.settled or 0.0) - self.own_kib
+        self.log.held_kib = self.whole - self.own_kib
         self.log.anonymous_kib = self.anonymous
 
     def _settle(self, held: float) -> None:
@@ -134,7 +149,11 @@ class _Reader:
         if peak > log.peak_kib and not log.is_whole:
             log.peak_kib, log.peak_at = peak, top
         self.last_ns, self.last_rss, self.last = ns, rss, top
-        if kind == "(":
+        if top.is_read:
+            self.stack.pop()
+        if kind == "l":
+            self._begin(Part(MODULE, said, said, is_read=True))
+        elif kind == "(":
             self._begin(Part(MODULE, said))
         elif kind in ("i", "@"):
             if top.kind in (IMPORTING, STATEMENT):

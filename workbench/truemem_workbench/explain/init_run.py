@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from truemem.config import VCPU_MIB
 
 from ..local import Stopped
+from ..local.configuration.node_function import SUFFIXES, is_node
 from ..local.processes.tmp import elsewhere
 from ..runs.here import Run
 from ..support.bad_input import BadInput
@@ -18,12 +20,14 @@ from ..support.platform_facts import MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress
 from ..target.target import Target
 from .attribution import Users
-from .init_cost import InitCost, cost, python_packages
+from .init_cost import InitCost, cost, nested, node_packages, python_packages
 from .init_log import Log, read_log
 from .run import TracerModule
 
 STEP_KIB = 256
 """The process is settled where its RSS has changed by so much: what a module holds is known to about that."""
+ONE_THREAD = "--single-threaded-gc"
+"""Option of Node.js in the run for memory: else V8's threads give pages back some time after a collection."""
 TIMED = 3
 """Runs that take the time."""
 
@@ -39,13 +43,19 @@ def init_cost(target: Target, event: object, progress: Progress) -> InitCost:
     """Run init under the tracer, and say what it holds and takes. Raises BadInput for an init that fails, and for a
     language that has no tracer."""
     function = target.function
-    if function.python is None:
+    is_python = function.python is not None
+    if not is_python and not is_node(function):
         raise BadInput(
             f"{target.spec}: --init is for handlers in Python and Node.js. A program in Go says it itself:"
             f" truemem local run {target.spec} --env GODEBUG=inittrace=1; a JVM its classes:"
             " --env JAVA_TOOL_OPTIONS=-Xlog:class+load"
         )
-    tracer = TracerModule.python("init_tracer", lambda _: [])
+    code = Path(__file__).with_name("init_tracer.mjs")
+    tracer = (
+        TracerModule.python("init_tracer", lambda _: [])
+        if is_python
+        else TracerModule(lambda _: [], code, f"{code.with_suffix('')}.handler")
+    )
     users = Users(function.task_root)
     passes = []
     for number in range(1 + TIMED):
@@ -53,14 +63,24 @@ def init_cost(target: Target, event: object, progress: Progress) -> InitCost:
         passes.append(_pass(target, event, tracer, 0 if number else STEP_KIB))
     progress("time", 1 + TIMED, 1 + TIMED)
     memory, *times = passes
-    missing = [f"The first invocation failed: {memory.error}."] if memory.error else []
+    missing = [*memory.log.missing, *([f"The first invocation failed: {memory.error}."] if memory.error else [])]
     return cost(
         memory.log,
         [(each.log, each.init_ms) for each in times],
-        python_packages,
-        lambda file: users.is_theirs((file, 0)),
+        python_packages if is_python else node_packages,
+        lambda file: users.is_theirs((file, 0)) and "/node_modules/" not in file,
+        lambda name: _line_of(Path(target.source) if target.source else None, name),
         missing,
     )
+
+
+def _line_of(source: Path | None, package: str) -> str:
+    """Where this file of JavaScript imports the package: FILE:LINE. Empty if it does not."""
+    if source is None or source.suffix not in SUFFIXES:
+        return ""
+    said = re.compile(rf"""["'](?:node:)?{re.escape(package.removeprefix("node:"))}["'/]""")
+    lines = source.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((f"{source.resolve()}:{number}" for number, line in enumerate(lines, 1) if said.search(line)), "")
 
 
 def _pass(target: Target, event: object, tracer: TracerModule, step_kib: int) -> Pass:
@@ -74,9 +94,13 @@ def _pass(target: Target, event: object, tracer: TracerModule, step_kib: int) ->
         "TRUEMEM_EXPLAIN_FOREIGN": Users(function.task_root).foreign,
         "TRUEMEM_INIT_STEP_KIB": str(step_kib),
     }
+    traced = tracer.around(function, folder, variables)
+    if step_kib and is_node(function):
+        *before, client, handler = traced.command
+        traced = dataclasses.replace(traced, command=(*before, ONE_THREAD, client, handler))
     roomy = dataclasses.replace(
         target,
-        function=tracer.around(function, folder, variables),
+        function=traced,
         environment=variables,
         memory_mib=min(MOST_MIB, 2 * target.memory_mib + 512),
         timeout_s=min(MOST_TIMEOUT_S, 4 * target.timeout_s + 60),
@@ -88,7 +112,7 @@ def _pass(target: Target, event: object, tracer: TracerModule, step_kib: int) ->
         with Run(roomy, settles=False, init_timeout_s=roomy.timeout_s) as run:
             answer = run.invoke(event)
             report = run.report_of(answer)
-        logs = [read_log(path.read_text(encoding="utf-8")) for path in folder.glob("init-*.log")]
+        logs = [nested(read_log(path.read_text(encoding="utf-8"))) for path in folder.glob("init-*.log")]
     except Stopped as problem:
         raise BadInput(f"{target.spec}: init did not end: {problem}") from None
     finally:

@@ -174,7 +174,7 @@ def install(log: Log) -> None:
                 whole = ".".join(filter(None, (package.rsplit(".", level - 1)[0], name)))
             names = {whole, *(f"{whole}.{each}" for each in fromlist or ())} & sys.modules.keys()
             if get_ident() == THREAD and os.getpid() == PID:
-                log.file.write("".join(f"<\t0\t0\t0\t{by} {each}\n" for each in names))
+                log.file.write("".join(f"<\t0\t0\t0\t{by}\t{each}\n" for each in names))
         except Exception:
             pass
         return found
