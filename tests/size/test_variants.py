@@ -127,9 +127,10 @@ def onnx_model(folder: Path, width: int) -> Path:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(400)
 def test_a_real_model_that_is_larger_has_the_larger_peak(invoke_size: Size, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(ONNX)
-    models = [onnx_model(tmp_path, width) for width in (128, 1024)]
+    models = [onnx_model(tmp_path, width) for width in (128, 768)]
     given = [word for path in (*models, tmp_path / "none.onnx") for word in ("--env", f"MODEL={path}")]
     done = invoke_size(f"{tmp_path / 'app.py'}:handler", *given, "--memory", "512", "--invocations", "5", "--json")
     assert done.exit_code == 0, done.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shutil
 import tempfile
@@ -26,6 +27,8 @@ from .run import TracerModule
 
 STEP_KIB = 256
 """The process is settled where its RSS has changed by so much: what a module holds is known to about that."""
+BUSY = 0.5
+"""Load of each CPU, before the runs, from which on others' work is in the time."""
 ONE_THREAD = "--single-threaded-gc"
 """Option of Node.js in the run for memory: else V8's threads give pages back some time after a collection."""
 TIMED = 3
@@ -57,13 +60,15 @@ def init_cost(target: Target, event: object, progress: Progress) -> InitCost:
         else TracerModule(lambda _: [], code, f"{code.with_suffix('')}.handler")
     )
     users = Users(function.task_root)
+    load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    busy = [f"This machine is busy (load {load:.1f}): it takes longer than it must."] if load > BUSY * cpus else []
     passes = []
     for number in range(1 + TIMED):
         progress("time" if number else "memory", number, 1 + TIMED)
         passes.append(_pass(target, event, tracer, 0 if number else STEP_KIB))
     progress("time", 1 + TIMED, 1 + TIMED)
     memory, *times = passes
-    missing = [*memory.log.missing, *([f"The first invocation failed: {memory.error}."] if memory.error else [])]
+    missing = [*busy, *memory.log.missing, *([f"The first invocation failed: {memory.error}."] if memory.error else [])]
     return cost(
         memory.log,
         [(each.log, each.init_ms) for each in times],
@@ -119,7 +124,8 @@ def _pass(target: Target, event: object, tracer: TracerModule, step_kib: int) ->
         shutil.rmtree(folder, ignore_errors=True)
     log = next((each for each in logs if each.is_whole), None)
     if log is None or report.init_duration_ms is None:
-        raise BadInput(f"{target.spec}: init fails: {answer.error or 'the process ended'}. Try truemem check")
+        why = answer.error or "the process ended"
+        raise BadInput(f"{target.spec}: init fails: {why}. Try truemem check {target.spec}")
     return Pass(log, report.init_duration_ms, answer.error)
 
 
