@@ -10,14 +10,20 @@
 #   end
 #
 # note takes a reading and writes it into a page that truemem's sidecar reads. The page's format is on truemem's page
-# "The heap page". Outside Lambda it does nothing. Its errors do not reach the function.
+# "The heap page". At the 64th call, the 128th and so on it first collects garbage (a full GC), unless TRUEMEM_SETTLE=off or
+# that takes more than 2 % of the CPU time: then it is known what is kept. Outside Lambda it does nothing. Its errors do not
+# reach the function.
 module Truemem
   PAGE = 4096
   SLOT = 256 # bytes for each reading, by turns: truemem may look for one after later ones were written
   SHARE = 100 # malloc is asked in one part in so many of the time: it looks at all that is free, for 10 µs to some ms
 
+  SETTLED_SHARE = 50 # of CPU time
+  FIRST_SETTLED = 64
+
   @lock = Mutex.new
-  @number = @ask_at = 0
+  @number = @ask_at = @freed = @spent = @cost = 0
+  @settle_at = ENV["TRUEMEM_SETTLE"].to_s.strip.downcase == "off" ? Float::INFINITY : FIRST_SETTLED
 
   class << self
     # Notes the heap for the invocation with this request id, which is about to end.
@@ -27,7 +33,8 @@ module Truemem
       @lock.synchronize do
         @number += 1
         time = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
-        members = figures.compact.map { |name, value| " #{name}=#{value}" }.join
+        found = settled || figures or return
+        members = found.map { |name, value| " #{name}=#{value}" }.join
         text = "truemem-heap-3 #{@number} #{request_id} #{time} ruby#{members} #{@number}\n"
         opened.pwrite(text, @number * SLOT % PAGE) if text.bytesize <= SLOT
       end
@@ -38,32 +45,49 @@ module Truemem
 
     private
 
-    # KiB. Ruby's heap has slots for objects; what an object has beyond its slot is malloc's.
+    # KiB; nil: malloc was asked a moment ago, or is not glibc's. Ruby's heap has slots for objects; what an object has
+    # beyond its slot is malloc's.
     def figures
+      given, taken = malloc
+      return unless given
+
       stat = GC.stat
-      committed = stat[:heap_allocated_pages] * GC::INTERNAL_CONSTANTS.fetch(:HEAP_PAGE_SIZE)
+      slots = stat[:heap_allocated_pages] * GC::INTERNAL_CONSTANTS.fetch(:HEAP_PAGE_SIZE)
       heaps = GC.respond_to?(:stat_heap) ? GC.stat_heap.values : []
       if heaps.any? && heaps.all? { |heap| heap.key?(:total_freed_objects) } # since Ruby 3.3
         used = heaps.sum { |heap| heap[:slot_size] * (heap[:total_allocated_objects] - heap[:total_freed_objects]) }
       else
-        used = committed * stat[:heap_live_slots] / stat[:heap_available_slots]
+        used = slots * stat[:heap_live_slots] / stat[:heap_available_slots]
       end
       if stat[:major_gc_count] != @majors
         @majors = stat[:major_gc_count]
-        @live = used * stat[:heap_marked_slots] / stat[:heap_live_slots]
+        @live = used * stat[:heap_marked_slots] / stat[:heap_live_slots] + given
       end
-      external = malloc
-      { used: used >> 10, committed: committed >> 10, live: @live >> 10, external: external && external >> 10,
-        collections: @majors, gcMs: stat[:time] }
+      { used: used + given >> 10, committed: slots + taken >> 10, live: @live >> 10, collections: @majors,
+        gcMs: stat[:time] }
     end
 
-    # Bytes that glibc's malloc has given out. nil: it was asked a moment ago, or another malloc is in its place.
-    def malloc
-      began = now
-      return if began < @ask_at
+    # The figures after a full collection, if it is time for one.
+    def settled
+      cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond)
+      return if @number < @settle_at || (@spent + @cost) * SETTLED_SHARE > cpu
 
+      began, @ask_at = now, 0
+      before = figures or return
+      GC.start
+      @ask_at = 0
+      after = figures
+      @settle_at *= 2 while @settle_at <= @number
+      @freed += [before[:used] - after[:used], 0].max
+      @spent += @cost = now - began
+      after.merge(kept: after[:used], garbage: @freed)
+    end
+
+    # Bytes that glibc's malloc has given out, and has from the system.
+    def malloc
       @libc = load_libc if @libc.nil?
-      return unless @libc
+      began = now
+      return if began < @ask_at || !@libc
 
       in_use.tap { @ask_at = now + SHARE * (now - began) }
     end
@@ -78,9 +102,9 @@ module Truemem
       @libc = { open_memstream: [[pointer, pointer], pointer], malloc_info: [[whole, pointer], whole],
                 fclose: [[pointer], whole], free: [[pointer], Fiddle::TYPE_VOID] }
               .to_h { |name, (taken, given)| [name, Fiddle::Function.new(all[name.to_s], taken, given)] }
-      before = in_use
+      before, = in_use
       block = Fiddle.malloc(1 << 20)
-      is_glibcs = in_use - before >= 1 << 20
+      is_glibcs = in_use.first - before >= 1 << 20
       Fiddle.free(block)
       is_glibcs && @libc
     rescue LoadError, StandardError
@@ -95,8 +119,9 @@ module Truemem
       address, bytes = made[0, 16].unpack("Q2")
       text = Fiddle::Pointer.new(address)[0, bytes].rpartition("</heap>").last # the sums of all arenas
       @libc[:free].call(address)
-      size = ->(begins) { text[/<#{begins}[^>]* size="(\d+)"/, 1].to_i }
-      size['system type="current"'] - size['total type="fast"'] - size['total type="rest"'] + size['total type="mmap"']
+      system, fast, rest, mapped = ['system type="current"', *%w[fast rest mmap].map { |type| "total type=\"#{type}\"" }]
+                                   .map { |begins| text[/<#{begins}[^>]* size="(\d+)"/, 1].to_i }
+      [system - fast - rest + mapped, system + mapped]
     end
 
     # The page, made if it is not there or was removed. It follows no link, and no other user can read it.

@@ -14,8 +14,8 @@ from ...judge.curves import DESCRIPTORS, FILES, GO, HELD, MALLOC, OF_THREADS, OW
 from ...target.go_program import is_go_file
 from .mappings import mappings
 
-RUNTIMES = ("node", "dotnet", "bun", "deno")
-"""Programs with a heap of their own: what malloc has given out says little of it."""
+RUNTIMES = ("node", "dotnet", "bun", "deno", "php", "php-fpm", "ruby")
+"""Programs with a heap of their own, by name without a version: what malloc has given out says little of it."""
 IN_MEMORY = ("/dev/shm/", "/memfd:", "/dev/zero", "/SYSV")
 """Begin of the names of mappings that look like files and are memory."""
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
@@ -36,7 +36,7 @@ def seen_from_outside(runtime: psutil.Process) -> dict[str, float]:
             program = Path(f"/proc/{process.pid}/exe")
             if is_go_file(program, program.stat().st_ino):
                 found[GO] = found[OWN_HEAP] = 1.0
-            if program.resolve().name in RUNTIMES:
+            if program.resolve().name.rstrip("0123456789.") in RUNTIMES:
                 found[OWN_HEAP] = 1.0
     with suppress(OSError, ValueError):
         parts = [*mappings(runtime.pid)]
