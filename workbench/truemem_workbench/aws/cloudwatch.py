@@ -141,7 +141,10 @@ def target_or_function(doing: str) -> Callable[[F], F]:
     """Add a local target, or the NAME of a function in AWS, to a command. `doing`: what it does with that."""
     return option_group(
         click.argument(
-            "target", required=False, is_eager=True, metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP|NAME"
+            "target",
+            required=False,
+            is_eager=True,
+            metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP|IMAGE.tar|NAME",
         ),
         click.option("--function", "function_name", metavar="NAME", callback=_in_aws, help=f"As NAME: {doing}."),
     )

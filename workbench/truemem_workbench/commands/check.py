@@ -362,7 +362,7 @@ def _measured(
     with steps() as progress:  # on the terminal before the imports, which take a while
         from ..runs import here
 
-        function = resolved(target or "", exact=not no_exact, probe=not no_probe, **given)
+        function = resolved(target or "", exact=not no_exact, probe=not no_probe, progress=progress, **given)
         if explain:
             here.need_explicable(function)
         return here.measure(function, payloads, plan, decision, progress), function, payloads

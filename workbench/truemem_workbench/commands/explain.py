@@ -39,7 +39,7 @@ Exit codes:
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
-@click.argument("target", metavar="FILE:HANDLER|BOOTSTRAP|TEMPLATE.yaml:LOGICAL_ID")
+@click.argument("target", metavar="FILE:HANDLER|BOOTSTRAP|TEMPLATE.yaml:LOGICAL_ID|IMAGE.tar")
 @click.option(
     "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="How many."
 )
@@ -114,7 +114,7 @@ def _explain(
     with steps() as progress:  # on the terminal before the imports, which take a while
         from ..runs.here import measure, need_explicable
 
-        function = need_explicable(resolved(target, **given).with_one_worker())
+        function = need_explicable(resolved(target, progress=progress, **given).with_one_worker())
         measurement = measure(function, payloads, Plan(invocations=invocations, most=invocations), Decision(), progress)
     commands = replace(commands_local(again, can_explain=False, function=function.function), longer="")
     finding = replace(measurement, commands=commands).finding

@@ -19,10 +19,12 @@ from ..local.scenarios import BYSTANDER, SCENARIOS
 from ..support.bad_input import BadInput, need_linux
 from ..support.options import check_outputs, output_option, typed
 from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MANAGED_TIMEOUT_S, MOST_MIB, MOST_TIMEOUT_S
-from ..support.terminal import notify
+from ..support.terminal import notify, steps
 from ..support.typed_command import Command
+from ..target import images
 from ..target.events import read_event
-from ..target.options import variables
+from ..target.options import cmd_option, variables
+from ..target.resolve import resolve
 from ..target.target import Target, name_from
 from .lazy_group import Lazy, LazyGroup
 
@@ -45,7 +47,9 @@ ENDINGS = tuple(DRAWS)
 LONGEST_GAP_S = 86_400
 IDLE_S = 300.0
 """When an idle environment ends, with --environments. Lambda documents no time."""
-SAME_IN_CHECK = ("--event", "--memory", "--cpu", "--timeout", "--env", "--python", "--no-exact", "--extensions")
+SAME_IN_CHECK = (
+    "--event", "--memory", "--cpu", "--timeout", "--env", "--python", "--cmd", "--no-exact", "--extensions",
+)  # fmt: skip
 """Options that `truemem check` has as well."""
 
 
@@ -76,7 +80,7 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("function", metavar="FILE.py:HANDLER|FILE.mjs:HANDLER|EXECUTABLE", callback=_on_linux)
+@click.argument("function", metavar="FILE.py:HANDLER|FILE.mjs:HANDLER|EXECUTABLE|IMAGE.tar", callback=_on_linux)
 @click.option(
     "--memory",
     "memory_mib",
@@ -113,6 +117,7 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
     help="Interpreter of the handler, or a virtual environment "
     "[default: .venv beside or above FILE.py, the active one, or truemem's own].",
 )
+@cmd_option
 @click.option(
     "--runtime",
     type=click.Choice([*PYTHON_RUNTIMES, *RUNTIMES]),
@@ -169,6 +174,7 @@ def run(
     lines: bool,
     env: tuple[str, ...],
     python: str | None,
+    cmd: str | None,
     runtime: str | None,
     event: str | None,
     invocations: int | None,
@@ -193,8 +199,10 @@ def run(
     from . import local_console
 
     settings["initialization"] = _initialization(provisioned_concurrency, snap_start)
-    own, notices = _function(function, python, runtime)
+    own, notices = _function(function, python, runtime, cmd)
     others, played = extensions_in(extensions), own
+    if own.image is not None:
+        others = {**images.beside(own.image), **others}
     if scenario is not None:
         _check_scenario()
         settings |= {key: value for key, value in SCENARIOS[scenario].settings.items() if not _given(key)}
@@ -204,7 +212,7 @@ def run(
         _check_lines()
     target = Target(
         spec=function,
-        name=name or name_from(own.task_root.name),
+        name=name or (images.name_of(function) if own.image else name_from(own.task_root.name)),
         function=played,
         environment=variables(env),
         sidecar=not no_sidecar,
@@ -302,8 +310,13 @@ def in_check(context: click.Context) -> Command:
     return typed(context, "check", [option for option in SAME_IN_CHECK if not beyond.get(option)])
 
 
-def _function(spec: str, python: str | None, runtime: str | None) -> tuple[Function, tuple[str, ...]]:
+def _function(spec: str, python: str | None, runtime: str | None, cmd: str | None) -> tuple[Function, tuple[str, ...]]:
     """The function with its interpreter, and notices. Raises BadInput."""
+    if images.found(spec) is not None or cmd is not None:
+        if python is not None or runtime is not None:
+            raise BadInput("--python and --runtime are for a handler: an image has its own. Leave them out")
+        with steps() as progress:
+            return resolve(spec, progress=progress, cmd=cmd).function, ()
     is_script = Path(spec.rpartition(":")[0]).suffix in SUFFIXES
     if runtime is None and not is_script:
         return with_project_python(Function.from_spec(spec), python)

@@ -34,7 +34,7 @@ ENDINGS = (".png", ".json")
 STRATEGIES = ("cost", "speed", "balanced")  # `choice.STRATEGIES`, which needs numpy
 AT_MOST = 1.0
 """USD that invocations in AWS may cost, unless --max-cost says another sum."""
-ALIKE = ("--event", "--events", "--timeout", "--env", "--python")
+ALIKE = ("--event", "--events", "--timeout", "--env", "--python", "--cmd")
 """Options that `truemem check` has as well."""
 ON_DEMAND = ("strategy", "weight", "max_duration", "architecture", "warm_up")
 """Options that are no question on Managed Instances."""
@@ -267,7 +267,7 @@ def _here(
     with steps() as progress:  # on the terminal before the imports, which take a while
         from ..size.local_sweep import LocalSweep, Plan
 
-        function = resolved(target, **given)
+        function = resolved(target, progress=progress, **given)
         commands = commands_local(alike(context, given["env"]), function=function.function)
         if function.managed_instances is not None:
             _check_managed(context, sizes)

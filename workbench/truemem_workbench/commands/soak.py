@@ -41,7 +41,7 @@ ONCE = ("--format", "--json", "--output", "--state")
 """Options that a command to type next does not repeat."""
 TRAFFIC = ("--rate", "--like", "--speed", "--load", "--users", "--spawn-rate", "--for")
 """Options that say which traffic, without which it is mixed."""
-OPTIONS_OF_CHECK = ("--event", "--events", "--memory", "--timeout", "--env", "--python")
+OPTIONS_OF_CHECK = ("--event", "--events", "--memory", "--timeout", "--env", "--python", "--cmd")
 """Options that `truemem check` has as well."""
 PERCENT = Finite(min=0, max=100)
 RATE = "mixed"
@@ -146,7 +146,7 @@ limit_options = option_group(
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
-@click.argument("target", metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
+@click.argument("target", metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP|IMAGE.tar")
 @traffic_options
 @scaling_options
 @event_options
@@ -228,7 +228,7 @@ def _soak(
         places.try_them()
         function = resolved(
             target,
-            **{name: given.pop(name) for name in ("python", "timeout_s", "env", "memory_mib")},
+            **{name: given.pop(name) for name in ("python", "cmd", "timeout_s", "env", "memory_mib")},
             cpu=given.pop("cpu") or "size",
             probe=not given.pop("no_probe"),
             names_lines=given.pop("lines"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,6 +77,8 @@ class GoLooks:
     looks: Looks
     found: list[dict[str, Any]] = field(default_factory=list)
     """A document for each process."""
+    placed: Callable[[str], str] = str
+    """Where a program that is mapped is on this machine."""
     _is_hurried: bool = False
     _pid: int = 0
     _reader: Reader | None = None
@@ -126,8 +128,8 @@ class GoLooks:
                     ]
 
     def _begin(self, program: go.Process) -> None:
-        path = Path(f"/proc/{program.pid}/exe").resolve()
-        begin = go.begin(program.pid, path)
+        mapped = Path(f"/proc/{program.pid}/exe").readlink()
+        path, begin = Path(self.placed(str(mapped))), go.begin(program.pid, mapped)
         with opened(path) as variables:
             self._reader = Reader(Layout.of(variables), begin, begin - variables.begin)
         self._pid, self._is_hurried = program.pid, False

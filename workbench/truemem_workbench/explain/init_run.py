@@ -13,7 +13,7 @@ from typing import NamedTuple
 from truemem.config import VCPU_MIB
 
 from ..local import Stopped
-from ..local.configuration.node_function import SUFFIXES, is_node
+from ..local.configuration.node_function import SUFFIXES
 from ..local.processes.tmp import elsewhere
 from ..runs.here import Run
 from ..support.bad_input import BadInput
@@ -47,7 +47,7 @@ def init_cost(target: Target, event: object, progress: Progress) -> InitCost:
     language that has no tracer."""
     function = target.function
     is_python = function.python is not None
-    if not is_python and not is_node(function):
+    if not is_python and function.language != "nodejs":
         raise BadInput(
             f"{target.spec}: --init is for handlers in Python and Node.js. A program in Go says it itself:"
             f" truemem local run {target.spec} --env GODEBUG=inittrace=1; a JVM its classes:"
@@ -100,7 +100,7 @@ def _pass(target: Target, event: object, tracer: TracerModule, step_kib: int) ->
         "TRUEMEM_INIT_STEP_KIB": str(step_kib),
     }
     traced = tracer.around(function, folder, variables)
-    if step_kib and is_node(function):
+    if step_kib and function.language == "nodejs":
         *before, client, handler = traced.command
         traced = dataclasses.replace(traced, command=(*before, ONE_THREAD, client, handler))
     roomy = dataclasses.replace(

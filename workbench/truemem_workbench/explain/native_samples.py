@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -167,8 +167,9 @@ def _in_memory(slots: Slots, pid: int, root: str = "/proc") -> Floats:
 class SampleReader:
     """Looks at the samples of one run, after some of its invocations."""
 
-    def __init__(self, looks: Sequence[int]) -> None:
-        """`looks`: numbers of the invocations, from 1."""
+    def __init__(self, looks: Sequence[int], placed: Callable[[str], str] = str) -> None:
+        """`looks`: numbers of the invocations, from 1. `placed`: where a file that is mapped is on this machine."""
+        self._placed = placed
         self._planned = frozenset(looks)
         self._count = 0
         self._processes: dict[str, _Process] = {}
@@ -201,6 +202,8 @@ class SampleReader:
         told.sort(key=lambda each: -each["gain"])
         count = sum(each["gain"] > 0 for each in told)
         told = [*told[: min(count, MOST_STACKS)], *told[count : count + MOST_OTHERS]]
+        for each in told:
+            each["calls"] = [(self._placed(module), place) for module, place in each["calls"]]
         named, problems = resolved({frame for each in told for frame in each["calls"]})
         stacks = [
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import linecache
 import shutil
 import tempfile
 import time
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 from ..judge.curves import HELD, MALLOC
 from ..judge.settled import Reading
 from ..local import Function, Stopped
+from ..local.images.image import Image
 from ..local.processes.tmp import elsewhere
 from ..printed.line import Line
 from ..runs.here import Run
@@ -31,7 +33,7 @@ from ..target import native_program
 from ..target.go_program import is_go
 from ..target.target import Target
 from . import go, java, native, native_samples, native_sites, node
-from .attribution import LEAST_LOOKS, Holder, Users, attribute
+from .attribution import LEAST_LOOKS, Frame, Holder, Users, attribute
 from .explanation import REST, Account, Explanation, LikelyCause, likely
 from .looks import Looks
 from .node import HeapReader
@@ -50,6 +52,9 @@ heap snapshot of 5 MiB 0.5 s."""
 NOT_UNDERSTOOD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 LONGEST = 300  # bytes of an error that are shown
 PRELOAD = "LD_PRELOAD"
+PYTHON_PATH = "PYTHONPATH"
+PACKAGE = Path(__file__).parents[1]
+"""The folder of the workbench."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,12 @@ class TracerModule:
         too."""
         library = (Path(variables[name]) for name in (native.OURS,) if name in variables)
         needs = (*function.needs, folder, *([self.code] if self.code is not None else []), *library)
-        preloaded = {PRELOAD: variables.pop(PRELOAD)} if PRELOAD in self.variables else {}
-        traced = dataclasses.replace(function, needs=needs, variables={**function.variables, **preloaded})
+        own = {PRELOAD: variables.pop(PRELOAD)} if PRELOAD in self.variables else {}
+        if function.image is not None and function.language == "python" and self.handler:
+            needs = (*needs, PACKAGE / "__init__.py")  # an image has none of ours
+            theirs = function.with_own(variables).get(PYTHON_PATH)
+            own |= {PYTHON_PATH: ":".join(filter(None, (theirs, str(PACKAGE.parent))))}
+        traced = dataclasses.replace(function, needs=needs, variables={**function.variables, **own})
         if not self.handler:
             return traced
         return dataclasses.replace(traced, command=(*function.command[:-1], self.handler), handler=self.handler)
@@ -93,13 +102,13 @@ class TracerModule:
     @classmethod
     def java(cls, target: Target, planned: Sequence[int], seconds: float) -> TracerModule:
         looks = java.JvmLooks(planned, seconds)
-        own = target.environment.get(jvm.OPTIONS, "")
+        own = target.variables.get(jvm.OPTIONS, "")
         return cls(looks.read, variables={jvm.OPTIONS: f"{java.FLAGS} {own}".strip()}, between=looks.between)
 
     @classmethod
     def go(cls, target: Target, planned: Sequence[int], seconds: float) -> TracerModule:
-        looks = go.GoLooks(Looks(planned, seconds))
-        return cls(looks.read, variables=go.settings(target.environment), between=looks.between)
+        looks = go.GoLooks(Looks(planned, seconds), placed=target.function.placed)
+        return cls(looks.read, variables=go.settings(target.variables), between=looks.between)
 
     @classmethod
     def malloc(cls, target: Target, invocations: int, measured_kib: float) -> TracerModule | None:
@@ -107,9 +116,9 @@ class TracerModule:
         library = native_samples.library()
         if library is None:
             return None
-        reader = native_samples.SampleReader(looked_at(invocations))
+        reader = native_samples.SampleReader(looked_at(invocations), target.function.placed)
         variables = {
-            PRELOAD: ":".join(filter(None, (str(library), target.environment.get(PRELOAD, "")))),
+            PRELOAD: ":".join(filter(None, (str(library), target.variables.get(PRELOAD, "")))),
             native_samples.PERIOD: str(native_samples.period(measured_kib, invocations)),
         }
         return cls(
@@ -149,18 +158,19 @@ class Way(NamedTuple):
 
 def _way(target: Target, invocations: int, plain_seconds: float, measured_kib: float, *, is_jvm: bool) -> Way | None:
     """None if what samples malloc was not built."""
-    function, program = target.function, Path(target.function.command[-1])
+    function = target.function
     seconds, looks = INVOKING * limit_s(plain_seconds), looked_at(invocations)
     root = function.task_root
-    if function.python is not None:
+    if function.language == "python":
         return Way(
             TracerModule.python("python_tracer", _written),
             "by Python's tracemalloc",
             lambda found, kib: attribute(found, root, kib),
             native=native_sites.Modules(root),
         )
-    if function.runtime is not None:
+    if function.language == "nodejs":
         return Way(TracerModule.node(), "by V8's heap snapshots", node.holders, native=native_sites.Modules(root))
+    program = function.program
     if is_jvm or (not is_go(program) and native_program.why_not(program)):
         return Way(
             TracerModule.java(target, looks, seconds),
@@ -219,7 +229,7 @@ def explained(
     is the plain run's."""
     most = limit_s(measured.seconds)
     if progress is None:
-        again = "; then once more, as long, if native code may keep it" if target.function.python else ""
+        again = "; then once more, as long, if native code may keep it" if target.function.language == "python" else ""
         notify("truemem", f"explaining: the function runs again under a tracer, for {most:.0f} s at most{again}")
         with steps() as shown:
             return explained(target, events, measured, shown)
@@ -271,6 +281,7 @@ def explain(
     `measured_kib` is the plain run's growth per invocation, `lines` are those of its invocations that were judged, and
     `settled_kib` is by how much what malloc has given out (MALLOC) and holds free (HELD) has grown with each.
     """
+    function = target.function
     run = partial(trace, target, events, invocations=invocations, plain_seconds=plain_seconds, progress=progress)
     way = _way(target, invocations, plain_seconds, measured_kib, is_jvm=is_jvm)
     if way is None:
@@ -288,7 +299,7 @@ def explain(
         holders = way.holders(traced.found, measured_kib)
     except NOT_UNDERSTOOD as problem:  # the function's process has written it
         missing.append(f"What the tracer wrote could not be understood: {problem!r}")
-    own = OwnSources(target.function.task_root) if target.function.python is not None and holders else None
+    own = OwnSources(target.function.task_root) if target.function.language == "python" and holders else None
     if own or measured_kib - sum(each.kib for each in holders) > REST * measured_kib:
         before = holders
         second, holders = _native(target, way, traced, run, invocations, measured_kib, before)
@@ -307,7 +318,7 @@ def explain(
         outside=outside,
     )
     explanation = Explanation(
-        holders,
+        [_named_inside(function.image, each) for each in holders] if function.image is not None else holders,
         measured_kib,
         done,
         seconds,
@@ -318,6 +329,26 @@ def explain(
     )
     rest = way.rest(traced.found, account) or likely(lines, explanation.rest_kib, account.lines)
     return dataclasses.replace(explanation, rest=rest)
+
+
+def _named_inside(image: Image, holder: Holder) -> Holder:
+    """With the files' names in the image. Their lines are quoted by these names."""
+
+    def inside(frame: Frame) -> Frame:
+        if not frame[0].startswith(f"{image.root}/"):
+            return frame
+        name = image.inside(Path(frame[0]))
+        if lines := linecache.getlines(frame[0]):
+            linecache.cache[name] = sum(map(len, lines)), None, lines, name
+        return (name, *frame[1:])
+
+    return dataclasses.replace(
+        holder,
+        file=inside((holder.file, holder.line))[0],
+        stack=tuple(map(inside, holder.stack)),
+        allocated=holder.allocated and inside(holder.allocated),
+        called=holder.called and inside(holder.called),
+    )
 
 
 def _native(
@@ -344,7 +375,9 @@ def _native(
             said = f"What the tracer wrote could not be understood: {problem!r}"
             return dataclasses.replace(second, missing=(*second.missing, said)), holders
     advice = () if function.python is None else (native.INSTALL,)
-    is_node = function.python is None and function.runtime is not None
+    if function.image is not None and native_program.why_not(function.program):  # its malloc is not glibc's, perhaps
+        return Traced({}, 0, 0.0), holders
+    is_node = function.language == "nodejs"
     has_code = way.native is not None and not (is_node and not any(root.rglob("*.node")))
     rest_kib = measured_kib - sum(each.kib for each in holders)
     has_rest = rest_kib > REST * measured_kib
@@ -426,7 +459,7 @@ def trace(
     except (OSError, ValueError, LookupError) as problem:
         missing.append(f"After {done} invocations what the tracer wrote could not be read: {problem!r}")
     try:
-        documents = tracer.read(folder)
+        documents = [function.placed(each) for each in tracer.read(folder)]
     except OSError as problem:
         documents = []
         missing.append(f"What the tracer wrote cannot be read: {problem}")

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import aiohttp
 
+from ..support.bad_input import BadInput
 from ..support.environment_ids import local_id
 from .apis.extensions_api import ExtensionsApi
 from .apis.http import LOOPBACK, bind, serve
@@ -21,6 +22,7 @@ from .apis.runtime_api import ManagedRuntimeApi, RuntimeApi, SnapStartApi
 from .apis.telemetry_api import TelemetryApi
 from .configuration.function import WRAPPER, Function
 from .configuration.settings import Place, Settings
+from .images.root import Root
 from .lifecycle.environment import ExecutionEnvironment, OnDemandEnvironment
 from .lifecycle.generation import Hold
 from .lifecycle.journal import Archive, EnvironmentJournal
@@ -59,6 +61,7 @@ class Sandbox:
         self.notices: list[str] = []
         self.folder = Path()
         self.tmp: Tmp
+        self._root: Root | None = None
         self.environment: ExecutionEnvironment
         self.task: asyncio.Task[None]
         """Ends when the environment has ended."""
@@ -82,6 +85,7 @@ class Sandbox:
             self._settings,
             place=self._place(runtime_socket),
             tmp=self.tmp,
+            root=self._root,
             extensions=extensions,
             user=user,
             journal=self.journal,
@@ -139,6 +143,11 @@ class Sandbox:
             self._make_folder(elsewhere())
             self._cover()
         except (OSError, NotPermitted) as why:
+            if self._function.image is not None:
+                raise BadInput(
+                    f"an image needs a root folder of its own, and this machine does not permit that ({why}). Try sudo,"
+                    " or permit user namespaces"
+                ) from None
             self._make_folder(tempfile.gettempdir())
             self._notice(
                 f"no /tmp of its own ({why}): files that the function writes to /tmp itself, and not to TMPDIR, are not"
@@ -162,6 +171,11 @@ class Sandbox:
         NotPermitted, OSError."""
         function, extensions = self._function, self._settings.extensions_by_name().values()
         ours = Path(sys.prefix), Path(sys.executable), Path(__file__)
+        if function.image is not None:
+            self._root = Root(function.image, self.folder, self.tmp.folder, function.needs)
+            mounts = self._root.mounts()
+            self.tmp.cover(holding([self.folder, *function.needs, *extensions, *ours]), mounts)
+            return
         needed = holding([self.folder, function.task_root, *function.needs, *extensions, *ours])
         links = (path for pattern in LINKS for path in function.task_root.glob(pattern) if path.is_symlink())
         needed |= named_in([*function.command, *function.variables.values(), *map(str, links)])
@@ -178,12 +192,16 @@ class Sandbox:
         """Link every extension into one folder under its own name, as in /opt/extensions."""
         presented = {}
         for name, path in self._settings.extensions_by_name().items():
-            presented[name] = self.folder / "extensions" / name
-            presented[name].symlink_to(path.resolve())
+            presented[name] = path
+            if self._root is None or not self._root.holds(path):
+                presented[name] = self.folder / "extensions" / name
+                presented[name].symlink_to(path.resolve())
         return presented
 
     def _choose_user(self, extensions: dict[str, Path]) -> User | None:
         needs = [self.folder, *self._function.needs, *extensions.values()]
+        if self._root is not None:  # what is in its root can be reached there, whatever folder that is in here
+            needs = [self.folder, *(each for each in extensions.values() if not self._root.holds(each))]
         wrapper = Path(self._settings.environment.get(WRAPPER, ""))
         if self._function.runtime and wrapper.is_file():
             needs.append(wrapper)

@@ -21,6 +21,7 @@ from ..printed.line import Line, parse_event
 from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
+from ..support.failed_answer import MISSING_MODULE
 from ..support.platform_facts import LONGEST_ANSWER_S
 from ..support.terminal import Progress
 from ..target.events import text_of
@@ -50,6 +51,12 @@ LINES = "TRUEMEM_LINES"
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
 KINDS_S = 60.0  # what it may take to ask which events are kept
 ALONE = 10  # requests that run by themselves on Managed Instances, to see what one takes
+INIT_DONE = "platform.initRuntimeDone"
+NO_CLIENT = (
+    "what the image starts has never asked for an event, as a runtime client does. In Python: RUN pip install"
+    ' awslambdaric, ENTRYPOINT ["/usr/local/bin/python", "-m", "awslambdaric"], CMD ["app.handler"]'
+    f" ({docs_link.command('local-lambda#container-images')})"
+)
 MANY = 16  # processes of one name: so many are children that stay, and not the function and its extensions
 
 
@@ -290,7 +297,7 @@ class Run:
             memory_mib=self._target.memory_mib,
             seconds=time.monotonic() - self._started,
             failures=self._failures(),
-            notices=(*self.notices, *self._missing_modules()),
+            notices=(*self.notices, *self._missing_modules(), *self._missing_in_image()),
             last_words=self.last_words,
             variables=self._target.environment,
             about={
@@ -332,6 +339,23 @@ class Run:
         return [
             FailedInvocation(number, error, self._log(number) if number == last else []) for number, error in failed
         ]
+
+    def _missing_in_image(self) -> list[str]:
+        """What its Dockerfile lacks, if all invocations failed for that."""
+        function = self._target.function
+        if function.image is None or not self.failing:
+            return []
+        found = MISSING_MODULE.search(self.answers[-1].error)
+        name = found[1].partition(".")[0] if found else ""
+        if name and function.handler.startswith(f"{name}."):
+            return [
+                f"CMD names {function.handler}, and {name}.py is not in {function.image.folder}: change CMD or WORKDIR"
+            ]
+        if name:
+            return [f"the image has no module {name!r}: add RUN pip install {name} to its Dockerfile"]
+        if any(each["record"].get("status") == "success" for each in self.local.events if each["type"] == INIT_DONE):
+            return []
+        return [NO_CLIENT]
 
     def _missing_modules(self) -> list[str]:
         """What to install, a sentence for each missing module. None if all failed: then the finding says it."""

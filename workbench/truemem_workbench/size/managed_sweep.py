@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import psutil
 
 from ..judge.finding import Commands, Finding
-from ..local.configuration.node_function import is_node
 from ..runs.here import Run
 from ..runs.measurement import Measurement
 from ..runs.passes import in_a_pass
@@ -52,7 +51,7 @@ class ManagedSweep:
             finding=None,
             gib_per_vcpu=target.gib_per_vcpu,
         )
-        is_threaded = is_node(target.function)
+        is_threaded = target.function.language == "nodejs"
         tried, seen = list[Tried](), list[Measurement]()
         try:
             for number, one in enumerate(self._variants(at_once, is_threaded)):

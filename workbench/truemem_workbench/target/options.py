@@ -14,7 +14,7 @@ from ..support.bad_input import BadInput
 from ..support.document import known_members
 from ..support.options import Finite, option_group
 from ..support.platform_facts import AT_ONCE, LEAST_MANAGED_MIB, MOST_AT_ONCE, MOST_TIMEOUT_S
-from ..support.terminal import notify
+from ..support.terminal import Progress, notify
 from .events import FILE, read_event, read_events
 
 if TYPE_CHECKING:
@@ -25,10 +25,12 @@ event_options = option_group(
     click.option("--event", metavar="JSON|@FILE|-", help="The event of every invocation [default: {}]."),
     click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over."),
 )
+cmd_option = click.option("--cmd", metavar="WORDS", help="CMD of an image, in place of its own: app.handler.")
 environment_options = option_group(
     click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]"),
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable."),
     click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one]."),
+    cmd_option,
 )
 managed_option = click.option(
     "--managed-instances",
@@ -71,16 +73,20 @@ def resolved(
     memory_mib: int | None = None,
     cpu: str | None = None,
     managed_instances: int | None = None,
+    cmd: str | None = None,
     extensions: Path | None = None,
+    progress: Progress = lambda *_: None,
     **beside: bool,
 ) -> Target:
     """The function that the options describe. `extensions`: a folder of them. `beside`: what of the sidecar, the probe
-    and exact mode is left out. Raises BadInput."""
+    and exact mode is left out. `progress` is told how far an image is unpacked. Raises BadInput."""
     from ..local.configuration.function import with_project_python
     from ..local.configuration.layer import extensions_in
     from .resolve import resolve
 
-    found = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"))
+    found = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"), progress, cmd)
+    if python is not None and found.function.image is not None:
+        raise BadInput(f"--python {python}: {spec} has its own. Leave --python out")
     if managed_instances is not None and found.managed_instances is None and memory_mib is None:
         memory_mib = max(found.memory_mib, LEAST_MANAGED_MIB)
     given = {"timeout_s": timeout_s, "memory_mib": memory_mib, "cpu": cpu, "managed_instances": managed_instances}
@@ -88,4 +94,5 @@ def resolved(
     environment = {**found.environment, **variables(env)}
     if managed_instances is not None:
         changes["notices"] = tuple(each for each in found.notices if AT_ONCE not in each)
-    return replace(found, environment=environment, extensions=extensions_in(extensions), **changes)
+    beside_it = {**found.extensions, **extensions_in(extensions)}
+    return replace(found, environment=environment, extensions=beside_it, **changes)

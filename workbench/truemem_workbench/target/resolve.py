@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from ..local import Function
 from ..local.configuration.node_function import SUFFIXES, from_node_handler
 from ..support.bad_input import BadInput
+from ..support.terminal import Progress
+from . import images
 from .target import Target, line_of, name_from
 from .template import Choose, Notify, from_template
 
 TEMPLATES = (".yaml", ".yml", ".json")
 
 
-def resolve(spec: str, choose: Choose = lambda it: (it.checked(), ()), notify: Notify = lambda _: None) -> Target:
-    """Resolve `app.py:handler`, `index.mjs:handler`, `template.yaml:LogicalId`, or the path of a bootstrap executable.
+def resolve(
+    spec: str,
+    choose: Choose = lambda it: (it.checked(), ()),
+    notify: Notify = lambda _: None,
+    progress: Progress = lambda *_: None,
+    cmd: str | None = None,
+) -> Target:
+    """Resolve `app.py:handler`, `index.mjs:handler`, `template.yaml:LogicalId`, the archive of an image, or the path of
+    a bootstrap executable.
 
-    For Node.js, `notify` gets a sentence where a runtime client must be installed first. Raises BadInput.
+    For Node.js, `notify` gets a sentence where a runtime client must be installed first. `progress` is told how far an
+    image is unpacked, and `cmd` is given to it in place of its CMD. Raises BadInput.
     """
+    if (image := images.found(spec)) is not None:
+        return images.target(spec, images.loaded(spec, *image, progress).configured(None, cmd and shlex.split(cmd)))
+    if cmd is not None:
+        raise BadInput(f"--cmd {cmd}: {spec} is no image. Leave --cmd out")
     path, _, name = spec.rpartition(":")
     if Path(path).suffix in TEMPLATES:
-        return from_template(Path(path), name, choose, notify)
+        return from_template(Path(path), name, choose, notify, progress)
     if Path(spec).suffix in TEMPLATES:
         raise BadInput(f"{spec} names no function. Try {spec}:LOGICAL_ID")
     is_node = Path(path).suffix in SUFFIXES

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..local import Function, Settings
-from ..local.configuration.node_function import SUFFIXES, is_node
+from ..local.configuration.node_function import SUFFIXES
 from ..support.platform_facts import (
     AT_ONCE_PER_VCPU,
     MOST_MIB,
@@ -73,11 +73,16 @@ class Target:
     @property
     def why_inexplicable(self) -> str:
         """Why no tracer can be put into it, in words that go on after its name. Empty if one can be."""
-        if self.function.python is not None or is_node(self.function):
+        if self.function.language:
             return ""
-        program = Path(self.function.command[-1])
+        program = self.function.program
         why = go_program.why_not(program)
         return native_program.why_not(program) if why is None else why
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What its code finds in its environment, without what Lambda sets."""
+        return self.function.with_own(self.environment)
 
     def settings(self, **more: Any) -> Settings:
         """Its settings under the local Lambda, and more of them. Raises BadInput."""
@@ -90,7 +95,7 @@ class Target:
             "environment": self.environment,
             **more,
         }
-        if made["managed_instances"] is not None and is_node(self.function):
+        if made["managed_instances"] is not None and self.function.language == "nodejs":
             made["environment"] = {NODE_WORKERS: str(self.threads), **made["environment"]}
         return Settings(**made)
 
@@ -122,7 +127,7 @@ class Target:
         """How many of its workers wait for a request on Managed Instances when none runs: processes in Python, threads
         in Node.js; of other programs as many as requests at once."""
         at_once = self.managed_instances or 1
-        return int(self.environment.get(NODE_WORKERS, self.threads)) if is_node(self.function) else at_once
+        return int(self.environment.get(NODE_WORKERS, self.threads)) if self.function.language == "nodejs" else at_once
 
 
 def usual_at_once(runtime: str | None, vcpus: float) -> int:

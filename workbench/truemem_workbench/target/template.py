@@ -30,6 +30,8 @@ from ..support.platform_facts import (
     USUAL_GIB_PER_VCPU,
     language,
 )
+from ..support.terminal import Progress
+from . import images
 from .target import Target, line_of, name_from, usual_at_once
 
 Choose = Callable[[Function], tuple[Function, tuple[str, ...]]]
@@ -48,6 +50,7 @@ STORAGE = "EphemeralStorage"
 MANAGED, OF_CLOUDFORMATION = "CapacityProviderConfig", "LambdaManagedInstancesCapacityProviderConfig"
 """Property of a function on Managed Instances, and what CloudFormation has within it."""
 RATIO = "ExecutionEnvironmentMemoryGiBPerVCpu"
+IMAGE_CONFIG = "ImageConfig"
 LEAST = {"MemorySize": LEAST_MIB, "Timeout": 3, STORAGE: TMP_MIB}  # Lambda's defaults
 ALLOWED = {
     "MemorySize": (LEAST_MIB, MOST_MIB, MOST_MANAGED_MIB),
@@ -65,7 +68,11 @@ _PART = re.compile(r"\$\{([^}]*)\}")  # a part of a text for Fn::Sub; `${!Name}`
 
 
 def from_template(
-    path: Path, logical_id: str, choose: Choose = lambda it: (it.checked(), ()), notify: Notify = lambda _: None
+    path: Path,
+    logical_id: str,
+    choose: Choose = lambda it: (it.checked(), ()),
+    notify: Notify = lambda _: None,
+    progress: Progress = lambda *_: None,
 ) -> Target:
     """Read CodeUri, Handler, MemorySize, Timeout and the literal variables of a function. Raises BadInput.
 
@@ -101,6 +108,8 @@ def from_template(
     if STORAGE in given:
         given[STORAGE] = _mapping(given[STORAGE]).get("Size", UNKNOWN)
     properties = {name: literal(value) for name, value in given.items() if name != "Environment"}
+    if IMAGE_CONFIG in given:
+        properties[IMAGE_CONFIG] = {name: literal(value) for name, value in _mapping(given[IMAGE_CONFIG]).items()}
     variables = {
         name: literal(value)
         for each in (shared, own)
@@ -109,8 +118,13 @@ def from_template(
     absent = {name: variables.pop(name) for name in WRAPPERS if _is_absent(variables.get(name))}
     unknown = [name for name, value in variables.items() if value is UNKNOWN]
     memory, timeout, storage = (properties.get(name, least) for name, least in LEAST.items())
-    code, source, line = _function(path.parent, properties, where, notify)
-    function, notices = choose(code)
+    source, line = None, None
+    notices: tuple[str, ...] = ()
+    if properties.get("PackageType") == "Image":
+        function = _of_image(path.parent, properties, where, progress)
+    else:
+        code, source, line = _function(path.parent, properties, where, notify)
+        function, notices = choose(code)
     runtime = properties.get("Runtime")
     if function.python and isinstance(runtime, str):
         function = function.standing_for(runtime)
@@ -135,6 +149,7 @@ def from_template(
         environment={name: _text(value) for name, value in variables.items() if value is not UNKNOWN},
         source=source,
         line=line,
+        extensions={} if function.image is None else images.beside(function.image),
         notices=(
             *notices,
             *(f"only a stack knows {name} of {where}: not set. Try --env {name}=VALUE" for name in unknown),
@@ -153,8 +168,6 @@ def _function(
     folder: Path, properties: Mapping[str, Any], where: str, notify: Notify
 ) -> tuple[Function, Path | None, int | None]:
     """The function, the file of its handler, and the line. Raises BadInput."""
-    if properties.get("PackageType") == "Image":
-        raise BadInput(f"{where} is an image, which is not run here. Try its APP.py:HANDLER")
     if "InlineCode" in properties:
         raise BadInput(f"{where} has its code in the template (InlineCode). Put it into a file, and try APP.py:HANDLER")
     uri = properties.get("CodeUri", ".")
@@ -219,6 +232,23 @@ def _managed(
     usual = usual_at_once(of, max(1.0, size / 1024 / gib))
     why = "only a stack knows" if at_once is UNKNOWN else "the template does not say"
     return usual, gib, f"{why} {AT_ONCE} of {where}: {usual}, Lambda's default. Try --managed-instances N"
+
+
+def _of_image(folder: Path, properties: Mapping[str, Any], where: str, progress: Progress) -> Function:
+    """The function of an image whose ImageUri is an archive, which `sam build` takes too, or a folder of an OCI layout.
+    Raises BadInput."""
+    uri, config = properties.get("ImageUri"), _mapping(properties.get(IMAGE_CONFIG))
+    given = uri.removeprefix(images.FOLDER) if isinstance(uri, str) else ""
+    place = folder / given
+    image = images.found(f"{images.FOLDER if place.is_dir() else ''}{place}") if given and place.exists() else None
+    if image is None:
+        raise BadInput(
+            f"{where} is an image, and its ImageUri no archive here. Try docker save -o image.tar NAME, and ImageUri:"
+            " image.tar; or truemem check image.tar"
+        )
+    loaded = images.loaded(str(place), *image, progress)
+    words = config.get("EntryPoint"), config.get("Command"), _name(config.get("WorkingDirectory"))
+    return Function.from_image(loaded.configured(*words))
 
 
 def _guessed(properties: Mapping[str, Any], where: str) -> str:

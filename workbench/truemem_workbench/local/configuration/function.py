@@ -25,6 +25,8 @@ from ...support.bad_input import BadInput
 from ...support.failed_answer import MISSING_MODULE
 from ...support.own_modules import modules_above
 from ...support.platform_facts import Language, runtimes, version
+from ..images import image as images
+from ..images.image import Image
 
 OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
 """Handler of the scenario `out-of-memory`. Only the function's process imports it, and pays for its packages."""
@@ -78,6 +80,9 @@ class Function:
     """The version of that interpreter, such as `3.11`."""
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
     """Variables that the function's process gets beside those of the settings, and no extension does."""
+    image: Image | None = dataclasses.field(default=None, hash=False)
+    """The root in which it runs. `command` and `handler` are the image's; `task_root` is on this machine, and `needs`
+    are what it has of this machine, at the same places."""
     unparsed: str = ""
     """Why our own Python cannot parse the code. A newer one may know its syntax."""
 
@@ -85,6 +90,26 @@ class Function:
     def runs_on(self) -> str | None:
         """What really runs the code, such as `python3.11`. None for a bootstrap executable."""
         return f"python{self.python_version}" if self.python_version else self.runtime
+
+    @property
+    def language(self) -> images.Language:
+        """What its code is written in, where a probe and a tracer can be put into it. Empty for any other."""
+        if self.image is not None:
+            return self.image.language
+        return "python" if self.python is not None else "nodejs" if self.runtime is not None else ""
+
+    def with_own(self, variables: Mapping[str, str]) -> Mapping[str, str]:
+        """These variables, and beside them those that its image sets."""
+        return variables if self.image is None else {**self.image.variables, **variables}
+
+    def placed(self, told: Any) -> Any:
+        """What its process has told, with the paths of an image's files as they are on this machine (Image.placed)."""
+        return told if self.image is None else self.image.placed(told)
+
+    @property
+    def program(self) -> Path:
+        """The file that is started, on this machine."""
+        return Path(self.command[-1]) if self.image is None else self.image.program
 
     def standing_for(self, runtime: str) -> Function:
         """A copy that AWS's client takes for a function of this runtime. Its interpreter stays."""
@@ -98,6 +123,8 @@ class Function:
 
     def behind(self, program: Path) -> Function:
         """A copy that starts this program with the command as its arguments."""
+        if self.image is not None:
+            return dataclasses.replace(self, image=dataclasses.replace(self.image, exact=program))
         return dataclasses.replace(self, command=(str(program), *self.command), needs=(*self.needs, program))
 
     def wrapped(self) -> Function:
@@ -110,6 +137,20 @@ class Function:
             return None
         code = Path(__file__).parents[2] / "support" / "oom_handler.py"
         return dataclasses.replace(self, command=(*self.command[:-1], OOM_HANDLER), needs=(*self.needs, code))
+
+    @classmethod
+    def from_image(cls, image: Image) -> Function:
+        """Make a Function of an image. Its handler is the last word of its command, as AWS's emulator has it. Raises
+        BadInput if it cannot be started."""
+        image = image.checked()
+        return cls(
+            command=image.command,
+            task_root=image.outside(image.task_root),
+            handler=image.command[-1] if len(image.command) > 1 else "",
+            runtime=None,
+            needs=(),
+            image=image,
+        )
 
     @classmethod
     def from_spec(cls, spec: str) -> Function:

@@ -11,7 +11,6 @@ from pathlib import Path
 import truemem
 
 from .function import WRAPPER, Function
-from .node_function import is_node
 from .settings import extensions_of
 
 SIDECAR = "truemem"  # name under which the sidecar registers
@@ -100,17 +99,17 @@ def _has(granted: str, folder: str) -> bool:
 
 
 def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:
-    layer = layer_folder()
+    layer, environment = layer_folder(), function.with_own(environment)
     if layer is None:
         return function
-    if function.python is not None:
+    if function.language == "python":
         folder = layer / "truemem" / "python"
         value = ":".join(filter(None, (str(folder), environment.get("PYTHONPATH"))))
         probe = {folder / "sitecustomize.py", *folder.glob("*.py"), *(layer / "python").rglob("*.py")}
         return _loading(function, "PYTHONPATH", value, *sorted(probe))
     preload, options = layer.resolve() / "truemem" / "heap.cjs", environment.get("NODE_OPTIONS", "")
     may_load = may_probe(str(preload.parent), " ".join((options, *function.command)))
-    if not is_node(function) or not may_load or LOADED_PROBE.search(options):
+    if function.language != "nodejs" or not may_load or LOADED_PROBE.search(options):
         return function
     files = sorted(preload.parent.rglob("*.cjs"))  # it loads the others when it is asked
     return _loading(function, "NODE_OPTIONS", f'{options} --require "{preload}"'.strip(), *files)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ...support import docs_link
 from ...support.bad_input import BadInput
+from ...support.cache import cache
 from ...support.platform_facts import RUNTIMES as PLATFORM
 from ...support.platform_facts import runtimes, version
 from .function import Function
@@ -42,12 +43,6 @@ a wrapper got it. Images before Node.js 20 gave the sizes always (those of 14 an
 INSTEAD = f"or run it through a bootstrap ({docs_link.command('local-lambda#nodejs')})"
 
 
-def cache() -> Path:
-    """The folder of $TRUEMEM_CACHE, else that of the XDG base directory specification."""
-    chosen = os.environ.get("TRUEMEM_CACHE")
-    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "truemem"
-
-
 def from_node_handler(spec: str, runtime: str | None, notify: Callable[[str], None]) -> Function:
     """Make a Function from `path/index.mjs:handler`. It runs as on the runtime, such as nodejs24.x, in its folder.
 
@@ -73,11 +68,6 @@ def from_node_handler(spec: str, runtime: str | None, notify: Callable[[str], No
         runtime=runtime,
         needs=(path.parent, path, node, client),
     )
-
-
-def is_node(function: Function) -> bool:
-    """Is it a handler in Node.js, with its runtime client?"""
-    return (function.runtime or "").startswith("nodejs")
 
 
 def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None) -> Path:

@@ -23,6 +23,7 @@ from ...support.platform_facts import (
     MOST_TIMEOUT_S,
     MOST_VARIABLE_BYTES,
 )
+from ..images.image import PATH, Image
 from .function import Function
 
 RUNTIME_FIRST = 0.95
@@ -280,21 +281,23 @@ def function_arn(name: str, qualifier: str | None = None) -> str:
     return f"{arn}:{qualifier}" if qualifier else arn
 
 
-def extension_variables(settings: Settings, place: Place) -> dict[str, str]:
+def extension_variables(settings: Settings, place: Place, image: Image | None = None) -> dict[str, str]:
     """Variables of an extension: without handler, task root, log group, log stream, and names that begin with `_`.
 
     AWS documents the names that are withheld; the code removes every key that begins with `_`. PATH, LANG and TMPDIR
     are not in the classic code's list; on a developer's machine an extension needs them to find its interpreter.
+    `image`: the one in which it lies.
     """
     customer = {key: value for key, value in settings.environment.items() if not key.startswith("_")}
-    return _shared(settings, place) | customer | _platform(settings, place)
+    return _shared(settings, place, image) | customer | _platform(settings, place)
 
 
 def function_variables(function: Function, settings: Settings, place: Place) -> dict[str, str]:
     """Variables of the function's process. The host's own environment is not passed on."""
+    image = function.image
     own = {
         "_HANDLER": function.handler,
-        "LAMBDA_TASK_ROOT": str(function.task_root),
+        "LAMBDA_TASK_ROOT": str(function.task_root) if image is None else image.task_root,
         "LAMBDA_RUNTIME_DIR": "/var/runtime",
     }
     if settings.initialization != "snap-start":  # one process would go on in many log streams
@@ -311,7 +314,7 @@ def function_variables(function: Function, settings: Settings, place: Place) -> 
     ):  # a handler that starts `python3` gets its own interpreter
         place = replace(place, path=f"{function.python.parent}{os.pathsep}{place.path}")
     return (
-        _shared(settings, place)
+        _shared(settings, place, image)
         | dict(settings.environment)
         | dict(function.variables)
         | _platform(settings, place)
@@ -319,13 +322,11 @@ def function_variables(function: Function, settings: Settings, place: Place) -> 
     )
 
 
-def _shared(settings: Settings, place: Place) -> dict[str, str]:
+def _shared(settings: Settings, place: Place, image: Image | None = None) -> dict[str, str]:
     """Variables that the user's own settings may replace."""
+    here = {"PATH": place.path, "LANG": "C.UTF-8", "TZ": ":UTC", "TMPDIR": place.tmp}
     return {
-        "PATH": place.path,
-        "LANG": "C.UTF-8",
-        "TZ": ":UTC",
-        "TMPDIR": place.tmp,
+        **(here if image is None else {"PATH": PATH, **image.variables}),
         **_credentials(settings, place),
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,

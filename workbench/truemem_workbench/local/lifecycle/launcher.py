@@ -10,6 +10,7 @@ import signal
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -17,6 +18,7 @@ from ...support.platform_facts import MOST_EXTENSIONS
 from ..configuration.function import Function
 from ..configuration.settings import Place, Settings, extension_variables, function_variables
 from ..errors import Failure, WaitFailed
+from ..images.root import Root
 from ..processes.cpu import Cpu
 from ..processes.freezer import Freezer
 from ..processes.memory import Memory, tree
@@ -131,6 +133,7 @@ async def kill_all(generation: Generation, memory: Memory) -> None:
 
 
 KILLED_CODE = -9
+RUNTIME_API = "AWS_LAMBDA_RUNTIME_API"
 
 
 class Launcher:
@@ -141,6 +144,7 @@ class Launcher:
         *,
         place: Place,
         tmp: Tmp,
+        root: Root | None,
         extensions: dict[str, Path],
         user: User | None,
         journal: EnvironmentJournal,
@@ -151,6 +155,7 @@ class Launcher:
         self._settings = settings
         self._place = place
         self._tmp = tmp
+        self._root = root
         self._user = user
         self._journal = journal
         self.memory: Memory
@@ -177,9 +182,13 @@ class Launcher:
         """Raises WaitFailed."""
         if list(self.extensions).index(name) >= MOST_EXTENSIONS:
             raise WaitFailed(generation.launch_refused(name, "TooManyExtensions", "ErrTooManyExtensions"))
-        variables = extension_variables(self._settings, self._place)
+        path, root = self.extensions[name], self._root
+        if root is not None and not root.holds(path):
+            root = None  # it is of this machine, as our own sidecar
+        command = [str(path) if root is None else root.image.inside(path)]
+        variables = extension_variables(self._settings, self._place, None if root is None else root.image)
         try:
-            await self._spawn(generation, f"extension:{name}", [str(self.extensions[name])], variables, Path("/"))
+            await self._spawn(generation, f"extension:{name}", command, variables, "/", root)
         except OSError as error:
             kind = "PermissionDenied" if isinstance(error, PermissionError) else "UnknownError"
             raise WaitFailed(generation.launch_refused(name, kind, str(error))) from None
@@ -189,12 +198,20 @@ class Launcher:
         variables = function_variables(self._function, self._settings, self._place)
         try:
             command = self._function.started_with(variables)
-            await self._spawn(generation, "runtime", command, variables, self._function.task_root)
+            image = self._function.image
+            folder = str(self._function.task_root) if image is None else image.folder
+            await self._spawn(generation, "runtime", command, variables, folder, self._root)
         except OSError as error:
             raise WaitFailed(Failure("Runtime.InvalidEntrypoint", str(error), "failure")) from None
 
     async def _spawn(
-        self, generation: Generation, name: str, command: list[str], variables: dict[str, str], cwd: Path
+        self,
+        generation: Generation,
+        name: str,
+        command: list[str],
+        variables: dict[str, str],
+        folder: str,
+        root: Root | None,
     ) -> None:
         source = "function" if name == "runtime" else name
         kills = self.memory.kills()
@@ -208,16 +225,20 @@ class Launcher:
                     generation.fail(generation.launch_failure(name, code == NOT_PERMITTED, command[0]))
             generation.notify()
 
-        start = partial(
-            started,
-            command,
-            environment=variables,
-            cwd=cwd,
-            user=self._user,
-            entering=self._tmp.entering(self._user),
-            descriptors=self._settings.descriptors,
-            admit=self._admit,
-        )
+        begin: dict[str, Any] = {"environment": variables, "cwd": Path(folder), "user": self._user}
+        words, begin["entering"] = command, self._tmp.entering(self._user)
+        if root is not None:
+            words = root.entering(
+                command,
+                folder=folder,
+                variables=variables,
+                user=(self._user.uid, self._user.gid) if self._user else None,
+                namespaces=[*self._tmp.namespaces.values()],
+                exact=root.image.exact if source == "function" else None,
+            )
+            here = {"PATH": self._place.path, RUNTIME_API: variables[RUNTIME_API]}
+            begin = {"environment": here, "cwd": Path("/"), "user": None, "entering": ()}
+        start = partial(started, words, descriptors=self._settings.descriptors, admit=self._admit, **begin)
         generation.processes[name] = await spawn(start, partial(self._journal.output, source), exited)
 
     def _admit(self, pid: int) -> None:

@@ -23,6 +23,8 @@ _PATH = re.compile(r"(?<![\w.-])/tmp/[^\s:;,\"']+")
 
 # What the run needs of this machine's /tmp stays visible: it is bound before the folder hides it.
 _COVER = """
+eval "$1" || exit 1
+shift
 for name do mount --rbind "/tmp/$name" "$0/$name" || exit 1; done
 mount --rbind "$0" /tmp && echo covered && read -r _
 """
@@ -51,22 +53,23 @@ class Tmp:
         """The path of /tmp for the environment's processes."""
         return str(TMP if self._namespaces else self.folder)
 
-    def cover(self, names: Iterable[str]) -> None:
+    def cover(self, names: Iterable[str], before: str = ":") -> None:
         """Lay the folder over /tmp, for the processes that are started with `entering`. These entries of this machine's
-        /tmp stay in it, whole. Raises NotPermitted and OSError."""
+        /tmp stay in it, whole. `before`: what a shell does in the same namespace first. Raises NotPermitted and
+        OSError."""
         if shutil.which("nsenter") is None or shutil.which("unshare") is None:
             raise NotPermitted("there is no unshare or nsenter, of util-linux")
         if TMP.resolve() != TMP:
             raise NotPermitted("/tmp is a link")
         for name in names:
             place = self.folder / name
-            place.mkdir() if (TMP / name).is_dir() else place.touch()
+            place.mkdir(exist_ok=True) if (TMP / name).is_dir() else place.touch()
             self._bound.add(name)
         own_user = [] if os.geteuid() == 0 else ["--user", "--map-current-user"]
         # A shell without root's id keeps the right to mount in its namespace only by --keep-caps (util-linux 2.36).
         command = ["unshare", *own_user, "--keep-caps", "--mount", "--propagation", "private"]
         with subprocess.Popen(
-            [*command, "/bin/sh", "-c", _COVER, str(self.folder), *sorted(self._bound)],
+            [*command, "/bin/sh", "-c", _COVER, str(self.folder), before, *sorted(self._bound)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -80,13 +83,18 @@ class Tmp:
             for kind in ("user", "mnt") if own_user else ("mnt",):
                 self._namespaces[kind] = os.open(f"/proc/{shell.pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
 
+    @property
+    def namespaces(self) -> dict[str, str]:
+        """Files of the namespaces of its processes, by their kind, in the order in which they are entered."""
+        return {kind: f"/proc/{os.getpid()}/fd/{number}" for kind, number in self._namespaces.items()}
+
     def entering(self, user: User | None) -> list[str]:
         """Begin of a command that runs as this user, with this /tmp. Empty where it is this machine's: then it is still
         to become the user."""
         if not self._namespaces:
             return []
         options = {"user": "--user", "mnt": "--mount"}
-        own = [f"{options[kind]}=/proc/{os.getpid()}/fd/{number}" for kind, number in self._namespaces.items()]
+        own = [f"{options[kind]}={path}" for kind, path in self.namespaces.items()]
         identity = [f"--setgid={user.gid}", f"--setuid={user.uid}"] if user else ["--preserve-credentials"]
         return [shutil.which("nsenter") or "nsenter", *own, *identity, "--"]
 

@@ -1,0 +1,1 @@
+"""Container images: from an archive to a root folder in which processes run."""

@@ -1,0 +1,76 @@
+"""A function that is a container image, in an archive or a folder of this machine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ..local import Function
+from ..local.configuration.layer import SIDECAR
+from ..local.images.image import Image, load
+from ..support.bad_input import BadInput, need_linux
+from ..support.terminal import Progress
+from .target import Target, name_from
+
+FOLDER = "oci:"
+FILES = ("docker-archive:", "oci-archive:")
+"""Begins of names, as skopeo and buildah have them."""
+ARCHIVES = re.compile(r"(.+?\.(?:tar|tar\.gz|tgz|tar\.zst))(?::(.+))?")
+REGISTRY = re.compile(r"(?:docker://)?[a-z0-9][\w.:/-]*(?::[\w.-]+|@sha256:[0-9a-f]{64})")
+"""A name of an image in a registry or a daemon."""
+
+
+def found(spec: str) -> tuple[Path, str] | None:
+    """The archive of an image, or the folder of an OCI layout, that the user names, and which image of several. None if
+    it is no image. Raises BadInput for a name in a registry."""
+    begin = next((each for each in (FOLDER, *FILES) if spec.startswith(each)), "")
+    rest = spec.removeprefix(begin)
+    if not begin and (archive := ARCHIVES.fullmatch(spec)) is not None:
+        path, name = Path(archive[1]), archive[2] or ""
+    elif begin:
+        place, _, name = rest.partition(":")
+        path = Path(place)
+    elif REGISTRY.fullmatch(spec) and not Path(spec).exists() and not Path(spec.rpartition(":")[0]).suffix:
+        _refuse_registry(spec)
+        return None
+    else:
+        return None
+    if begin == FOLDER and not path.is_dir():
+        raise BadInput(f"no folder {path} with an OCI layout. Try buildah push IMAGE oci:{path}")
+    if begin != FOLDER and not path.is_file():
+        raise BadInput(f"no file {path}. Try docker save -o {path} NAME")
+    return path, name
+
+
+def _refuse_registry(spec: str) -> None:
+    name = spec.removeprefix("docker://")
+    if spec != name or "/" in name or not Path(name.partition(":")[0]).exists():
+        raise BadInput(
+            f"no file {spec}, and images are not pulled. Try docker save -o image.tar {name}, then image.tar; or"
+            " PATH/app.py:handler"
+        )
+
+
+def loaded(spec: str, path: Path, name: str, progress: Progress) -> Image:
+    """This image, unpacked. Raises BadInput."""
+    need_linux("an image")
+    return load(spec, path, name, lambda done, of: progress("unpacking", done >> 20, of >> 20))
+
+
+def target(spec: str, image: Image, **more: Any) -> Target:
+    """The function of this image. Our own sidecar stands for one that is in it. Raises BadInput if it cannot be
+    started."""
+    own: dict[str, Any] = {"spec": spec, "name": name_of(spec), "function": Function.from_image(image)}
+    return Target(**{**own, "extensions": beside(image), **more})
+
+
+def beside(image: Image) -> dict[str, Path]:
+    """The extensions that lie in it, but for our sidecar: this machine's stands for that, as for one in a layer."""
+    return {name: path for name, path in image.extensions.items() if name != SIDECAR}
+
+
+def name_of(spec: str) -> str:
+    """A function's name, after the archive."""
+    begin = next((each for each in (FOLDER, *FILES) if spec.startswith(each)), "")
+    return name_from(Path(spec.removeprefix(begin).partition(":")[0]).name.partition(".")[0])
