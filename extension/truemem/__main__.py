@@ -45,19 +45,21 @@ def _serve(path: str) -> None:
     reserve = [bytes(size) for size in RESERVE]
     api = ExtensionsClient(address)
     measuring = _enabled()
-    listener = open_listener(address) if measuring else None  # the runtime may come as soon as we have registered
+    port = posix.environ.get(b"TRUEMEM_PORT", b"")
+    # The runtime may come as soon as we have registered; one that was pointed at the port, even if nothing is measured.
+    listener = open_listener(address, port) if measuring or port else None
     managed = posix.environ.get(b"AWS_LAMBDA_INITIALIZATION_TYPE") == b"lambda-managed-instances"
     loadavg = _loadavg()
     managed = _registered(api, name, measuring, managed)
     proxy = None
-    if measuring:
-        try:
-            proxy = RuntimeProxy(listener, address, ExactMode()) if listener is not None else None
+    try:
+        proxy = RuntimeProxy(listener, address, ExactMode(pooled=not managed)) if listener is not None else None
+        if measuring:
             start(api, address, folder, name, managed, loadavg, proxy)
             return
-        except Exception as error:  # a bug of ours must not become the function's
-            reserve.clear()
-            last_word(f"stopped measuring: {reason(error)}")
+    except Exception as error:  # a bug of ours must not become the function's
+        reserve.clear()
+        last_word(f"stopped measuring: {reason(error)}")
     _sit_out(api, proxy)
 
 

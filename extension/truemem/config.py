@@ -18,7 +18,7 @@ PREFIX = b"TRUEMEM_"
 SETTING_NAMES = (
     *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET"),
     *("OOM_SCORE_ADJ", "RESOURCES", "DETAIL", "LINES", "SETTLE", "JOURNAL", "AGGREGATE", "OUTPUT"),
-    *("CPU_METRIC", "LOG_LEVEL"),
+    *("CPU_METRIC", "PORT", "LOG_LEVEL"),
 )
 EXEC_WRAPPER = "EXEC_WRAPPER"
 """The setting that only the wrapper of exact mode reads."""
@@ -26,6 +26,8 @@ EXEC_WRAPPER = "EXEC_WRAPPER"
 ON_WORDS = ("true", "1", "yes", "on")
 OFF_WORDS = ("false", "0", "no", "off")
 AUTO, ALWAYS, OFF = "auto", "always", "off"
+LESS = ("WARN", "ERROR", "FATAL")
+"""Log levels of Lambda's at which it drops lines of INFO."""
 
 EMF, JSON, OTLP, DOGSTATSD, PPROF = OUTPUTS = "emf", "json", "otlp", "dogstatsd", "pprof"
 """Where records go: a line with metrics for CloudWatch, a line without, an OpenTelemetry collector, an agent."""
@@ -95,6 +97,8 @@ class Config:
         """Make a metric of an invocation's CPU time, too: each metric costs money."""
         self.outputs: tuple[str, ...] = setting("OUTPUT", _outputs, (EMF,), ", ".join(OUTPUTS) + ", or several")
         self.prints = EMF in self.outputs or JSON in self.outputs
+        self.port: int = setting("PORT", _port, 0, "a port from 1024 to 65535")
+        """Where the proxy of exact mode listens, for a runtime that no wrapper can point at it; 0: where it likes."""
         self.log_level: str = setting("LOG_LEVEL", _one_of(*LEVELS), "info", "info, warn, error or off")
         self.problems += _unknown(environ)
 
@@ -102,11 +106,9 @@ class Config:
         """`on-demand`, `provisioned-concurrency`, `snap-start` or `lambda-managed-instances`; "" if it is not said."""
         self.function_name: str = _text(environ, b"AWS_LAMBDA_FUNCTION_NAME") or "unknown"
         self.function_version: str = _text(environ, b"AWS_LAMBDA_FUNCTION_VERSION")
-        size = _text(environ, b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE")
-        self.memory_mib: int = int(size) if size.isdecimal() and len(size) < 10 else 0
+        self.memory_mib: int = _size(_text(environ, b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE"))
         """The memory limit in MiB, or 0 when the platform does not say."""
-        wanted = _text(environ, b"AWS_LAMBDA_LOG_LEVEL").upper()
-        self.level: str = wanted if wanted in ("WARN", "ERROR", "FATAL") else "INFO"
+        self.level: str = level if (level := _text(environ, b"AWS_LAMBDA_LOG_LEVEL").upper()) in LESS else "INFO"
         """`level` of our lines: under LogFormat JSON, Lambda drops lines below the function's log level."""
 
     @property
@@ -131,6 +133,10 @@ def _unknown(environ: Mapping[bytes, bytes]) -> Iterator[str]:
 
 def _text(environ: Mapping[bytes, bytes], name: bytes) -> str:
     return environ.get(name, b"").decode("utf-8", "replace")
+
+
+def _size(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def _is_name(text: str) -> bool:
@@ -176,6 +182,10 @@ def _share(text: str) -> float:
     if text.endswith("%"):
         return _within(float(text[:-1]), 0, 100) / 100
     return float(parse_switch(text))
+
+
+def _port(text: str) -> int:
+    return _within(int(text), 1024, 65535)
 
 
 def _score(text: str) -> int:

@@ -78,6 +78,8 @@ def start(
     table = ProcessTable(proc, address, folder or "/opt/extensions", oom_score, parse_last_pid(loadavg))
     if proxy is not None:
         table.proxy_address = proxy.address
+    if config.port and (proxy is None or proxy.address != f"127.0.0.1:{config.port}"):
+        log("error", "TRUEMEM_PORT is taken: what is pointed at it does not reach Lambda. Set another port")
     table.scan()  # a process that is here before the runtime is not the function
     telemetry_server, unsubscribed = _granted(api, telemetry_server, unsubscribed)
     try:

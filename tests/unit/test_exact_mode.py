@@ -54,9 +54,9 @@ class Line:
     """What passes between one runtime and its API: each piece is looked at, and then handed on. A measurement tells
     how many pieces had been handed on before it."""
 
-    def __init__(self) -> None:
+    def __init__(self, pooled: bool = False) -> None:
         self.handed_on = 0
-        self.exact = ExactMode(lambda: self.handed_on)
+        self.exact = ExactMode(lambda: self.handed_on, pooled)
         self.connections: dict[int, RuntimeConnection] = {}
 
     def passes(self, connection: int, side: bool, piece: bytes) -> int:
@@ -166,6 +166,13 @@ def test_a_window_lies_between_event_and_next_request(life: str) -> None:
     assert line.ended == {request_id: told[word] for request_id, word in ended.items()}
     assert line.exact.asking == asking
     line.closes_all()
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_the_one_workers_pool_may_ask_on_any_connection(pooled: bool) -> None:
+    line = Line(pooled)
+    told = line.plays("0? 0=x 0!x< 1? 0!x> 1?")
+    assert line.ended == ({"x": told["1?"]} if pooled else {})
 
 
 def test_the_first_request_ends_what_was_before_the_first_event() -> None:

@@ -63,7 +63,9 @@ class Moment:
 
 
 class ExactMode:
-    def __init__(self, measure: Callable[[], Any] | None = None) -> None:
+    def __init__(self, measure: Callable[[], Any] | None = None, pooled: bool = False) -> None:
+        """`pooled`: there is one worker, whose client may ask on any connection of its pool, as that of Rust does."""
+        self._pooled = pooled
         self.measure = measure
         """Reads and resets the function's watermarks, and says what it has read; None where nothing is measured."""
         self.look: Callable[[], None] | None = None
@@ -99,7 +101,7 @@ class ExactMode:
         self.asking += 1
         self._forget_unanswered(connection)
         ended = self._of(connection) or [
-            each for each in self.running if each.elsewhere and each.answer and each.answer.complete
+            each for each in self.running if (each.elsewhere or self._pooled) and each.answer and each.answer.complete
         ]
         if ended or not self._asked:
             self.running = [invocation for invocation in self.running if invocation not in ended]

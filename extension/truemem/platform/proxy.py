@@ -56,22 +56,25 @@ class ProxyListener(Listener):
     The wrapper /opt/truemem/exact looks for the name of the datagram socket, which has the port in it, and sends the
     address that the runtime would have talked to (layer/exact.c)."""
 
-    def __init__(self, api_address: str) -> None:
-        """Raises OSError or ValueError where it cannot be had: then there is no exact mode."""
+    def __init__(self, api_address: str, port: int = 0) -> None:
+        """Raises OSError, ValueError or OverflowError where it cannot be had: then there is no exact mode."""
         parse_address(api_address)
-        super().__init__("127.0.0.1", ACCEPT_PAUSE_S, SPARE_DESCRIPTORS)
+        super().__init__("127.0.0.1", ACCEPT_PAUSE_S, SPARE_DESCRIPTORS, port)
         self.handshake = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
         self.handshake.setsockopt(_socket.SOL_SOCKET, _SO_PASSCRED, 1)
         self.handshake.bind(f"{HANDSHAKE_NAME}{api_address}/{self.port}".encode("latin-1"))
         self.handshake.setblocking(False)
 
 
-def open_listener(api_address: str) -> ProxyListener | None:
-    """Open the listener; None where it cannot be had."""
-    try:
-        return ProxyListener(api_address)
-    except (OSError, ValueError):
-        return None
+def open_listener(api_address: str, port: bytes = b"") -> ProxyListener | None:
+    """Open the listener, at a free port where `port` (TRUEMEM_PORT) is empty or cannot be had. None where there is
+    none."""
+    for wanted in port, b"0":
+        try:
+            return ProxyListener(api_address, int(wanted))
+        except (OSError, ValueError, OverflowError):
+            continue
+    return None
 
 
 class _End:

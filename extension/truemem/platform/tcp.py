@@ -57,13 +57,16 @@ def close(socket: _socket.socket | None) -> None:
 
 
 class Listener:
-    """Listens on a free port. Where the system has no descriptor or no memory left, nothing is accepted for a while:
-    the socket stays readable, and waiting for it would be a busy loop."""
+    """Listens on a port, 0 for a free one. Where the system has no descriptor or no memory left, nothing is accepted
+    for a while: the socket stays readable, and waiting for it would be a busy loop."""
 
-    def __init__(self, host: str, pause_s: float, spares: int = 0) -> None:
-        """`spares`: descriptors to keep for connections, should there be no other any more. Raises OSError."""
+    def __init__(self, host: str, pause_s: float, spares: int = 0, port: int = 0) -> None:
+        """`spares`: descriptors to keep for connections, should there be no other any more. Raises OSError, and
+        OverflowError where `port` is none."""
         self.socket = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-        self.socket.bind((host, 0))
+        # After a reset, connections of the process that was killed may still have our port (tcp(7): TIME_WAIT).
+        self.socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+        self.socket.bind((host, port))
         self.socket.listen(BACKLOG)
         self.socket.setblocking(False)
         self.port: int = self.socket.getsockname()[1]
