@@ -74,6 +74,12 @@ SETTINGS = [
     ({"LoggingConfig": {"SystemLogLevel": "WARN"}}, "! Its system log level is WARN: the log has REPORT of", "=INFO"),
     ({"Runtime": "custom", "Environment": WRAPPED}, "! Lambda need not start a wrapper in custom, and", "let its boot"),
     ({"Runtime": "python3.14", "Environment": WRAPPED}, "", ""),
+    ({"Environment": {"Variables": {"AWS_LWA_PORT": "8000"}}}, "! It runs behind the Lambda Web Adapter", "--exact"),
+    (
+        {"Environment": {"Variables": {"TRUEMEM_PORT": "9717", "AWS_LWA_LAMBDA_RUNTIME_API_PROXY": "127.0.0.1:9717"}}},
+        "problem Its Lambda Web Adapter asks the sidecar for events, and no record is",
+        "--no-exact",
+    ),
     ({"TenancyConfig": {"TenantIsolationMode": "PER_TENANT"}}, "ok Tenant isolation: an environment", "--by tenantId"),
 ]
 
@@ -81,13 +87,14 @@ SETTINGS = [
 @pytest.mark.parametrize(("configuration", "text", "fix"), SETTINGS)
 def test_a_setting_has_a_sentence_and_a_command(configuration: dict[str, Any], text: str, fix: str) -> None:
     found = said(**configuration)
-    grades = {"note": "!", "ok": "ok"}
+    grades = {"note": "!", "ok": "ok", "problem": "problem"}
     assert [f"{grades[each.grade]} {each.text}"[: len(text)] for each in found] == [text] * bool(text)
     assert all(fix in each.fix for each in found)
 
 
-def test_a_wrapper_that_works_needs_no_note() -> None:
-    assert not [*diagnose_records({"Runtime": "custom", "Environment": WRAPPED}, is_exact=True)]
+def test_exact_mode_that_works_needs_no_note() -> None:
+    behind = {"Layers": [{"Arn": "arn:aws:lambda:eu-west-1:753240598075:layer:LambdaAdapterLayerX86:30"}]}
+    assert not [*diagnose_records({"Runtime": "custom", "Environment": WRAPPED, **behind}, is_exact=True)]
 
 
 def test_a_durable_function_has_versions_and_replays() -> None:

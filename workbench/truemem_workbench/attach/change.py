@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from ..aws.layer_zips import is_ours
+from ..support import web_adapter
 from ..support.document import known_members
 from .platform_diagnosis import diagnose_settings
 
@@ -260,12 +261,13 @@ def taken_off(layers: Layers, variables: Mapping[str, str]) -> Change:
 
 
 def without_files(variables: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The variables that name files of the layer, without these. A function does not start with one that is gone."""
+    """The variables that name files of the layer, or the sidecar's port, without these. A function does not start with
+    one that is gone."""
     options = variables.get(NODE_OPTIONS) or ""
     others = PRELOAD_OPTION.sub("", options)
     preloads = {NODE_OPTIONS: others.strip() or None} if others != options else {}
     configured = {COLLECTOR_CONFIG: None} if variables.get(COLLECTOR_CONFIG) == CLOUDWATCH else {}
-    return {**unwrapped(variables), **preloads, **configured}
+    return {**unwrapped(variables), **preloads, **configured, **web_adapter.freed(variables)}
 
 
 def unwrapped(variables: Mapping[str, str | None]) -> dict[str, str | None]:

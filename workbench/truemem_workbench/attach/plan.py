@@ -10,7 +10,7 @@ from truemem.config import EMF, OTLP
 
 from ..aws.layer_zips import ARCHITECTURES, LAYER_PREFIX, LayerZip, is_ours, layer_zip
 from ..local.configuration.layer import PERMISSIONS, may_probe
-from ..support import docs_link
+from ..support import docs_link, web_adapter
 from ..support.bad_input import BadInput
 from ..support.platform_facts import MOST_LAYERS, MOST_UNZIPPED_MB, language, version
 from .change import (
@@ -107,8 +107,7 @@ def plan(state: FunctionState, wanted: AttachRequest, layer: str, notes: Sequenc
     if wanted.lines and not (_names_something(state.runtime, wanted) and _may_load(state)):
         del variables[LINES]
     if wanted.exact is not None:
-        is_wrapped = wanted.exact and starts_wrapper(state.runtime)
-        variables |= _wrapped(state.variables) if is_wrapped else unwrapped(state.variables)
+        variables |= _in_exact_mode(state, wanted) if wanted.exact else _in_default_mode(state.variables)
     if wanted.heap and has_probe(state.runtime) and _may_load(state):
         is_node = language(state.runtime) == "nodejs"
         variables |= _with_preload(state.variables) if is_node else _with_heap(state.variables)
@@ -119,7 +118,8 @@ def plan(state: FunctionState, wanted: AttachRequest, layer: str, notes: Sequenc
         return Left(state.name, unreadable(state))
     if change.empty and state.failed:
         return Left(state.name, state.failed)
-    is_exact = starts_wrapper(state.runtime) and variables_after(state.variables, change).get(WRAPPER) == EXACT_WRAPPER
+    then = variables_after(state.variables, change)
+    is_exact = web_adapter.is_ours(then) or (starts_wrapper(state.runtime) and then.get(WRAPPER) == EXACT_WRAPPER)
     return AttachPlan(state, change, (*_notes(state, wanted), *notes), "exact" if is_exact else "default")
 
 
@@ -186,6 +186,19 @@ def _to_collector(variables: Mapping[str, str]) -> dict[str, str | None]:
     return {**sends, **({} if variables.get(COLLECTOR_CONFIG) else {COLLECTOR_CONFIG: CLOUDWATCH})}
 
 
+def _in_exact_mode(state: FunctionState, wanted: AttachRequest) -> dict[str, str | None]:
+    if not web_adapter.is_there(state.layers, state.variables):
+        return _wrapped(state.variables) if starts_wrapper(state.runtime) else unwrapped(state.variables)
+    if web_adapter.why_not(state.layers, state.variables):
+        return _in_default_mode(state.variables)
+    port = wanted.settings.get(web_adapter.PORT) or state.variables.get(web_adapter.PORT)
+    return unwrapped(state.variables) | web_adapter.pointed(port)
+
+
+def _in_default_mode(variables: Mapping[str, str]) -> dict[str, str | None]:
+    return unwrapped(variables) | web_adapter.freed(variables)
+
+
 def _wrapped(variables: Mapping[str, str]) -> dict[str, str | None]:
     present = variables.get(WRAPPER)
     if present == EXACT_WRAPPER:
@@ -205,7 +218,10 @@ def _with_preload(variables: Mapping[str, str]) -> dict[str, str | None]:
 
 def _notes(state: FunctionState, wanted: AttachRequest) -> list[str]:
     notes = [*state.notes]
-    if wanted.exact and not starts_wrapper(state.runtime):
+    is_behind = web_adapter.is_there(state.layers, state.variables)
+    if wanted.exact and is_behind and (why := web_adapter.why_not(state.layers, state.variables)):
+        notes.append(f"attached in the default mode: {why}")
+    if wanted.exact and not is_behind and not starts_wrapper(state.runtime):
         who = "may start" if language(state.runtime) == "custom" else "starts"
         text = f"{state.runtime} {who} no wrapper: attached in the default mode. For exact mode its bootstrap starts"
         notes.append(f"{text} {EXACT_WRAPPER} ({docs_link.command('attach#4-exact-mode')})")

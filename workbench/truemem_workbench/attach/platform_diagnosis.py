@@ -9,7 +9,7 @@ from typing import Any
 
 from truemem.config import EMF, Config
 
-from ..support import docs_link
+from ..support import docs_link, web_adapter
 from ..support.diagnosis import Diagnosis
 from ..support.platform_facts import LOG_CLASSES, RUNTIMES, deprecated, language, newer_text, newer_values, successor
 from ..support.terminal import counted
@@ -53,8 +53,12 @@ def diagnose_settings(configuration: Mapping[str, Any], today: date) -> Iterator
 def diagnose_records(configuration: Mapping[str, Any], *, is_exact: bool = False) -> Iterator[Diagnosis]:
     """What its log and its records do not show, or show in another way. `is_exact`: some records are of exact mode."""
     runtime = configuration.get("Runtime") or ""
-    wrapper = (_in(configuration, "Environment", "Variables") or {}).get(WRAPPER)
-    if wrapper and language(runtime) in ("os-only", "custom") and not is_exact:
+    variables = _in(configuration, "Environment", "Variables") or {}
+    layers = [each.get("Arn") or "" for each in configuration.get("Layers") or ()]
+    wrapper = variables.get(WRAPPER)
+    if web_adapter.is_there(layers, variables) and not is_exact:
+        yield _behind_adapter(configuration, variables)
+    elif wrapper and language(runtime) in ("os-only", "custom") and not is_exact:
         yield Diagnosis(
             "note",
             f"Lambda need not start a wrapper in {runtime}, and nothing else did: this is the default mode.",
@@ -85,6 +89,20 @@ def diagnose_records(configuration: Mapping[str, Any], *, is_exact: bool = False
             f"truemem report {_name(configuration)} --by executionArn",
             "DurableConfig",
         )
+
+
+def _behind_adapter(configuration: Mapping[str, Any], variables: Mapping[str, str]) -> Diagnosis:
+    attach = f"truemem attach {_name(configuration)}"
+    if web_adapter.is_ours(variables):
+        return Diagnosis(
+            "problem",
+            "Its Lambda Web Adapter asks the sidecar for events, and no record is of exact mode: where the sidecar does"
+            " not listen there, no event is served.",
+            f"{attach} --no-exact, or add the layer",
+            f"{web_adapter.PROXY}: {variables[web_adapter.PROXY]}",
+        )
+    text = "It runs behind the Lambda Web Adapter, where no wrapper makes exact mode: this is the default mode."
+    return Diagnosis("note", text, f"{attach} --exact ({docs_link.command('web-adapter')})")
 
 
 def log_class_text(named: str, variables: Mapping[str, str]) -> str:

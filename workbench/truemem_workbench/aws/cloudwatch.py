@@ -21,7 +21,7 @@ import click
 from click.core import ParameterSource
 
 from ..support.bad_input import BadInput
-from ..support.options import F, is_function, option_group, since_ms
+from ..support.options import F, is_function, option_group, since_ms, target_argument
 from ..support.terminal import progress
 from .clients import client, log_group_of, refused
 
@@ -140,12 +140,7 @@ def named(
 def target_or_function(doing: str) -> Callable[[F], F]:
     """Add a local target, or the NAME of a function in AWS, to a command. `doing`: what it does with that."""
     return option_group(
-        click.argument(
-            "target",
-            required=False,
-            is_eager=True,
-            metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP|IMAGE.tar|NAME",
-        ),
+        target_argument("FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP|IMAGE.tar|NAME", required=False),
         click.option("--function", "function_name", metavar="NAME", callback=_in_aws, help=f"As NAME: {doing}."),
     )
 
@@ -154,7 +149,7 @@ def _in_aws(context: click.Context, option: click.Parameter, given: str | None) 
     """What --function names, or the target, if that may be a function. FILE:HANDLER is none, whether it is there or
     not."""
     target = context.params.get("target")
-    if given is not None or target is None or not is_function(target):
+    if given is not None or target is None or context.params.get("http") is not None or not is_function(target):
         return given
     if ":" in target and not target.startswith("arn:"):
         return given

@@ -21,7 +21,7 @@ from ..support.options import Finite, check_outputs, chosen, format_options, out
 from ..support.terminal import notify, steps
 from ..support.typed_command import Command
 from ..target.events import FILE
-from ..target.options import event_options, function_options, managed_option, read_payloads, resolved
+from ..target.options import event_options, function_options, http_option, managed_option, read_payloads, resolved
 
 if TYPE_CHECKING:
     from ..answer.limits import Limits
@@ -59,6 +59,7 @@ Examples:
   truemem check app.py:handler --event @event.json --max-peak 400
   truemem check index.mjs:handler --no-explain
   truemem check template.yaml:MyFunction --output report.xml
+  truemem check --http 8080 --event /orders -- uvicorn app:app
   truemem check my-function --invocations 300
 \b
 Exit codes:
@@ -137,6 +138,7 @@ class _Gate(click.Command):
     help="Failed invocations allowed [default: none, and the result is undecided if one fails].",
 )
 @click.option("--allow-errors", is_flag=True, help="Short for --max-errors 100.")
+@http_option
 @function_options
 @managed_option
 @click.option(
@@ -346,12 +348,12 @@ def _measured(
     **given: Any,
 ) -> tuple[Measurement, Target | None, list[object]]:
     """What was measured, the function if it is here, and its events. Raises BadInput."""
-    payloads = read_payloads(event, events)
     if function_name is not None:
+        payloads = read_payloads(event, events)
         if no_exact or no_probe or any(given.values()):
             raise BadInput(
-                "--function takes the function as it is: leave out --no-exact, --no-probe, --extensions, --memory,"
-                " --cpu, --timeout, --env, --python and --managed-instances"
+                "--function takes the function as it is: leave out --no-exact, --no-probe, --extensions, --http,"
+                " --memory, --cpu, --timeout, --env, --python and --managed-instances"
             )
         from ..runs import deployed
 
@@ -363,6 +365,7 @@ def _measured(
         from ..runs import here
 
         function = resolved(target or "", exact=not no_exact, probe=not no_probe, progress=progress, **given)
+        payloads = read_payloads(event, events, function)
         if explain:
             here.need_explicable(function)
         return here.measure(function, payloads, plan, decision, progress), function, payloads

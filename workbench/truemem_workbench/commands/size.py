@@ -268,6 +268,8 @@ def _here(
         from ..size.local_sweep import LocalSweep, Plan
 
         function = resolved(target, progress=progress, **given)
+        if function.http is not None:
+            raise BadInput(f"{target}: sizes are tried side by side, and a web server has its port once here")
         commands = commands_local(alike(context, given["env"]), function=function.function)
         if function.managed_instances is not None:
             _check_managed(context, sizes)

@@ -22,10 +22,19 @@ from ..answer.baseline import read_baseline
 from ..judge.finding import GROWS, commands_local
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
-from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
+from ..support.options import (
+    Finite,
+    check_outputs,
+    chosen,
+    format_options,
+    option_group,
+    output_option,
+    target_argument,
+    typed,
+)
 from ..support.terminal import counted, steps
 from ..target.events import FILE
-from ..target.options import environment_options, event_options, managed_option, read_payloads, resolved
+from ..target.options import environment_options, event_options, http_option, managed_option, read_payloads, resolved
 from .check import AMOUNT, GROWTH
 
 if TYPE_CHECKING:
@@ -146,12 +155,13 @@ limit_options = option_group(
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
-@click.argument("target", metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP|IMAGE.tar")
+@target_argument("FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP|IMAGE.tar")
 @traffic_options
 @scaling_options
 @event_options
 @click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
 @click.option("--cpu", metavar="size|off|VCPUS", help="CPU limit of each environment [default: size].")
+@http_option
 @environment_options
 @click.option("--lines", is_flag=True, help="Ask the function which lines of code keep what grows (TRUEMEM_LINES=on).")
 @click.option("--no-probe", is_flag=True, help="Do not load the heap probe into a function in Python or Node.js.")
@@ -202,7 +212,6 @@ def _soak(
     if given["max_growth"] is not None and baseline is None:
         raise BadInput(f"--max-growth {given['max_growth']}: over what? Try --baseline FILE")
     was = read_baseline(baseline, target) if baseline else None
-    payloads = read_payloads(event, events)
     load = _load(context, given)
     is_mixed = not load and not given["like"] and given["rate"] in (None, RATE)
     traffic = load or _arrivals(given)
@@ -228,11 +237,12 @@ def _soak(
         places.try_them()
         function = resolved(
             target,
-            **{name: given.pop(name) for name in ("python", "cmd", "timeout_s", "env", "memory_mib")},
+            **{name: given.pop(name) for name in ("python", "cmd", "timeout_s", "env", "memory_mib", "http")},
             cpu=given.pop("cpu") or "size",
             probe=not given.pop("no_probe"),
             names_lines=given.pop("lines"),
         )
+        payloads = read_payloads(event, events, function)
         plan, notices = _plan(given, function)
     commands = commands_local(typed(context, "check", only=OPTIONS_OF_CHECK), function=function.function)
     again = typed(context, "soak", but=ONCE)
@@ -347,7 +357,12 @@ def _plan(given: dict[str, Any], target: Target) -> tuple[Plan, list[str]]:
 
     most, notices = given.pop("environments"), []
     fit = max(1, int(FREE_MEMORY_SHARE * psutil.virtual_memory().available / (target.memory_mib * 2**20)))
-    if most is None:
+    if target.http is not None:  # on this machine, two servers cannot have one port
+        if (most or 1) > 1 or given["managed_instances"]:
+            raise BadInput("a web server has its port once on this machine: leave out --environments and the like")
+        most = 1
+        notices.append("1 environment at most: on this machine a web server has its port once")
+    elif most is None:
         most = min(ENVIRONMENTS, fit)
         if most < ENVIRONMENTS:
             notices.append(f"{counted(most, 'environment')} at most: more of {target.memory_mib} MiB need not fit here")

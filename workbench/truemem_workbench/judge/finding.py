@@ -117,6 +117,8 @@ def commands_local(
         python, above = function.python, modules_above(function.task_root)
     once, given = command.without("--events").named("local run"), command.has("--event")
     once = once if given else once.with_option("--event", "{}")
+    if is_web := command.has("--http"):  # check and soak alone run a web server
+        once = command
     return Commands(
         again=str(command),
         longer=longer(command),
@@ -130,7 +132,7 @@ def commands_local(
         log=str(once) if shows_log else "",
         silent=str(once.with_option("--raw")),
         size=str(command.with_option("--write-baseline", "memory.json")),
-        sweep=str(command.bare().named("size")),
+        sweep=str(command if is_web else command.bare().named("size")),
     )
 
 

@@ -16,9 +16,19 @@ import psutil
 
 from ..local import LocalLambda
 from ..local.configuration.function import missing_module
-from ..local.configuration.layer import ALL_MEMBERS, SIDECAR, in_exact_mode, sidecar, with_probe
+from ..local.configuration.layer import (
+    ALL_MEMBERS,
+    SIDECAR,
+    WEB_ADAPTER,
+    behind_adapter,
+    in_exact_mode,
+    is_listening,
+    sidecar,
+    with_probe,
+)
+from ..local.configuration.settings import ON_DEMAND_INIT_S
 from ..printed.line import Line, parse_event
-from ..support import docs_link
+from ..support import docs_link, web_adapter
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.failed_answer import MISSING_MODULE
@@ -45,7 +55,9 @@ from .settle import jvm
 from .settle.settler import Settler, has_jvm
 
 if TYPE_CHECKING:
-    from ..local import Answer, EnvironmentChange, Invocation, LogLine, Report, Scaling
+    from pathlib import Path
+
+    from ..local import Answer, EnvironmentChange, Function, Invocation, LogLine, Report, Scaling
 
 LINES = "TRUEMEM_LINES"
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
@@ -86,20 +98,15 @@ class Run:
             self.settler.close()
         extensions = {**({SIDECAR: sidecar()} if target.sidecar else {}), **target.extensions}
         function, environment = target.function, target.environment
+        if target.http is not None:
+            extensions = {web_adapter.NAME: WEB_ADAPTER, **extensions}
+            environment = behind_adapter(environment, target.http, exact=target.exact and SIDECAR in extensions)
         self.is_probed = False
         if SIDECAR in extensions:
-            exact = in_exact_mode(function, environment, extensions[SIDECAR]) if target.exact else None
+            function, environment, is_exact = self._beside_sidecar(environment, extensions[SIDECAR], settles=settles)
+            environment = {**members, **({LINES: "on"} if target.names_lines else {}), **environment}
             # in exact mode what is measured does not depend on the order, and nothing waits
-            settings = {"release": "together" if exact else f"extension:{LEAD_US}", **settings}
-            function, environment = exact or (function, environment)
-            probed = (
-                with_probe(function, environment, self.settler.path if settles else None) if target.probe else function
-            )
-            self.is_probed = probed is not function
-            if settles and target.probe and function.runtime is None:
-                probed = jvm.tracked(probed, environment)
-            lines = {LINES: "on"} if target.names_lines else {}
-            function, environment = probed, {**members, **lines, **environment}
+            settings = {"release": "together" if is_exact else f"extension:{LEAD_US}", **settings}
         if target.names_lines and not self.is_probed:
             page = docs_link.command("heap")
             raise BadInput(f"--lines: the probe cannot be loaded, it is for Python and Node.js ({page}). Leave it out")
@@ -129,12 +136,48 @@ class Run:
         self._children = ""
         self._started = time.monotonic()
 
+    def _beside_sidecar(
+        self, environment: Mapping[str, str], attached: Path, *, settles: bool
+    ) -> tuple[Function, Mapping[str, str], bool]:
+        """The function and its variables beside the sidecar, with the probe; and whether it is in exact mode."""
+        target, function = self._target, self._target.function
+        is_exact = target.exact and target.http is not None
+        if target.exact and target.http is None:
+            exact = in_exact_mode(function, environment, attached)
+            is_exact, (function, environment) = exact is not None, exact or (function, environment)
+        probed = with_probe(function, environment, self.settler.path if settles else None) if target.probe else function
+        self.is_probed = probed is not function
+        if settles and target.probe and function.runtime is None:
+            probed = jvm.tracked(probed, environment)
+        return probed, environment, is_exact
+
     # --- life ---------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Run:
-        """Begin the init phase. Raises BadInput if this machine does not permit something."""
+        """Begin the init phase. Raises BadInput if this machine does not permit something, or if a web server that
+        runs does not listen in time."""
         self.local.start()
+        if self._target.http is not None and self.at_once is None:
+            self._await_server(self._target.http)
         return self
+
+    def _await_server(self, port: int) -> None:
+        begun, was_started = time.monotonic(), False
+        while (waited_s := time.monotonic() - begun) < ON_DEMAND_INIT_S:
+            if is_listening(port):
+                return
+            is_alive = "runtime" in self.local.processes()
+            if was_started and not is_alive:
+                break
+            was_started |= is_alive
+            time.sleep(0.02)
+        if waited_s < ON_DEMAND_INIT_S - 1:  # it has ended by itself: a failure like others
+            return
+        self.stop(abort=True)
+        raise BadInput(
+            f"{self._target.spec} does not listen on port {port}, which it gets as PORT, in the {ON_DEMAND_INIT_S:g} s"
+            " that Lambda gives an init. Try another --http"
+        )
 
     def __exit__(self, *error: object) -> None:
         self.stop(abort=error[0] is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -29,6 +30,21 @@ class Finite(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is no finite number.", param, ctx)
         return number
+
+
+class CommandLine(str):
+    """A target of several words: the command of a web server."""
+
+    __slots__ = ()
+
+
+def target_argument(metavar: str, *, required: bool = True) -> Callable[[F], F]:
+    """Add the target to a command: one word, or several as a CommandLine."""
+
+    def one(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> str | None:
+        return CommandLine(shlex.join(words)) if len(words) > 1 else next(iter(words), None)
+
+    return click.argument("target", nargs=-1, required=required, is_eager=True, callback=one, metavar=metavar)
 
 
 def option_group(*options: Callable[[Any], Any]) -> Callable[[F], F]:

@@ -12,7 +12,7 @@ import click
 
 from ..support.bad_input import BadInput
 from ..support.document import known_members
-from ..support.options import Finite, option_group
+from ..support.options import CommandLine, Finite, option_group
 from ..support.platform_facts import AT_ONCE, LEAST_MANAGED_MIB, MOST_AT_ONCE, MOST_TIMEOUT_S
 from ..support.terminal import Progress, notify
 from .events import FILE, read_event, read_events
@@ -22,10 +22,21 @@ if TYPE_CHECKING:
 
 SECONDS = Finite(min=0, min_open=True, max=MOST_TIMEOUT_S)
 event_options = option_group(
-    click.option("--event", metavar="JSON|@FILE|-", help="The event of every invocation [default: {}]."),
+    click.option(
+        "--event",
+        metavar="JSON|@FILE|-",
+        help="The event of every invocation [default: {}]. Of a web server: also a path [default: /].",
+    ),
     click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over."),
 )
 cmd_option = click.option("--cmd", metavar="WORDS", help="CMD of an image, in place of its own: app.handler.")
+http_option = click.option(
+    "--http",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    is_eager=True,
+    help="The target is the command of a web server, which listens there: --http 8080 -- uvicorn app:app",
+)
 environment_options = option_group(
     click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]"),
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable."),
@@ -57,10 +68,14 @@ def variables(given: Sequence[str]) -> dict[str, str]:
     return dict(each.split("=", 1) for each in given)
 
 
-def read_payloads(event: str | None, events: Path | None) -> list[object]:
-    """The events that --event and --events name. Raises BadInput."""
+def read_payloads(event: str | None, events: Path | None, target: Target | None = None) -> list[object]:
+    """The events that --event and --events name, for that target. Raises BadInput."""
     if event is not None and events is not None:
         raise BadInput("--event with --events: leave one out")
+    if target is not None and target.http is not None and events is None and (event or "/").startswith("/"):
+        from .web_app import get
+
+        return [get(event or "/")]
     return read_events(events) if events else [read_event("{}" if event is None else event)]
 
 
@@ -76,15 +91,25 @@ def resolved(
     cmd: str | None = None,
     extensions: Path | None = None,
     progress: Progress = lambda *_: None,
+    http: int | None = None,
     **beside: bool,
 ) -> Target:
-    """The function that the options describe. `extensions`: a folder of them. `beside`: what of the sidecar, the probe
-    and exact mode is left out. `progress` is told how far an image is unpacked. Raises BadInput."""
+    """The function that the options describe. `extensions`: a folder of them. `http`: its target is the command of a
+    web server, which listens on this port. `beside`: what of the sidecar, the probe and exact mode is left out.
+    `progress` is told how far an image is unpacked. Raises BadInput."""
     from ..local.configuration.function import with_project_python
     from ..local.configuration.layer import extensions_in
     from .resolve import resolve
+    from .web_app import from_command
 
-    found = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"), progress, cmd)
+    if http is not None:
+        if python is not None:
+            raise BadInput("--python with --http: the command names its own program. Leave it out")
+        found = from_command(spec, http)
+    elif isinstance(spec, CommandLine):
+        raise BadInput(f"{spec}: several words are a web server's command. Try truemem check --http PORT -- {spec}")
+    else:
+        found = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"), progress, cmd)
     if python is not None and found.function.image is not None:
         raise BadInput(f"--python {python}: {spec} has its own. Leave --python out")
     if managed_instances is not None and found.managed_instances is None and memory_mib is None:

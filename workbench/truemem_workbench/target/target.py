@@ -53,6 +53,8 @@ class Target:
     """Line of the handler in that file, from 1."""
     notices: tuple[str, ...] = ()
     """The parts of its configuration that could not be used, as sentences."""
+    http: int | None = None
+    """It is a web server behind the Lambda Web Adapter, which listens on this port. None: it asks for events itself."""
     sidecar: bool = True
     """It runs beside the sidecar."""
     exact: bool = True
@@ -75,6 +77,8 @@ class Target:
         """Why no tracer can be put into it, in words that go on after its name. Empty if one can be."""
         if self.function.language:
             return ""
+        if self.http is not None:
+            return "is a web server, in which no tracer is started"
         program = self.function.program
         why = go_program.why_not(program)
         return native_program.why_not(program) if why is None else why

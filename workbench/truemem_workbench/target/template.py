@@ -11,7 +11,7 @@ from typing import Any
 from ..local import Function
 from ..local.configuration.function import STARTED, WRAPPER, bootstrap_line
 from ..local.configuration.node_function import SUFFIXES, from_node_handler
-from ..support import docs_link
+from ..support import docs_link, web_adapter
 from ..support.bad_input import BadInput
 from ..support.platform_facts import (
     AT_ONCE,
@@ -33,6 +33,7 @@ from ..support.platform_facts import (
 from ..support.terminal import Progress
 from . import images
 from .target import Target, line_of, name_from, usual_at_once
+from .web_app import started_by
 
 Choose = Callable[[Function], tuple[Function, tuple[str, ...]]]
 """Chooses the interpreter of a function. Returns the function with it, and notices."""
@@ -59,7 +60,11 @@ ALLOWED = {
     AT_ONCE: (1, MOST_AT_ONCE, MOST_AT_ONCE),
 }
 """The least, the most on demand, and the most on Managed Instances."""
-EXACT = "/opt/truemem/exact"  # exact mode in a deployed function; here it is the default
+HERE = ("/opt/truemem/exact", web_adapter.STARTS_APP)  # what these do in a deployed function is done here as well
+STAND_IN = (
+    "AWS's Lambda Web Adapter is not here: a stand-in makes requests of events. --extensions FOLDER, with the adapter's"
+    f" file {web_adapter.NAME} in it, takes that"
+)
 WRAPPERS = (WRAPPER, "TRUEMEM_EXEC_WRAPPER")
 
 MOST_TEXT = 65_536  # longest text of an Fn::Sub, in characters. All variables together have MOST_VARIABLE_BYTES.
@@ -115,24 +120,25 @@ def from_template(
         for each in (shared, own)
         for name, value in _mapping(_mapping(each.get("Environment")).get("Variables")).items()
     }
+    layers = [_short(layer) for each in (shared, own) for layer in _list(each.get("Layers"))]
+    texts = {name: _text(value) for name, value in variables.items() if value is not UNKNOWN}
+    is_web = web_adapter.is_there(layers, texts)
     absent = {name: variables.pop(name) for name in WRAPPERS if _is_absent(variables.get(name))}
     unknown = [name for name, value in variables.items() if value is UNKNOWN]
     memory, timeout, storage = (properties.get(name, least) for name, least in LEAST.items())
     source, line = None, None
-    notices: tuple[str, ...] = ()
-    if properties.get("PackageType") == "Image":
+    if is_image := properties.get("PackageType") == "Image":
         function = _of_image(path.parent, properties, where, progress)
     else:
-        code, source, line = _function(path.parent, properties, where, notify)
-        function, notices = choose(code)
+        function, source, line = _function(path.parent, properties, where, notify, is_web=is_web)
+    function, notices = (function, (STAND_IN,) if is_web else ()) if is_web or is_image else choose(function)
     runtime = properties.get("Runtime")
     if function.python and isinstance(runtime, str):
         function = function.standing_for(runtime)
     managed = MANAGED in properties
-    if managed and ("MemorySize" not in given or memory is UNKNOWN):
-        size = LEAST_MANAGED_MIB
-    else:
-        size = LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where, managed=managed)
+    is_unsaid = memory is UNKNOWN or (managed and "MemorySize" not in given)
+    usual = LEAST_MANAGED_MIB if managed else LEAST["MemorySize"]
+    size = usual if is_unsaid else _whole(memory, "MemorySize", where, managed=managed)
     seconds = LEAST["Timeout"] if timeout is UNKNOWN else _whole(timeout, "Timeout", where, managed=managed)
     at_once, ratio, said = None, USUAL_GIB_PER_VCPU, ""
     if managed:
@@ -144,6 +150,7 @@ def from_template(
         memory_mib=size,
         managed_instances=at_once,
         gib_per_vcpu=ratio,
+        http=int(web_adapter.app_port(texts)) if is_web else None,
         tmp_mib=TMP_MIB if storage is UNKNOWN else _whole(storage, STORAGE, where, managed=managed),
         timeout_s=seconds,
         environment={name: _text(value) for name, value in variables.items() if value is not UNKNOWN},
@@ -157,17 +164,18 @@ def from_template(
             *([said] if said else []),
             *([f"only a stack knows Timeout of {where}: 3 s. Try --timeout SECONDS"] if timeout is UNKNOWN else []),
             *([f"only a stack knows {STORAGE} of {where}: {TMP_MIB} MiB"] if storage is UNKNOWN else []),
-            *_without_layers([*_list(shared.get("Layers")), *_list(own.get("Layers"))], where),
-            *(f"{name} of {where} is not here: {value}" for name, value in absent.items() if value != EXACT),
+            *_without_layers([each for each in layers if not web_adapter.is_there([each], {})], where),
+            *(f"{name} of {where} is not here: {value}" for name, value in absent.items() if value not in HERE),
             *_other_runtime(runtime, function),
         ),
     )
 
 
 def _function(
-    folder: Path, properties: Mapping[str, Any], where: str, notify: Notify
+    folder: Path, properties: Mapping[str, Any], where: str, notify: Notify, *, is_web: bool = False
 ) -> tuple[Function, Path | None, int | None]:
-    """The function, the file of its handler, and the line. Raises BadInput."""
+    """The function, the file of its handler, and the line. `is_web`: the handler is a script that starts a web server.
+    Raises BadInput."""
     if "InlineCode" in properties:
         raise BadInput(f"{where} has its code in the template (InlineCode). Put it into a file, and try APP.py:HANDLER")
     uri = properties.get("CodeUri", ".")
@@ -182,6 +190,9 @@ def _function(
     handler = properties.get("Handler")
     of = language(runtime) if isinstance(runtime, str) else "python"
     is_node = of == "nodejs"
+    if is_web and of != "os-only":
+        script = Function.from_bootstrap(code / _name(handler))
+        return dataclasses.replace(script, variables=started_by("sh", [], code).variables), None, None
     if of not in ("python", "nodejs"):
         bootstrap = code / "bootstrap"
         if not bootstrap.is_file() and of == "os-only":
@@ -273,8 +284,7 @@ def _substituted(given: Any, literal: Callable[[Any], Any], defaults: Mapping[st
     return _PART.sub(lambda part: f"${{{part[1][1:]}}}" if part[1].startswith("!") else texts[part[1]], text)
 
 
-def _without_layers(layers: Sequence[Any], where: str) -> list[str]:
-    names = [_short(layer) for layer in layers]
+def _without_layers(names: Sequence[str], where: str) -> list[str]:
     if not names:
         return []
     return [
@@ -289,7 +299,7 @@ def _is_absent(program: Any) -> bool:
 
 
 def _short(layer: Any) -> str:
-    """A layer's name, if the text has one."""
+    """A layer's ARN, if the text has one."""
     if isinstance(layer, dict) and len(layer) == 1:
         layer = next(iter(layer.values()))
     return layer if isinstance(layer, str) else "one that only a stack knows"

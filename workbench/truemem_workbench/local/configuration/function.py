@@ -308,7 +308,7 @@ def with_project_python(function: Function, asked: str | None = None) -> tuple[F
         if asked is not None:
             raise BadInput(f"--python {asked}: {function.handler} is no Python handler. Leave --python out")
         return function, ()
-    python = _located(asked) if asked is not None else _of_project(function.task_root)
+    python = _located(asked) if asked is not None else project_python(function.task_root)
     if python is None or _is_ours(python):
         ours = function.checked()
         return (ours if asked is None else ours.standing_for(f"python{OUR_VERSION}")), ()
@@ -337,7 +337,8 @@ def _located(asked: str) -> Path:
     return path.absolute()  # not resolved: the link's own place says which environment it is
 
 
-def _of_project(folder: Path) -> Path | None:
+def project_python(folder: Path) -> Path | None:
+    """The interpreter of the project that a folder is of: of `.venv` there or above it, else of VIRTUAL_ENV."""
     trusted = {0, os.geteuid(), folder.stat().st_uid}  # another user's /tmp/.venv must not run
     places = [each / ".venv" for each in (folder, *folder.parents)]
     found = [place for place in places if os.path.isdir(place) and place.lstat().st_uid in trusted]  # noqa: PTH112

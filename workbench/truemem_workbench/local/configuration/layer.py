@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import truemem
 
+from ...support import web_adapter
+from ...support.bad_input import BadInput
+from ...support.document import known_members
 from .function import WRAPPER, Function
 from .settings import extensions_of
 
@@ -48,6 +52,37 @@ def in_exact_mode(
     if function.runtime is None:
         return function.behind(program), environment
     return function, {**environment, WRAPPER: str(program)}
+
+
+WEB_ADAPTER = Path(__file__).parents[1] / "extensions" / web_adapter.NAME
+"""What stands for AWS's Lambda Web Adapter."""
+
+
+def behind_adapter(environment: Mapping[str, str], port: int, *, exact: bool) -> Mapping[str, str]:
+    """The variables of a web server that listens on `port`; in exact mode the adapter asks the sidecar for events, at
+    a port that is free here. Raises BadInput where the server's port is not."""
+    try:
+        free_port(port)
+    except OSError as error:
+        raise BadInput(f"port {port} of the web server: {error.strerror}, on this machine. Try another one") from None
+    others = {name: value for name, value in environment.items() if name not in web_adapter.pointed(None)}
+    pointed = web_adapter.pointed(str(free_port())) if exact else {}
+    return {**others, f"{web_adapter.PREFIX}PORT": str(port), **known_members(pointed)}
+
+
+def free_port(wanted: int = 0) -> int:
+    """A port of 127.0.0.1 at which nothing listens. Raises OSError if that is not true of the wanted one."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        tried.bind(("127.0.0.1", wanted))
+        port: int = tried.getsockname()[1]
+        return port
+
+
+def is_listening(port: int) -> bool:
+    """Does something on this machine take connections at 127.0.0.1:`port`?"""
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 WHEEL = Path(__file__).parents[2] / "demo" / "layer"
