@@ -23,7 +23,7 @@ from layer import wings
 
 ROOT = Path(__file__).parents[1]
 SIDECAR, WORKBENCH = Path("extension/truemem"), Path("workbench/truemem_workbench")
-COMMANDS = ("mcp", "demo", "dashboard", "soak", "size", "doctor", "metrics", "publish", "docs", "lines")
+COMMANDS = ("mcp", "demo", "dashboard", "bisect", "soak", "size", "doctor", "metrics", "publish", "docs", "lines")
 """Commands of the workbench whose room, if they have one, no other needs."""
 OTHERS = """
 import subprocess, sys

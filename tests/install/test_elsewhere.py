@@ -76,7 +76,7 @@ def test_an_account_is_managed_from_windows(account: Account) -> None:
     ("system", "fix", "commands"),
     [
         ("darwin", "a container or a virtual machine", ["check"]),
-        ("win32", "WSL", ["local run", "check", "soak", "size", "explain", "demo"]),
+        ("win32", "WSL", ["local run", "check", "soak", "size", "explain", "demo", "bisect --good a --bad b"]),
     ],
 )
 def test_a_local_run_elsewhere_says_what_to_do(system: str, fix: str, commands: list[str]) -> None:

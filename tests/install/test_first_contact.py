@@ -23,12 +23,12 @@ PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").gl
 COMMAND = re.compile(r"^(?:\$ )?((?:(?:sam|aws) [^|\n]+ \| )?(?:\.venv/bin/)?truemem [a-z-].+?)(?: +#.*)?$")
 OUTPUT = re.compile(r"^truemem (INFO|WARN|ERROR|\S+:|\d)")
 """What truemem prints begins like a command."""
-ACCOUNT = ("publish", "attach", "detach", "dashboard", "events", "lines")
+ACCOUNT = ("publish", "attach", "detach", "dashboard", "events", "lines", "bisect")
 NOT_HERE = re.compile(
     rf"truemem ({'|'.join(ACCOUNT)})\b|--function|--follow|--log-group|--runtime|index\.mjs|\./bootstrap"
     r"|\b(my-function|orders|NAME)(?![.\w])"
 )
-"""What asks AWS or npm, or runs a file that is the reader's own: it is refused in one line that says what to try."""
+"""What asks AWS, npm, PyPI or git, or runs the reader's own file: it is refused in one line that says what to try."""
 SERVES = ("--event", "--invocations", "--scenario", "--help", "--version")
 """A local run with none of these serves until Ctrl-C."""
 ORDINARY_USER = 65534

@@ -15,6 +15,7 @@ COMMANDS = {
     "local": Lazy("local_run:local", "A Lambda on this machine: truemem local run."),
     "check": Lazy("check:check", "A gate for CI: fail if a function's memory grows."),
     "explain": Lazy("explain:explain", "Which lines of a function hold what grows."),
+    "bisect": Lazy("bisect:bisect", "Which commit or package version made memory grow."),
     "size": Lazy("size:size", "Which memory size: duration, cost and peak of each."),
     "soak": Lazy("soak:soak", "Traffic for minutes or hours: memory, latency, errors."),
     "events": Lazy("events:events", "The events that a function has logged, for check."),
