@@ -170,13 +170,13 @@ class Properties:
         "garbage": MIB,
         "room": WHOLE,
     }
-    """the runtime's heap at the invocation's end. With `runtime` (`java`, `nodejs`, `go`, `dotnet`, `ruby`, `php`) it has
-    [these names](heap.md#names). Without it (Python) malloc's `inUse`, `held` (freed, kept by the allocator), `mapped` (in
-    use, each block mapped by itself); `blocks`, Python's own small blocks, and `small`, what they hold, which malloc
-    does not know of; `gc`, counts of each generation; `threads`, Python's; `source` is `mallinfo` if figures restart at
-    0 every 4 GiB, `outside` if they are [read without a probe](heap.md#without-a-probe). Short: `gc` and `threads` are
-    not said. After some invocations also [what is
-    kept](heap.md#settled-readings): `kept`, `garbage`, `room`"""
+    """the runtime's heap at the invocation's end. With `runtime` (`java`, `nodejs`, `go`, `dotnet`, `ruby`, `php`) it
+    has [these names](heap.md#names). Without it (Python) malloc's `inUse`, `held` (freed, kept by the allocator),
+    `mapped` (in use, each block mapped by itself); `blocks`, Python's own small blocks, and `small`, what they hold,
+    which malloc does not know of; `gc`, counts of each generation; `threads`, Python's; `source` is `mallinfo` if
+    figures restart at 0 every 4 GiB, `outside` if they are [read without a probe](heap.md#without-a-probe). Short: `gc`
+    and `threads` are not said. After some invocations also [what is kept](heap.md#settled-readings): `kept`,
+    `garbage`, `room`"""
     resources = {
         "tmp": {"used": MIB, "size": MIB, "verdict": TEXT, "perInvocationKiB": KIB, "invocationsLeft": WHOLE},
         "descriptors": {

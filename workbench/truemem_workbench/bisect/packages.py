@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..local.configuration.node_function import is_node
 from ..support.bad_input import BadInput
 from ..target.target import Target
 from . import install
@@ -28,7 +27,7 @@ class Packages:
         if not _NAME.fullmatch(package):
             raise BadInput(f"--package {package}: give its name alone, and the versions as --good and --bad")
         self._target, self.package, self._place, self._build = target, package, place, build
-        self._is_node = is_node(target.function)
+        self._is_node = target.function.language == "nodejs" and target.function.image is None
         if not self._is_node and target.function.python is None:
             raise BadInput("--package is for a handler in Python or Node.js. Try commits: leave --package out")
         released = self._released()

@@ -94,7 +94,6 @@ def _bisect(
     from ..bisect.answer import Answer
     from ..bisect.commits import Commits
     from ..bisect.packages import Packages
-    from ..local.configuration.node_function import is_node
 
     options = ("python", "timeout_s", "env", "memory_mib", "cpu", "extensions")
     function = resolved(target, **{name: given[name] for name in options})
@@ -111,7 +110,7 @@ def _bisect(
             spec=target,
             command=command,
             package=package,
-            is_node=is_node(function.function),
+            is_node=function.function.language == "nodejs",
             order=history.order,
             is_repair=history.old == history.bad,
             tried={},
