@@ -76,7 +76,8 @@ def node_packages(folder: Path, project: Path) -> Path:
         begin(folder)
         for name in ("package.json", "package-lock.json"):
             shutil.copy(project / name, folder)
-        run(["npm", "ci", "--no-audit", "--no-fund", "--prefix", str(folder)])
+        own = str(folder.resolve())  # npm takes a link for another package
+        run(["npm", "ci", "--no-audit", "--no-fund", "--prefix", own])
         finish(folder, made_of)
     return folder / "node_modules"
 

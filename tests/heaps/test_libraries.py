@@ -1,4 +1,4 @@
-"""The libraries of one file for functions in Ruby and PHP (libraries/), under the local Lambda."""
+"""The libraries of one file for functions in Ruby, PHP and .NET (libraries/), under the local Lambda."""
 
 import re
 import shlex
@@ -13,6 +13,7 @@ import pytest
 from truemem_workbench.local import Function
 
 from testing import installs
+from testing.dotnet import built
 from testing.environment import Environment, Record
 from tests.local.conftest import executable
 
@@ -101,6 +102,33 @@ def test_phps_page_goes_on_where_each_request_begins_anew() -> None:
         done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=True)
         page = Path(tmp, f".truemem-heap-{done.stdout}").read_text(encoding="latin-1")
     assert re.findall(r"truemem-heap-3 (\d) (\w+) ", page) == [("1", "one"), ("2", "two")]
+
+
+@pytest.mark.nightly
+def test_dotnet_has_what_it_keeps_on_its_line(tmp_path: Path) -> None:
+    """By .NET Core 3.1: what only later ones say is not tried here."""
+    sources = [ROOT / "libraries" / "dotnet" / "Truemem.cs", FUNCTIONS / "dotnet" / "main.cs"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        try:
+            command = built(folder, *sources)
+        except installs.Missing as missing:
+            pytest.skip(str(missing))
+        executable(folder / "bootstrap", f"#!/bin/sh\nexec {shlex.join(command)}\n")
+        steps = [("leak", 1.0)] * 30 + [("empty", 0.0)] + [("garbage", 1.0)] * 34
+        with Environment(Function.from_spec(str(folder / "bootstrap")), memory_mib=512) as running:
+            for do, mib in steps:
+                running.invoke(do, mib=mib)
+            told = [record.heap for record in running.records()[:-1]]
+    known = [heap for heap in told if heap]
+    assert len(known) >= len(told) - 1  # but that of the page that was removed
+    for heap in known:
+        assert heap["runtime"] == "dotnet"
+        assert heap["used"] <= heap["committed"]
+    assert told[63]["kept"] == pytest.approx(30, abs=2)
+    assert told[63]["garbage"] > 1
+    assert told[63]["collections"] > told[62]["collections"]
 
 
 @pytest.mark.parametrize("language", LIBRARIES)

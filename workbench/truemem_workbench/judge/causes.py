@@ -50,6 +50,8 @@ from .undecided_causes import allocator_is_silent, heap_ran_out, killed_early, u
 from .witnesses import Witnesses
 
 NEW = "for each event that is new"
+WITHOUT_LINES = ("dotnet", "ruby", "php")
+"""Runtimes whose lines of code nothing here names."""
 SMALLER_HEAP = {
     "java": "JAVA_TOOL_OPTIONS=-Xmx128m",
     "nodejs": "NODE_OPTIONS=--max-old-space-size=64",
@@ -199,8 +201,8 @@ def _next(row: Row, commands: Commands, witnesses: Witnesses, found: Finding) ->
             not command
             or (name == "heap" and runtime)
             or (name == "repair" and not found.setting)
-            or (name == "profile" and runtime in ("go", "dotnet"))
-            or (name == "explain" and runtime == "dotnet")
+            or (name == "profile" and runtime in ("go", *WITHOUT_LINES))
+            or (name == "explain" and runtime in WITHOUT_LINES)
         ):
             continue
         if name == "with_variable":
