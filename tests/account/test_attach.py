@@ -237,6 +237,9 @@ def test_under_nodes_permissions_the_probe_is_left_out(truemem: Command, account
     )
     assert truemem("attach", "one", option, "--yes").code == 0
     assert account.held("one") == ([f"{ARN}x86_64:1"], {NODE_OPTIONS: "--experimental-permission"})
+    account.function("three", Runtime="nodejs20.x", variables={NODE_OPTIONS: f"--experimental-permission {PRELOAD}"})
+    assert truemem("attach", "three", option, "--yes").code == 0
+    assert account.held("three").variables == {NODE_OPTIONS: "--experimental-permission"}
     granted = "--permission --allow-fs-read=/opt/truemem/ --allow-fs-write=/tmp/"
     account.function("two", Runtime="nodejs24.x", variables={NODE_OPTIONS: granted})
     ran = truemem("attach", "two", option, "--yes")

@@ -108,9 +108,9 @@ def plan(state: FunctionState, wanted: AttachRequest, layer: str, notes: Sequenc
         del variables[LINES]
     if wanted.exact is not None:
         variables |= _in_exact_mode(state, wanted) if wanted.exact else _in_default_mode(state.variables)
-    if wanted.heap and has_probe(state.runtime) and _may_load(state):
+    if wanted.heap and has_probe(state.runtime):
         is_node = language(state.runtime) == "nodejs"
-        variables |= _with_preload(state.variables) if is_node else _with_heap(state.variables)
+        variables |= _with_preload(state) if is_node else _with_heap(state.variables)
     if wanted.collector:
         variables |= _to_collector({**state.variables, **wanted.settings})
     change = change_to((state.layers, after), state.variables, variables)
@@ -211,8 +211,11 @@ def _with_heap(variables: Mapping[str, str]) -> dict[str, str | None]:
     return {} if path.split(":")[0] == HEAP_FOLDER else {PYTHON_PATH: f"{HEAP_FOLDER}:{path}"}
 
 
-def _with_preload(variables: Mapping[str, str]) -> dict[str, str | None]:
-    options = variables.get(NODE_OPTIONS, "")
+def _with_preload(state: FunctionState) -> dict[str, str | None]:
+    """With the probe, or without it where it may not be read: the function may not start with it."""
+    options = state.variables.get(NODE_OPTIONS, "")
+    if not _may_load(state):
+        return {NODE_OPTIONS: PRELOAD_OPTION.sub("", options).strip() or None}
     return {} if PRELOAD_OPTION.search(options) else {NODE_OPTIONS: f"{options} {PRELOAD}".strip()}
 
 
