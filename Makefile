@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs site deletable faults fuzz clocks fleet pyspark spark quick test nightly lint types pytest layer wheel release cdk executable bench models gate line-table dashboards anchors verified lock clean
+.PHONY: help setup demo docs site deletable faults fuzz clocks fleet pyspark spark quick test nightly lint types pytest layer wheel release cdk executable bench web-adapter models gate line-table dashboards anchors verified lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,9 +82,14 @@ executable: layer ## The scenarios against the layer's executable
 
 bench: layer ## Measure every figure of the docs and write it there; GO=PATH compares with AWS's sample in Go
 	@failed=; for program in accuracy exact children threads sample_settings "layer $(if $(GO),--go $(GO))" \
-		"speed $(if $(GO),--go $(GO))" line_bytes report heap drift explain lines lines_cost cases size clocks cost; do \
+		"speed $(if $(GO),--go $(GO))" line_bytes report heap drift explain lines lines_cost cases size clocks cost \
+		"web $(if $(WEB_ADAPTER),--adapter $(WEB_ADAPTER))"; do \
 		$(BIN)/python -m benchmarks $$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
+
+web-adapter: ## Build AWS's Lambda Web Adapter from its source, for its tests: 3 minutes, and cargo
+	@cargo install --quiet --locked --root build/web-adapter --git https://github.com/aws/aws-lambda-web-adapter \
+		--tag v1.1.0 lambda_web_adapter
 
 models: $(READY) ## Make the sample's models and upload them: make models BUCKET=NAME
 	@$(BIN)/python sample_function/models.py upload $(if $(BUCKET),--bucket $(BUCKET)) $(ARGS)

@@ -20,8 +20,7 @@ from .environment import FUNCTIONS, SIDECAR, Environment
 SERVER = shlex.join([sys.executable, str(FUNCTIONS / "web.py")])
 ROOT = Path(__file__).parents[1]
 REAL = Path(os.environ.get("TRUEMEM_WEB_ADAPTER") or ROOT / "build" / "web-adapter" / "bin" / "lambda-adapter")
-"""AWS's own, if it is there: `cargo install lambda_web_adapter --root build/web-adapter`. Not 1.0.0 (support/
-web_adapter.py says why)."""
+"""AWS's own, if it is there: `make web-adapter`."""
 
 
 class WebEnvironment(Environment):

@@ -47,7 +47,7 @@ def adapter(request: pytest.FixtureRequest) -> Path:
     if request.param == "stand-in":
         return WEB_ADAPTER
     if not REAL.is_file():
-        pytest.skip(f"no {REAL}. Try cargo install lambda_web_adapter --root build/web-adapter")
+        pytest.skip(f"no {REAL}. Try make web-adapter")
     return REAL
 
 

@@ -38,7 +38,9 @@ Exit codes:
 @click.command(epilog=ATTACH_EPILOG)
 @selection_options
 @click.option(
-    "--exact/--no-exact", default=None, help="Exact mode: our wrapper, chained if the function has another one."
+    "--exact/--no-exact",
+    default=None,
+    help="Exact mode: our wrapper, chained if the function has another one; a port for the Lambda Web Adapter.",
 )
 @click.option("--heap", is_flag=True, help="Load the heap probe (Python, Node.js).")
 @click.option("--lines", is_flag=True, help="Name the lines of code that keep memory, once it grows. Implies --heap.")

@@ -24,8 +24,8 @@ INVOCATIONS_NEEDED = 100
 """Least number of invocations for a size."""
 STEP_MIB = 64
 TELLS = (
-    "Exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact) makes it a figure; in a Python function, the heap probe"
-    " (truemem attach NAME --heap) bounds children"
+    "Exact mode (truemem attach NAME --exact) makes it a figure; in a Python function, the heap probe (truemem attach"
+    " NAME --heap) bounds children"
 )
 
 
