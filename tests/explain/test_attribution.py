@@ -81,6 +81,14 @@ def test_libraries_beside_the_users_code_are_not_the_users(tmp_path: Path) -> No
     assert not users.is_theirs((f"{root}/vendored/site-packages/numpy/__init__.py", 1))
 
 
+def test_code_in_the_root_of_an_image_is_the_users(tmp_path: Path) -> None:
+    (tmp_path / "usr").mkdir()
+    users = Users(tmp_path)
+    assert users.is_theirs((f"{tmp_path}/app.py", 1))
+    assert users.is_theirs((f"{tmp_path}/service/app.py", 1))
+    assert not users.is_theirs((f"{tmp_path}/usr/local/lib/python3.13/json/decoder.py", 1))
+
+
 def test_what_a_library_keeps_counts_for_the_users_line() -> None:
     """A place of the library grows now and then, by less than is reported; all of them below one line grow steadily."""
     stacks = [

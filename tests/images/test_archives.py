@@ -215,8 +215,8 @@ def test_images_that_were_not_used_for_long_go(tmp_path: Path) -> None:
         roots.append(loaded(docker_archive(tmp_path / "image.tar", {"app:1": made})).root.parent)
         os.utime(roots[-1], (number, number))
         if number:  # the first one is in use all the time
-            os.close(images._USED.pop())
-    assert {each for each in roots if each.exists()} == {roots[0], *roots[-images.KEPT - 1 :]}
+            os.close(images._USED.pop(roots[-1]))
+    assert {each for each in roots if each.exists()} == {roots[0], *roots[-images.KEPT :]}
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

@@ -158,6 +158,12 @@ def test_a_leak_and_its_repaired_twin_are_judged(truemem: Command, tmp_path: Pat
     assert (found.code, found.document["finding"]["cause"]) == (0, "none")
 
 
+def test_workers_of_managed_instances_write_to_the_log(truemem: Command, tmp_path: Path, base: bytes) -> None:
+    path = docker_archive(tmp_path / "image.tar", {"app:1": python_image(base, "def handler(*_): print('said')")})
+    ran = truemem("local", "run", path, "--managed-instances", 2, "--invocations", 4, "--event", "{}", "--raw")
+    assert (ran.code, ran.out.count("said")) == (0, 4)
+
+
 @pytest.mark.nightly
 def test_size_and_soak_take_an_image(truemem: Command, tmp_path: Path, base: bytes) -> None:
     path = docker_archive(tmp_path / "image.tar", {"app:1": python_image(base, REPAIRED)})

@@ -343,6 +343,8 @@ def _arrivals(given: dict[str, Any]) -> Iterable[float]:
 
 def _code(target: Target) -> dict[str, str]:
     """What tells that the handler is another one: its figures are not to be added to those of the one before."""
+    if target.function.image is not None:
+        return {"an image of layers": target.function.image.root.parent.name[:12]}
     if target.source is None:
         return {}
     return {"a handler's file of SHA-256": hashlib.sha256(target.source.read_bytes()).hexdigest()[:12]}

@@ -17,6 +17,9 @@ Frame = tuple[str, int] | tuple[str, int, int]  # file and line; with a column w
 Stack = tuple[Frame, ...]  # outermost first
 LIBRARY_FOLDERS = r"(?:.*/)?(?:site-packages|dist-packages)/"  # folders of libraries below the root
 
+OF_SYSTEM = tuple(f"{name}/" for name in ("bin", "etc", "lib", "lib64", "opt", "run", "sbin", "usr", "var"))
+"""Folders of a file system that are not the user's code."""
+
 
 class Users:
     """The code below a task root, but not the libraries that lie there."""
@@ -24,7 +27,8 @@ class Users:
     def __init__(self, root: Path, native: Collection[str] = ()) -> None:
         """`native`: sources of native modules that are the user's too, wherever they lie."""
         self._root, self._native = f"{root}/", frozenset(native)
-        flat = sorted({re.escape(name) for name in _installed(root)})
+        system = OF_SYSTEM if (root / "usr").is_dir() else ()  # an image without WORKDIR has its code there
+        flat = sorted({re.escape(name) for name in (*_installed(root), *system)})
         self.foreign = "|".join((LIBRARY_FOLDERS, *flat))
         """A regular expression: what follows the root in the files of libraries."""
         self._is_foreign = re.compile(self.foreign).match

@@ -38,6 +38,8 @@ from .processes.tmp import Tmp, elsewhere, holding, named_in
 Api = RuntimeApi | ManagedRuntimeApi | SnapStartApi | ExtensionsApi | TelemetryApi
 Kind = TypeVar("Kind", Memory, Cpu, Freezer)
 
+LOG = "log"
+"""The folder of the socket to which workers write, which an image's have as well."""
 LINKS = ("*", "node_modules/*", "node_modules/@*/*")
 """Where links out of the code folder are looked for: what they lead to in /tmp is needed as well."""
 
@@ -115,7 +117,7 @@ class Sandbox:
         )
 
     def _open_worker_output(self) -> Path | None:
-        path = self.folder / "log"
+        path = self.folder / LOG / "socket"
         if self._settings.managed_instances is None or len(os.fsencode(path)) > LONGEST_PATH:
             return None
         self._worker_output = WorkerOutput(path, lambda stream, text: self.journal.output("function", stream, text))
@@ -164,7 +166,9 @@ class Sandbox:
         self.tmp = Tmp(self.folder / "tmp")
         self.tmp.folder.mkdir(mode=0o700)
         self._undo.callback(self.tmp.close)
-        (self.folder / "extensions").mkdir()
+        for name in ("extensions", LOG):
+            (self.folder / name).mkdir()
+            (self.folder / name).chmod(0o755)
 
     def _cover(self) -> None:
         """Give the processes a /tmp of their own, in which what the run needs of this machine's stays. Raises
@@ -172,7 +176,8 @@ class Sandbox:
         function, extensions = self._function, self._settings.extensions_by_name().values()
         ours = Path(sys.prefix), Path(sys.executable), Path(__file__)
         if function.image is not None:
-            self._root = Root(function.image, self.folder, self.tmp.folder, function.needs)
+            needs = [*function.needs, self.folder / LOG]
+            self._root = Root(function.image, self.folder, self.tmp.folder, needs)
             mounts = self._root.mounts()
             self.tmp.cover(holding([self.folder, *function.needs, *extensions, *ours]), mounts)
             return

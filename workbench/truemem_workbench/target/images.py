@@ -31,9 +31,12 @@ def found(spec: str) -> tuple[Path, str] | None:
     elif begin:
         place, _, name = rest.partition(":")
         path = Path(place)
-    elif REGISTRY.fullmatch(spec) and not Path(spec).exists() and not Path(spec.rpartition(":")[0]).suffix:
-        _refuse_registry(spec)
-        return None
+    elif REGISTRY.fullmatch(spec) and not _is_here(spec):
+        name = spec.removeprefix("docker://")
+        raise BadInput(
+            f"no file {spec}, and images are not pulled. Try docker save -o image.tar {name}, then image.tar; or"
+            " PATH/app.py:handler"
+        )
     else:
         return None
     if begin == FOLDER and not path.is_dir():
@@ -43,13 +46,9 @@ def found(spec: str) -> tuple[Path, str] | None:
     return path, name
 
 
-def _refuse_registry(spec: str) -> None:
-    name = spec.removeprefix("docker://")
-    if spec != name or "/" in name or not Path(name.partition(":")[0]).exists():
-        raise BadInput(
-            f"no file {spec}, and images are not pulled. Try docker save -o image.tar {name}, then image.tar; or"
-            " PATH/app.py:handler"
-        )
+def _is_here(spec: str) -> bool:
+    """Is it, or seems it to be, a file of this machine?"""
+    return Path(spec.partition(":")[0]).exists() or bool(Path(spec.rpartition(":")[0]).suffix)
 
 
 def loaded(spec: str, path: Path, name: str, progress: Progress) -> Image:

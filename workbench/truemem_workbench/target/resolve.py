@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from ..local import Function
@@ -30,7 +29,7 @@ def resolve(
     image is unpacked, and `cmd` is given to it in place of its CMD. Raises BadInput.
     """
     if (image := images.found(spec)) is not None:
-        return images.target(spec, images.loaded(spec, *image, progress).configured(None, cmd and shlex.split(cmd)))
+        return images.target(spec, images.loaded(spec, *image, progress).configured(None, cmd and cmd.split()))
     if cmd is not None:
         raise BadInput(f"--cmd {cmd}: {spec} is no image. Leave --cmd out")
     path, _, name = spec.rpartition(":")

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,10 +25,10 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Of an image that sets none (Docker's default)."""
 EXTENSIONS = "/opt/extensions"
 TASK_ROOT = "LAMBDA_TASK_ROOT"
-KEPT = 4  # images of others in the cache: those used last
+KEPT = 5  # images in the cache: those used last
 MACHINES = {62: "amd64", 183: "arm64"}
 """e_machine of an ELF header (elf.h), as images name architectures."""
-_USED: list[int] = []
+_USED: dict[Path, int] = {}
 """Locks of the images that this process uses, until it ends."""
 
 Language = Literal["python", "nodejs", ""]
@@ -186,16 +187,20 @@ def _unpacked(archive: Archive, progress: Callable[[int, int], None]) -> Path:
     try:
         images.mkdir(parents=True, exist_ok=True)
         if not _use(folder):
-            (making / "root").mkdir(parents=True)
+            making.mkdir()
+            _use(making)
+            (making / "root").mkdir()
             unpack(archive.layers, making / "root", progress)
             if not folder.exists():  # another run may have been faster
                 making.rename(folder)
             _use(folder)
-            _forget(images, folder)
+            _forget(images)
     except OSError as error:
         raise BadInput(f"cannot write {making}: {error.strerror or error}. Try TRUEMEM_CACHE=FOLDER") from None
     finally:
         shutil.rmtree(making, ignore_errors=True)
+        if making in _USED:
+            os.close(_USED.pop(making))
     return folder / "root"
 
 
@@ -206,22 +211,24 @@ def _use(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     fcntl.flock(descriptor, fcntl.LOCK_SH)
-    _USED.append(descriptor)
+    before = _USED.pop(folder, None)
+    _USED[folder] = descriptor
+    if before is not None:
+        os.close(before)
     if not folder.exists():  # it was being removed
         return False
     os.utime(folder)
     return True
 
 
-def _forget(images: Path, but: Path) -> None:
+def _forget(images: Path) -> None:
     """Remove images that were not used for longest: each build of an image makes another one."""
-    others = sorted((each for each in images.iterdir() if each != but), key=lambda each: -each.stat().st_mtime)
-    for folder in others[KEPT:]:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        except BlockingIOError:  # a run uses it
-            pass
-        finally:
-            os.close(descriptor)
+    with suppress(OSError):  # another run removes some as well
+        for folder in sorted(images.iterdir(), key=lambda each: -each.stat().st_mtime)[KEPT:]:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                with suppress(BlockingIOError):  # a run uses it
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(descriptor)

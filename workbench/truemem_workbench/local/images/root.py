@@ -39,11 +39,10 @@ class Root:
         files, shared = [path for path in OF_MACHINE if Path(path).exists()], (*self._writable, *self._readable)
         for path in ("/proc", "/sys", "/dev", "/tmp", *map(str, shared)):
             in_tmp = path.startswith("/tmp/")  # a folder of ours lies there as well
-            place = _below(self._tmp, path.removeprefix("/tmp")) if in_tmp else _below(places, path)
-            place.mkdir(parents=True, exist_ok=True)
+            _make(self._tmp if in_tmp else places, path.removeprefix("/tmp") if in_tmp else path)
         for path in files:
-            _below(places, path).parent.mkdir(exist_ok=True)
-            _below(places, path).touch()
+            _make(places, path.rpartition("/")[0])
+            (places / path.lstrip("/")).touch()
         self._place.mkdir()
         (self._folder / "image").symlink_to(self.image.root)  # an option of mount takes no name with a comma
         at = shlex.quote(str(self._place))
@@ -94,8 +93,13 @@ class Root:
         return [*through, sys.executable, "-IS", enter.__file__, json.dumps(asked)]
 
 
-def _below(folder: Path, path: str) -> Path:
-    return folder / path.lstrip("/")
+def _make(folder: Path, path: str) -> None:
+    """Make the folders of this path below `folder`. All may enter them, whatever the umask here is."""
+    for part in ("", *path.strip("/").split("/")):
+        folder /= part
+        if not folder.exists():
+            folder.mkdir()
+            folder.chmod(0o755)
 
 
 def _outermost(folders: Iterable[Path]) -> list[Path]:

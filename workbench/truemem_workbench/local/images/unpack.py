@@ -125,14 +125,16 @@ class _Layer:
         if not parent.is_dir():
             if parent.is_symlink() or parent.exists():
                 self._remove(parent)
-            parent.mkdir(parents=True, mode=0o755)
+            self._make_parents(parent.parent)
+            parent.mkdir()
+            parent.chmod(0o755)
 
     def _write(self, entry: tarfile.TarInfo, path: Path, tar: tarfile.TarFile) -> bool:
         """Whether it is anything that Lambda's user could use: no device."""
         if entry.isdir():
             if path.is_symlink() or not path.is_dir():
                 self._remove(path)
-                path.mkdir(mode=0o755)
+                path.mkdir()
             self._folders[path] = entry
             return True
         source = within(self._root, entry.linkname, follows=False) if entry.islnk() else None
