@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from statistics import median
 
 import pytest
 from truemem_workbench.explain.init_cost import InitCost, Row
@@ -15,9 +16,10 @@ from tests.heaps.test_node import FUNCTIONS, NODE
 pytestmark = pytest.mark.skipif(NODE is None, reason="no node on the path")
 PACKAGES = {
     "holds": "exports.held = Buffer.alloc(20 * 2**20, 1);",
-    "shared": "exports.list = Array.from({ length: 300_000 }, (_, n) => ({ n }));",
+    "shared": "exports.held = Buffer.alloc(10 * 2**20, 1);",
+    "objects": "exports.list = Array.from({ length: 100_000 }, (_, n) => ({ n }));",
     "first": 'require("shared"); exports.held = Buffer.alloc(6 * 2**20, 1);',
-    "@scope/sleeps": "const end = Date.now() + 200; while (Date.now() < end);",
+    "@scope/sleeps": "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);",
     "wastes": "Buffer.alloc(30 * 2**20, 1);",
     "late": "exports.held = Buffer.alloc(5 * 2**20, 1);",
 }
@@ -27,10 +29,11 @@ const first = require("first");
 const shared = require("shared");
 require("@scope/sleeps");
 require("wastes");
+const objects = require("objects");
 const MODEL = Buffer.alloc(
   8 * 2**20, 1);
 
-exports.handler = async () => { require("late"); return settled(MODEL.length, shared, first); };
+exports.handler = async () => { require("late"); return settled(MODEL, shared, first, objects); };
 """
 MODULES = """\
 import { held } from "holds";
@@ -46,6 +49,7 @@ function settled() {
   const v8 = load("node:v8");
   v8.setFlagsFromString("--expose-gc");
   const gc = load("node:vm").runInNewContext("gc");
+  for (let step = 0, sum = 0; step < 5_000_000; step += 1) sum += step % 7;
   for (let time = 0; time < 2; time += 1) gc({ type: "major", execution: "sync", flavor: "last-resort" });
   const { total_physical_size: physical, used_heap_size: used } = v8.getHeapStatistics();
   const said = load("node:fs").readFileSync("/proc/self/smaps_rollup", "latin1");
@@ -85,7 +89,12 @@ def row(seen: InitCost, name: str) -> Row:
 
 
 def held(folder: Path, text: str) -> float:
-    """MiB that it holds in its first invocation, by a process that nothing traces."""
+    """MiB that it holds in its first invocation, by processes that nothing traces: the median of three. V8's compilers
+    are in memory in each."""
+    return median(_held(folder, text) for _ in range(3))
+
+
+def _held(folder: Path, text: str) -> float:
     made = function(folder / "judged.cjs", text)
     program, *rest = made.command
     judged = dataclasses.replace(made, command=(program, ONE_THREAD, *rest))
@@ -97,7 +106,7 @@ def held(folder: Path, text: str) -> float:
 
 @pytest.mark.parametrize(
     ("name", "mib", "at"),
-    [("holds", 20, "app.cjs:1"), ("@scope/sleeps", 0, "app.cjs:4"), ("wastes", 0, "app.cjs:5"), ("app.cjs:6", 8, "")],
+    [("holds", 20, "app.cjs:1"), ("@scope/sleeps", 0, "app.cjs:4"), ("wastes", 0, "app.cjs:5"), ("app.cjs:7", 8, "")],
 )
 def test_each_package_and_statement_has_what_it_holds(seen: InitCost, name: str, mib: float, at: str) -> None:
     found = row(seen, name)
@@ -116,8 +125,10 @@ def test_the_first_that_requires_a_package_pays(seen: InitCost) -> None:
     first = row(seen, "first")
     [shared] = first.rows.values()
     assert shared.name == "shared"
+    assert shared.kib / 1024 == pytest.approx(10, abs=1.5)
     assert first.own_kib / 1024 == pytest.approx(6, abs=1.5)
-    assert (first.saves_kib or 0.0) < first.kib - 0.9 * shared.kib
+    assert (first.saves_kib or 0.0) / 1024 == pytest.approx(6, abs=1.5)
+    assert row(seen, "objects").kib / 1024 > 100_000 * 24 / 2**20  # a header, a pointer each to properties and elements
 
 
 def test_time_and_memory_sum_up(seen: InitCost) -> None:
