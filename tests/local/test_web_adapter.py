@@ -135,6 +135,7 @@ def test_check_runs_the_command_of_a_web_server(invoke_check: Check) -> None:
 def test_what_is_no_web_server_is_told(refused: Refused, tmp_path: Path) -> None:
     assert "Try truemem check --http PORT -- uvicorn app:app" in refused("uvicorn", "app:app")
     assert "no program nosuch" in refused("--http", 8080, "nosuch")
+    assert "one request at a time" in refused("--http", free_port(), "--managed-instances", 2, "--", "sleep", 1)
     assert "names its own program" in refused("--http", 8080, "--python", "python3", "--", "sleep", 1)
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -38,6 +38,7 @@ INVALID = {
     "PROPERTIES": ["peakLower=3", "_aws=3", "=3"],
     "CPU_BUDGET": ["0", "nan", "lots", "51%", "-1", "inf"],
     "LOG_LEVEL": ["loud", "debug"],
+    "PORT": ["80", "65536", "http"],
     "OOM_SCORE_ADJ": ["-1", "1001", "9" * 5000],
     "JOURNAL": ["maybe"],
     "RESOURCES": ["yes"],

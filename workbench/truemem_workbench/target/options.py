@@ -120,4 +120,7 @@ def resolved(
     if managed_instances is not None:
         changes["notices"] = tuple(each for each in found.notices if AT_ONCE not in each)
     beside_it = {**found.extensions, **extensions_in(extensions)}
-    return replace(found, environment=environment, extensions=beside_it, **changes)
+    made = replace(found, environment=environment, extensions=beside_it, **changes)
+    if managed_instances is not None and made.http is not None:
+        raise BadInput(f"{spec}: here a web server gets one request at a time. Leave --managed-instances out")
+    return made if made.http is None else made.with_one_worker()
