@@ -536,7 +536,7 @@ def test_a_function_that_takes_no_change_is_refused(
     [
         ([f"{NAME}:prod"], "Try hasher"),
         (["missing"], "there is no function missing"),
-        ([NAME, "--env", "A=1"], "leave out --timeout, --env and --python"),
+        ([NAME, "--env", "A=1"], "leave out --timeout, --env, --python and --managed-instances"),
         ([NAME, "app.py:handler"], "give one function"),
     ],
 )
