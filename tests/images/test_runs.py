@@ -45,6 +45,16 @@ def handler(event, context):
     kept.append(bytearray(20_000))
 """
 REPAIRED = KEEPS.replace("kept.append", "len")
+SHOP = """
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+kept = []
+class Shop(BaseHTTPRequestHandler):
+    def do_GET(self):
+        kept.append(bytearray(20_000))
+        self.send_response(200)
+        self.end_headers()
+ThreadingHTTPServer(("127.0.0.1", 8080), Shop).serve_forever()
+"""
 BESIDE = f"""#!{PYTHON}
 import json, os, urllib.request
 API = f"http://{{os.environ['AWS_LAMBDA_RUNTIME_API']}}/2020-01-01/extension"
@@ -156,6 +166,17 @@ def test_a_leak_and_its_repaired_twin_are_judged(truemem: Command, tmp_path: Pat
     repaired = docker_archive(tmp_path / "repaired.tar", {"app:1": python_image(base, REPAIRED)})
     found = truemem("check", repaired, "--json")
     assert (found.code, found.document["finding"]["cause"]) == (0, "none")
+
+
+@pytest.mark.nightly
+def test_a_web_server_is_asked_in_exact_mode(truemem: Command, tmp_path: Path, base: bytes) -> None:
+    made = python_image(base, SHOP, Entrypoint=[], Cmd=[PYTHON, "app.py"])
+    adapter = layer({"opt/extensions/lambda-adapter": b"the stand-in is started, not this"})
+    path = docker_archive(tmp_path / "image.tar", {"app:1": Made([*made.layers, adapter], made.config)})
+    found = truemem("check", path, "--json")
+    assert (found.code, found.document["finding"]["cause"]) == (1, "leak")
+    assert not [each for each in found.document["notices"] if "intervals" in each]
+    assert "is a web server, in which no tracer is started" in run("explain", path).output
 
 
 def test_workers_of_managed_instances_write_to_the_log(truemem: Command, tmp_path: Path, base: bytes) -> None:

@@ -95,8 +95,10 @@ def _bisect(
     from ..bisect.commits import Commits
     from ..bisect.packages import Packages
 
-    options = ("python", "timeout_s", "env", "memory_mib", "cpu", "extensions")
+    options = ("python", "cmd", "timeout_s", "env", "memory_mib", "cpu", "extensions")
     function = resolved(target, **{name: given[name] for name in options})
+    if function.function.image is not None:
+        raise BadInput(f"{target} is built already: no version can be put into it. Try its handler's file")
     function.settings()
     with tempfile.TemporaryDirectory(prefix="truemem-bisect-") as name:
         place = Path(name)

@@ -202,7 +202,7 @@ def run(
     own, notices = _function(function, python, runtime, cmd)
     others, played = extensions_in(extensions), own
     if own.image is not None:
-        others = {**images.beside(own.image), **others}
+        others = {**images.beside(own.image, but=(SIDECAR,)), **others}
     if scenario is not None:
         _check_scenario()
         settings |= {key: value for key, value in SCENARIOS[scenario].settings.items() if not _given(key)}

@@ -46,7 +46,7 @@ def init_cost(target: Target, event: object, progress: Progress) -> InitCost:
     """Run init under the tracer, and say what it holds and takes. Raises BadInput for an init that fails, and for a
     language that has no tracer."""
     function = target.function
-    is_python = function.python is not None
+    is_python = function.language == "python"
     if not is_python and function.language != "nodejs":
         raise BadInput(
             f"{target.spec}: --init is for handlers in Python and Node.js. A program in Go says it itself:"
@@ -73,7 +73,7 @@ def init_cost(target: Target, event: object, progress: Progress) -> InitCost:
         memory.log,
         [(each.log, each.init_ms) for each in times],
         python_packages if is_python else node_packages,
-        lambda file: users.is_theirs((file, 0)) and "/node_modules/" not in file,
+        lambda file: users.is_theirs((function.placed(file), 0)) and "/node_modules/" not in file,
         lambda name: _line_of(Path(target.source) if target.source else None, name),
         missing,
     )

@@ -148,7 +148,7 @@ class Run:
         probed = with_probe(function, environment, self.settler.path if settles else None) if target.probe else function
         self.is_probed = probed is not function
         if settles and target.probe and function.runtime is None:
-            probed = jvm.tracked(probed, environment)
+            probed = jvm.tracked(probed, function.with_own(environment))
         return probed, environment, is_exact
 
     # --- life ---------------------------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 from ..local import Function
 from ..local.configuration.layer import SIDECAR
 from ..local.images.image import Image, load
+from ..support import web_adapter
 from ..support.bad_input import BadInput, need_linux
 from ..support.terminal import Progress
 from .target import Target, name_from
@@ -19,6 +20,7 @@ FILES = ("docker-archive:", "oci-archive:")
 ARCHIVES = re.compile(r"(.+?\.(?:tar|tar\.gz|tgz|tar\.zst))(?::(.+))?")
 REGISTRY = re.compile(r"(?:docker://)?[a-z0-9][\w.:/-]*(?::[\w.-]+|@sha256:[0-9a-f]{64})")
 """A name of an image in a registry or a daemon."""
+STAND_IN = "a stand-in makes requests of events, in place of the image's own Lambda Web Adapter"
 
 
 def found(spec: str) -> tuple[Path, str] | None:
@@ -57,16 +59,30 @@ def loaded(spec: str, path: Path, name: str, progress: Progress) -> Image:
     return load(spec, path, name, lambda done, of: progress("unpacking", done >> 20, of >> 20))
 
 
-def target(spec: str, image: Image, **more: Any) -> Target:
-    """The function of this image. Our own sidecar stands for one that is in it. Raises BadInput if it cannot be
-    started."""
-    own: dict[str, Any] = {"spec": spec, "name": name_of(spec), "function": Function.from_image(image)}
-    return Target(**{**own, "extensions": beside(image), **more})
+def target(spec: str, image: Image) -> Target:
+    """The function of this image. Raises BadInput if it cannot be started."""
+    port = web_port(image, {})
+    return Target(
+        spec=spec,
+        name=name_of(spec),
+        function=Function.from_image(image),
+        extensions=beside(image),
+        http=port,
+        notices=(STAND_IN,) if port else (),
+    )
 
 
-def beside(image: Image) -> dict[str, Path]:
-    """The extensions that lie in it, but for our sidecar: this machine's stands for that, as for one in a layer."""
-    return {name: path for name, path in image.extensions.items() if name != SIDECAR}
+def beside(image: Image, but: Collection[str] = (SIDECAR, web_adapter.NAME)) -> dict[str, Path]:
+    """The extensions that lie in it, without those for which this machine's stand: our sidecar, as one in a layer, and
+    the Lambda Web Adapter."""
+    return {name: path for name, path in image.extensions.items() if name not in but}
+
+
+def web_port(image: Image, variables: Mapping[str, str]) -> int | None:
+    """Where its web server listens, beside these variables of the function. None without the Lambda Web Adapter."""
+    if web_adapter.NAME not in image.extensions:
+        return None
+    return int(web_adapter.app_port({**image.variables, **variables}))
 
 
 def name_of(spec: str) -> str:

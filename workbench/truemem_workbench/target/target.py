@@ -26,6 +26,9 @@ from . import go_program, native_program
 NODE_WORKERS = "AWS_LAMBDA_NODEJS_WORKER_COUNT"
 """Variable with which AWS's client for Node.js is told how many worker threads to start on Managed Instances."""
 
+HANDLER = re.compile(r"[\w./-]+\.(?!(?:py|[cm]?js|sh)$)\w+")
+"""A handler as a runtime client takes it, and no file that is started."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
@@ -75,10 +78,12 @@ class Target:
     @property
     def why_inexplicable(self) -> str:
         """Why no tracer can be put into it, in words that go on after its name. Empty if one can be."""
-        if self.function.language:
-            return ""
         if self.http is not None:
             return "is a web server, in which no tracer is started"
+        if self.function.image is not None and self.function.language and not HANDLER.fullmatch(self.function.handler):
+            return "does not name its handler in the last word of CMD, where a tracer takes its place"
+        if self.function.language:
+            return ""
         program = self.function.program
         why = go_program.why_not(program)
         return native_program.why_not(program) if why is None else why

@@ -126,12 +126,13 @@ def from_template(
     absent = {name: variables.pop(name) for name in WRAPPERS if _is_absent(variables.get(name))}
     unknown = [name for name, value in variables.items() if value is UNKNOWN]
     memory, timeout, storage = (properties.get(name, least) for name, least in LEAST.items())
-    source, line = None, None
-    if is_image := properties.get("PackageType") == "Image":
-        function = _of_image(path.parent, properties, where, progress)
+    if properties.get("PackageType") == "Image":
+        function, port = _of_image(path.parent, properties, where, texts, progress)
+        source, line, notices = None, None, [images.STAND_IN] if port else []
     else:
+        port = int(web_adapter.app_port(texts)) if is_web else None
         function, source, line = _function(path.parent, properties, where, notify, is_web=is_web)
-    function, notices = (function, (STAND_IN,) if is_web else ()) if is_web or is_image else choose(function)
+        function, (*notices,) = (function, [STAND_IN]) if is_web else choose(function)
     runtime = properties.get("Runtime")
     if function.python and isinstance(runtime, str):
         function = function.standing_for(runtime)
@@ -140,9 +141,8 @@ def from_template(
     usual = LEAST_MANAGED_MIB if managed else LEAST["MemorySize"]
     size = usual if is_unsaid else _whole(memory, "MemorySize", where, managed=managed)
     seconds = LEAST["Timeout"] if timeout is UNKNOWN else _whole(timeout, "Timeout", where, managed=managed)
-    at_once, ratio, said = None, USUAL_GIB_PER_VCPU, ""
-    if managed:
-        at_once, ratio, said = _managed(given[MANAGED], literal, size, runtime, where)
+    usually = None, USUAL_GIB_PER_VCPU, ""
+    at_once, ratio, said = _managed(given[MANAGED], literal, size, runtime, where) if managed else usually
     return Target(
         spec=f"{path}:{logical_id}",
         name=name_from(logical_id),
@@ -150,7 +150,7 @@ def from_template(
         memory_mib=size,
         managed_instances=at_once,
         gib_per_vcpu=ratio,
-        http=int(web_adapter.app_port(texts)) if is_web else None,
+        http=port,
         tmp_mib=TMP_MIB if storage is UNKNOWN else _whole(storage, STORAGE, where, managed=managed),
         timeout_s=seconds,
         environment={name: _text(value) for name, value in variables.items() if value is not UNKNOWN},
@@ -245,21 +245,23 @@ def _managed(
     return usual, gib, f"{why} {AT_ONCE} of {where}: {usual}, Lambda's default. Try --managed-instances N"
 
 
-def _of_image(folder: Path, properties: Mapping[str, Any], where: str, progress: Progress) -> Function:
-    """The function of an image whose ImageUri is an archive, which `sam build` takes too, or a folder of an OCI layout.
-    Raises BadInput."""
+def _of_image(
+    folder: Path, properties: Mapping[str, Any], where: str, variables: Mapping[str, str], progress: Progress
+) -> tuple[Function, int | None]:
+    """The function of an image whose ImageUri is an archive, which `sam build` takes too, or a folder of an OCI layout;
+    and its port, if it is a web server. Raises BadInput."""
     uri, config = properties.get("ImageUri"), _mapping(properties.get(IMAGE_CONFIG))
     given = uri.removeprefix(images.FOLDER) if isinstance(uri, str) else ""
     place = folder / given
-    image = images.found(f"{images.FOLDER if place.is_dir() else ''}{place}") if given and place.exists() else None
-    if image is None:
+    found = images.found(f"{images.FOLDER if place.is_dir() else ''}{place}") if given and place.exists() else None
+    if found is None:
         raise BadInput(
             f"{where} is an image, and its ImageUri no archive here. Try docker save -o image.tar NAME, and ImageUri:"
             " image.tar; or truemem check image.tar"
         )
-    loaded = images.loaded(str(place), *image, progress)
     words = config.get("EntryPoint"), config.get("Command"), _name(config.get("WorkingDirectory"))
-    return Function.from_image(loaded.configured(*words))
+    image = images.loaded(str(place), *found, progress).configured(*words)
+    return Function.from_image(image), images.web_port(image, variables)
 
 
 def _guessed(properties: Mapping[str, Any], where: str) -> str:
