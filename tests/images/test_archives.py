@@ -189,6 +189,15 @@ def test_a_path_that_leaves_the_root_is_refused(tmp_path: Path, bad: bytes) -> N
     assert not [*(tmp_path / "cache" / "images").iterdir()]
 
 
+def test_a_link_that_takes_a_folders_place_changes_no_modes(tmp_path: Path) -> None:
+    """A folder gets its mode last, and by then its path leads elsewhere."""
+    outside = tmp_path / "outside"
+    (outside / "in").mkdir(parents=True)
+    (outside / "in").chmod(0o700)
+    root_of(tmp_path, layer({"main": b"1", "a": None, "a/in": None, "./a": str(outside)}, {"a/in": 0o777}))
+    assert (outside / "in").stat().st_mode & 0o777 == 0o700
+
+
 def test_links_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from ...support.bad_input import BadInput
+from ...support.cache import cache
 from ...support.untrusted_text import loads, visible
 
 OURS = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -150,7 +151,7 @@ class _Reading:
             names = [name for name in _list(entry.get("RepoTags")) if isinstance(name, str)]
             known += names
             place = _text(entry.get("Config"))
-            with self._files.open(place) as file:
+            with self._stored(place) as file:
                 config = _mapping(self._parsed(file, place))
             if self._name and self._name not in names:
                 continue
@@ -241,7 +242,8 @@ def _plain(file: IO[bytes]) -> Iterator[IO[bytes]]:
     if not begin.startswith((GZIP, ZSTD)):
         yield file
         return
-    with tempfile.TemporaryFile(dir=Path(tempfile.gettempdir())) as copy, decompressed(file) as plain:
+    cache().mkdir(parents=True, exist_ok=True)  # where there is room for images
+    with tempfile.TemporaryFile(dir=cache()) as copy, decompressed(file) as plain:
         shutil.copyfileobj(plain, copy, COPIED_BYTES)
         copy.seek(0)
         yield cast(IO[bytes], copy)

@@ -111,8 +111,9 @@ class Image:
     def extensions(self) -> dict[str, Path]:
         """The executables in its folder of extensions, by name."""
         folder = self.outside(EXTENSIONS)
-        found = sorted(folder.iterdir()) if folder.is_dir() else []
-        return {each.name: each for each in found if each.is_file() and os.access(each, os.X_OK)}
+        names = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+        found = {name: self.outside(f"{EXTENSIONS}/{name}") for name in names}
+        return {name: path for name, path in found.items() if path.is_file() and path.stat().st_mode & 0o111}
 
     def outside(self, path: str) -> Path:
         """Where a path of the image is on this machine. Raises BadInput if its links lead nowhere."""
@@ -129,8 +130,7 @@ class Image:
         """A copy of a JSON document of the function's process in which each path of a file of the image is that of this
         machine. So is one that /proc has told here, of a root that is gone."""
         if isinstance(value, str):
-            path = _OF_ROOT.sub("", value, count=1) if value.startswith("/") else ""
-            return f"{self.root}{path}" if path and _is_file(f"{self.root}{path}") else value
+            return _file(self.root, _OF_ROOT.sub("", value, count=1)) or value if value.startswith("/") else value
         if isinstance(value, dict):
             return {name: self.placed(each) for name, each in value.items()}
         return [*map(self.placed, value)] if type(value) in (list, tuple) else value
@@ -155,8 +155,12 @@ class Image:
 
 
 @functools.cache
-def _is_file(path: str) -> bool:
-    return Path(path).is_file()
+def _file(root: Path, path: str) -> str:
+    """Where this file is on this machine; empty if the image has none."""
+    with suppress(OSError, ValueError):  # the function's process has told it: it may be no path
+        found = within(root, path)
+        return str(found) if found.is_file() else ""
+    return ""
 
 
 def load(spec: str, path: Path, name: str, progress: Callable[[int, int], None]) -> Image:

@@ -115,9 +115,10 @@ class _Layer:
                     path = path.parent
 
     def finish(self) -> None:
-        """Folders get their modes last: one may forbid to write into it."""
+        """Folders get their modes last: one may forbid to write into it. Meanwhile a link may have taken the place of a
+        folder above one."""
         for path, entry in reversed(self._folders.items()):
-            if path.is_dir() and not path.is_symlink():
+            if path.is_dir() and within(self._root, str(path.relative_to(self._root))) == path:
                 self._own_by(path, entry)
                 path.chmod(entry.mode & KEPT_MODE | (0 if self._is_root else 0o700))
 
