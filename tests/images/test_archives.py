@@ -246,6 +246,9 @@ def test_a_damaged_manifest_and_a_missing_layer_are_told(tmp_path: Path) -> None
     path = tmp_path / "image.tar"
     path.write_bytes(layer({**blobs, manifest: blobs[manifest] + b" "}))
     assert "is damaged, its digest is another" in refusal(path)
+    docker_archive(path, {"app:1": PLAIN})
+    path.write_bytes(path.read_bytes().replace(b'"/main"', b'"/mail"'))
+    assert "is damaged, its digest is another" in refusal(path)
     del blobs[f"blobs/sha256/{digest(PLAIN.layers[0])}"]
     path.write_bytes(layer(blobs))
     assert "it was not written whole" in refusal(path)

@@ -33,6 +33,8 @@ COPIED_BYTES = 1 << 20
 MOST_NESTED = 4
 """Depth of indexes in indexes."""
 DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+NAMED_BY_DIGEST = re.compile(r"([0-9a-f]{64})(?:\.json)?$")
+"""A blob of an OCI layout, and the configuration of an older `docker save`."""
 NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 """Annotations with an image's name (containerd's) or its tag."""
 DAMAGED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
@@ -117,8 +119,8 @@ class _Reading:
         found = {each["digest"]: (each, names) for each, names in self._manifests(index, (), MOST_NESTED)}
         read, others = {}, set()
         for digest, (_, names) in found.items():
-            manifest = self._document(digest)
-            config = self._document(_text(_mapping(manifest.get("config")).get("digest")))
+            manifest = self._document(_blob(digest))
+            config = self._document(_blob(_text(_mapping(manifest.get("config")).get("digest"))))
             if self._name and self._name not in names:
                 continue
             if _platform(config) == ("linux", OURS):
@@ -139,7 +141,7 @@ class _Reading:
                 continue
             if "index" in _text(each.get("mediaType")) or "manifest.list" in _text(each.get("mediaType")):
                 if nested:
-                    yield from self._manifests(self._document(digest), own, nested - 1)
+                    yield from self._manifests(self._document(_blob(digest)), own, nested - 1)
             else:
                 yield {**each, "digest": digest}, own
 
@@ -150,9 +152,7 @@ class _Reading:
         for number, entry in enumerate(entries):
             names = [name for name in _list(entry.get("RepoTags")) if isinstance(name, str)]
             known += names
-            place = _text(entry.get("Config"))
-            with self._stored(place) as file:
-                config = _mapping(self._parsed(file, place))
+            config = self._document(_text(entry.get("Config")))
             if self._name and self._name not in names:
                 continue
             if _platform(config) == ("linux", OURS):
@@ -206,12 +206,12 @@ class _Reading:
                 f"{self._path} lacks {visible(place)}: it was not written whole. Try docker save once more"
             ) from None
 
-    def _document(self, digest: str) -> Mapping[str, Any]:
-        """A JSON document of an OCI layout. Raises BadInput if it is not what its digest says."""
-        place = _blob(digest)
+    def _document(self, place: str) -> Mapping[str, Any]:
+        """A JSON document whose name is its digest. Raises BadInput if it is another one."""
         with self._stored(place) as file:
             text = file.read(MOST_JSON_BYTES)
-        if hashlib.sha256(text).hexdigest() != place.rpartition("/")[2]:
+        named = NAMED_BY_DIGEST.search(place)
+        if named is not None and hashlib.sha256(text).hexdigest() != named[1]:
             raise BadInput(f"{self._path}: {place} is damaged, its digest is another. Try docker save once more")
         return _mapping(self._parsed(io.BytesIO(text), place))
 
