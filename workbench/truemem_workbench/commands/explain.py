@@ -82,7 +82,7 @@ def _init(
     with steps() as progress:
         from ..explain.init_run import init_cost
 
-        found = init_cost(resolved(target, **given), payloads[0], progress)
+        found = init_cost(resolved(target, progress=progress, **given), payloads[0], progress)
     following = str(typed(context, "size", only=ALIKE))
     text = json.dumps({"checked": target, "init": found.document(), "next": following}, indent=2)
     for path in outputs:

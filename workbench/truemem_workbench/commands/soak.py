@@ -241,6 +241,7 @@ def _soak(
             cpu=given.pop("cpu") or "size",
             probe=not given.pop("no_probe"),
             names_lines=given.pop("lines"),
+            progress=progress,
         )
         payloads = read_payloads(event, events, function)
         plan, notices = _plan(given, function)
