@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.answer.result import Result
-from truemem_workbench.printed.line import parse_event
-from truemem_workbench.runs.measurement import Peak, Shared
-from truemem_workbench.runs.rounds import _of_round
+from truemem_workbench.printed.line import Line, parse_event
+from truemem_workbench.runs.measurement import Shared
+from truemem_workbench.runs.rounds import Round
 from truemem_workbench.runs.settle.settler import Settler
 from truemem_workbench.runs.workers import Held, held
 
@@ -81,39 +81,42 @@ def test_nothing_is_held_where_all_has_ended() -> None:
     assert held(ended.pid) is None
 
 
-def of(once: float, overcount: float) -> Held:
-    return Held(sum=once + overcount, once=once, rss={1: 30.0, 2: 30.0}, own=40.0, forked=True)
+def of(once: float, overcount: float, highest: float = 0.0, ended: int = 0) -> Held:
+    rss = {1: 30.0, 2: 30.0}
+    return Held(once + overcount, once, highest, rss, {1: 45.0, 2: 35.0}, own=40.0, forked=True, ended=ended)
 
 
-def test_a_rounds_bounds_are_what_sharing_leaves_open() -> None:
-    """By RSS 100 to 140, best 120; of that 30 were counted twice before, and 20 after."""
-    (line,) = parse_event(emf(1, 110.0, 120.0, peakLower=100.0, peakUpper=140.0))
-    made = _of_round(7, [line], of(75.0, 30.0), of(85.0, 20.0))
-    assert (made.invocation, made.current_rss) == (7, 85.0)
-    assert made.bounds == (85.0, 120.0)  # it held 85 when it rested
-    assert made.peak_rss == 100.0
+def line_of(before: Held, after: Held | None, error: str = "") -> Line:
+    made = Round(["id"], "one", 0.0, error, before, after, {}).line(7, 2048)
+    assert made is not None
+    return made
+
+
+def test_a_rounds_peak_is_that_of_all_at_their_highest() -> None:
+    """By watermarks 140; of that at least 20 are counted twice."""
+    made = line_of(of(75.0, 30.0), of(85.0, 20.0, 140.0))
+    assert (made.invocation, made.current_rss, made.peak_rss, made.bounds) == (7, 85.0, 120.0, (120.0, 120.0))
+
+
+def test_children_that_came_and_went_leave_it_open() -> None:
+    assert line_of(of(75.0, 30.0), of(85.0, 20.0, 140.0, ended=900)).bounds == (120.0, 2048)
 
 
 def test_a_round_that_ran_out_says_so() -> None:
-    (well,) = parse_event(emf(1, 110.0, 120.0))
-    (killed,) = parse_event(emf(2, 90.0, 100.0, OutOfMemory=1, outOfMemory=["kill"]))
-    assert _of_round(1, [well, killed], None, None).out_of_memory
+    made = line_of(of(75.0, 30.0), None, "Runtime.OutOfMemory: killed")
+    assert made.out_of_memory
+    assert made.peak_upper is None
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def test_a_limit_between_seen_and_possible_is_undecided() -> None:
-    """It was at 55 MiB at most; if all requests were at their highest at once it would be 90."""
-    together = Peak("8 requests at their highest at once", 55.0, 90.0)
-    shared = Shared(at_once=8, workers=8, forked=True, once=50, rss=90, own=5, adds=5, together=together)
-    run = run_of(LEVEL, shared=shared)
-    assert max(each.upper for each in run.peaks) == 90.0
-    assert run.peak == ("invocation 1", 55.0)
-    result = Result(run, [])
+def test_what_each_part_needs_is_said() -> None:
+    shared = Shared(at_once=8, workers=8, forked=True, once=50, rss=90, own=5, adds=6, peak=98.0)
+    result = Result(run_of(LEVEL, shared=shared), [])
     assert "rounds of 8 requests at once" in result.headline
-    assert any("if all are at their highest at once, 90.0 MiB of 256" in each for each in result.sentences())
-    assert json.loads(json.dumps(result.document()))["managedInstances"]["allAtTheirHighest"] == 90.0
+    assert result.sentences()[-1].endswith("If all are at their highest at once, 98.0 MiB of 256 are needed.")
+    assert json.loads(json.dumps(result.document()))["managedInstances"]["allAtTheirHighest"] == 98.0
 
 
 def test_a_deployed_one_asked_one_by_one_has_a_note() -> None:

@@ -14,7 +14,7 @@ PARTS = Needs(fixed=20.0, worker=50.0, request=30.0, others=14.0)
 def ran(at_once: int, *, kept: float = 0.0) -> Tried:
     """A function with these parts. `kept`: what a worker keeps of what a request took."""
     held = PARTS.fixed + at_once * (PARTS.worker + kept)
-    return Tried(at_once, at_once, held, PARTS.request - kept, held)
+    return Tried(at_once, at_once, held, held + at_once * (PARTS.request - kept))
 
 
 def result(needs: Needs | None = PARTS, **members: Any) -> Result:

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 LINES = "TRUEMEM_LINES"
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
 KINDS_S = 60.0  # what it may take to ask which events are kept
-ALONE = 10  # requests that run by themselves on Managed Instances, to see what one takes
 INIT_DONE = "platform.initRuntimeDone"
 NO_CLIENT = (
     "what the image starts has never asked for an event, as a runtime client does. In Python: RUN pip install"
@@ -96,14 +95,16 @@ class Run:
         self.settler = Settler(trims=trims)
         if not settles:
             self.settler.close()
-        extensions = {**({SIDECAR: sidecar()} if target.sidecar else {}), **target.extensions}
+        in_rounds = scaling is None and target.managed_instances is not None
+        extensions = {**({SIDECAR: sidecar()} if target.sidecar and not in_rounds else {}), **target.extensions}
         function, environment = target.function, target.environment
         if target.http is not None:
             extensions = {web_adapter.NAME: WEB_ADAPTER, **extensions}
             environment = behind_adapter(environment, target.http, exact=target.exact and SIDECAR in extensions)
         self.is_probed = False
-        if SIDECAR in extensions:
-            function, environment, is_exact = self._beside_sidecar(environment, extensions[SIDECAR], settles=settles)
+        if SIDECAR in extensions or (in_rounds and target.sidecar):
+            attached = extensions.get(SIDECAR)
+            function, environment, is_exact = self._beside_sidecar(environment, attached, settles=settles)
             environment = {**members, **({LINES: "on"} if target.names_lines else {}), **environment}
             # in exact mode what is measured does not depend on the order, and nothing waits
             settings = {"release": "together" if is_exact else f"extension:{LEAD_US}", **settings}
@@ -112,9 +113,10 @@ class Run:
             raise BadInput(f"--lines: the probe cannot be loaded, it is for Python and Node.js ({page}). Leave it out")
         self.settings = target.settings(environment=environment, extensions=extensions, **settings)
         self.local = LocalLambda(function, self.settings, on_log, scaling, on_environment, on_answer)
-        self._rounds = None
-        if scaling is None and target.managed_instances is not None:
-            self._rounds = Rounds(self.local, target)
+        self.rounds: Rounds | None = None
+        """On Managed Instances, what is invoked in place of one request after the other."""
+        if in_rounds:
+            self.rounds = Rounds(self.local, target)
         self.at_once: int | None = None
         """Most requests at once; None: the only environment takes one after the other."""
         if scaling is not None or self.settings.managed_instances is not None:
@@ -137,12 +139,13 @@ class Run:
         self._started = time.monotonic()
 
     def _beside_sidecar(
-        self, environment: Mapping[str, str], attached: Path, *, settles: bool
+        self, environment: Mapping[str, str], attached: Path | None, *, settles: bool
     ) -> tuple[Function, Mapping[str, str], bool]:
-        """The function and its variables beside the sidecar, with the probe; and whether it is in exact mode."""
+        """The function and its variables beside the sidecar, with the probe; and whether it is in exact mode.
+        `attached`: None for rounds, which have the probe alone."""
         target, function = self._target, self._target.function
-        is_exact = target.exact and target.http is not None
-        if target.exact and target.http is None:
+        is_exact = target.exact and target.http is not None and attached is not None
+        if target.exact and target.http is None and attached is not None:
             exact = in_exact_mode(function, environment, attached)
             is_exact, (function, environment) = exact is not None, exact or (function, environment)
         probed = with_probe(function, environment, self.settler.path if settles else None) if target.probe else function
@@ -184,8 +187,8 @@ class Run:
 
     def stop(self, *, abort: bool = False) -> None:
         """End the environments. A running invocation is waited for, unless `abort` is true."""
-        if self._rounds is not None:
-            self._rounds.close()
+        if self.rounds is not None:
+            self.rounds.close()
         self.local.stop(abort=abort)
         self.settler.close()
 
@@ -209,14 +212,14 @@ class Run:
         self._begins.append(len(self.local.logs))
         number = len(self._events)
         self.settler.before(number)
-        if self._rounds is not None:
-            answer = self._rounds.make(event, timeout)
+        if self.rounds is not None:
+            answer = self.rounds.make(event, timeout)
         else:
             answer = self.local.invoke(event, tenant_id=tenant_id, timeout=timeout)
         self.answers.append(answer)
         on_answer(answer)
         self._in_tmp[number] = self.local.tmp_kib() / 1024
-        self.settler.after(self.local, number, self._rounds.processes() if self._rounds else ())
+        self.settler.after(self.local, number, self.rounds.processes() if self.rounds else ())
         return answer
 
     def invoke_at_once(self, event: object, invocations: int, *, tenant_id: str | None = None) -> Iterator[Invocation]:
@@ -265,12 +268,8 @@ class Run:
 
     def follow(self, event: object) -> None:
         """Without exact mode, invoke once more, uncounted: its begin closes the window of the last invocation. On
-        Managed Instances, let some requests run by themselves, to see what each takes."""
-        if self._rounds is not None:
-            for _ in range(0 if self.failing else ALONE):
-                self._rounds.alone(event, LONGEST_ANSWER_S)
-            return
-        if not self.failing and not any(seen.line.mode == "exact" for seen in self._seen()):
+        Managed Instances it is none of the sidecar's."""
+        if self.rounds is None and not self.failing and not any(seen.line.mode == "exact" for seen in self._seen()):
             self.local.invoke(event, timeout=LONGEST_ANSWER_S)
 
     # --- what came of it ----------------------------------------------------------------------------------------------
@@ -350,11 +349,10 @@ class Run:
                 "sent": len({*self._events}),
             },
         )
-        if self._rounds is None:
+        if self.rounds is None:
             return made
-        lines = self._lines()
-        rounds = replace(made, shared=self._rounds.shared(lines, seen))
-        return replace(rounds, workers=self._rounds.by_worker(rounds))
+        rounds = replace(made, shared=self.rounds.shared())
+        return replace(rounds, workers=self.rounds.by_worker(rounds))
 
     def _look_at_children(self) -> None:
         """Keep the name that most of the environment's processes have, if there are many of it."""
@@ -371,8 +369,8 @@ class Run:
 
     def _durations(self) -> dict[int, float]:
         reported = {report.request_id: report.duration_ms for report in self.local.reports}
-        if self._rounds is not None:
-            return self._rounds.took(reported)
+        if self.rounds is not None:
+            return self.rounds.took(reported)
         numbered = enumerate(self._counted_ones, 1)
         return {number: reported[each.request_id] for number, each in numbered if each.request_id in reported}
 
@@ -412,17 +410,13 @@ class Run:
         first, last = [*self._begins, None][number - 1 : number + 1]
         return end_of_log(line.text for line in self.local.logs[first:last] if line.source == "function")
 
-    def _lines(self) -> dict[str | None, Line]:
+    def _seen(self) -> list[Recorded]:
+        if self.rounds is not None:
+            return self.rounds.recorded()[: len(self._counted_ones)]
         by_request: dict[str | None, Line] = {}
         for text in self.printed:
             for line in parse_event(text):
                 by_request.setdefault(line.request_id, line)
-        return by_request
-
-    def _seen(self) -> list[Recorded]:
-        by_request = self._lines()
-        if self._rounds is not None:
-            return [each for each in self._rounds.recorded(by_request) if each.number <= len(self._counted_ones)]
         numbered = enumerate(self._counted_ones, 1)
         return [Recorded(n, by_request[each.request_id]) for n, each in numbered if each.request_id in by_request]
 

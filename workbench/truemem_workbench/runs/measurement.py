@@ -35,7 +35,7 @@ from ..judge.resources import Resource
 from ..judge.settled import Reading, kinds_of, last_life
 from ..judge.witnesses import Witnesses, span_of
 from ..printed.line import Line
-from ..support.document import known_members, rounded
+from ..support.document import rounded
 from ..support.platform_facts import TMP_MIB
 from ..support.terminal import counted
 from ..support.untrusted_text import visible
@@ -179,37 +179,34 @@ class Shared:
     """The sum of all processes' RSS at that moment."""
     own: float
     """What one worker has of it that nothing else maps: the mean."""
-    adds: float | None = None
-    """The most that one request takes on top of what is held. None: not known."""
-    together: Peak | None = None
-    """What all need if each request is at its highest at the same moment. None: not known."""
+    adds: float
+    """The most that one worker's process has taken beyond that while it served."""
+    peak: float
+    """The most that a round needs if all of its requests are at their highest at once."""
 
     def sentence(self, limit: int | None) -> str:
         """What each part needs."""
         of = f" of {limit:,}" if limit else ""
         who = counted(self.workers, "worker") if self.forked else "one process"
         text = f"{counted(self.at_once, 'request')} at once, by {who}: {self.once:,.1f} MiB are held between two rounds"
-        if self.forked:
-            text += f", shared pages counted once (RSS {self.rss:,.1f}); each worker has {self.own:,.1f} of its own"
-        if self.adds is None or self.together is None:
-            return f"{text}."
+        if not self.forked:
+            return f"{text}, {self.peak:,.1f}{of} at most."
         return (
-            f"{text}. A request takes {self.adds:,.1f} MiB more at most: if all are at their highest at once,"
-            f" {self.together.upper:,.1f} MiB{of}."
+            f"{text}, shared pages counted once (RSS {self.rss:,.1f}); each worker has {self.own:,.1f} of its own, and"
+            f" takes up to {self.adds:,.1f} more for a request. If all are at their highest at once, {self.peak:,.1f}"
+            f" MiB{of} are needed."
         )
 
     def document(self) -> dict[str, object]:
-        return known_members(
-            {
-                "requestsAtOnce": self.at_once,
-                "workers": self.workers,
-                "held": rounded(self.once, 2),
-                "heldRSS": rounded(self.rss, 2),
-                "ownOfWorker": rounded(self.own, 2),
-                "requestAdds": rounded(self.adds, 2),
-                "allAtTheirHighest": rounded(self.together.upper if self.together else None, 2),
-            }
-        )
+        return {
+            "requestsAtOnce": self.at_once,
+            "workers": self.workers,
+            "held": rounded(self.once, 2),
+            "heldRSS": rounded(self.rss, 2),
+            "ownOfWorker": rounded(self.own, 2),
+            "requestAdds": rounded(self.adds, 2),
+            "allAtTheirHighest": rounded(self.peak, 2),
+        }
 
 
 @dataclass(frozen=True)
@@ -435,7 +432,6 @@ class Measurement:
             *(replace(each.peak, where=f"invocation {each.number} without settling") for each in self.uncollected),
             *(Peak("the init phase", value, value) for value in init if value is not None),
             *(Peak(f"invocation {number}, which has no record,", 0.0, most) for number in missing),
-            *([self.shared.together] if self.shared and self.shared.together else []),
         ]
 
     @cached_property

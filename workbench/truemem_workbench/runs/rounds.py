@@ -1,21 +1,23 @@
 """Requests at once, as on Managed Instances: in a round each place of the environment gets one, and then all rest.
 
-A round stands for one invocation of a measurement. Where workers are processes, each has served one request in it, and
-is judged by itself; where threads share a process, that process has served all of them.
+A round stands for one invocation of a measurement. Between two rounds every process's watermark is read and reset, from
+outside: no sidecar runs, which would reset them as well. Where workers are processes, each has served one request in a
+round, and is judged by itself; where threads share a process, that process has served all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import msgspec
+from truemem.line_schema import FULL
 
-from ..printed.line import Line
-from ..support.terminal import counted
-from .measurement import Measurement, Peak, Recorded, Shared
+from ..printed.line import Holders, Line, Metadata
+from .measurement import Measurement, Recorded, Shared
 from .workers import Held, held
 
 if TYPE_CHECKING:
@@ -24,23 +26,67 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 5.0
 """If in this time no more workers have come, there are no more."""
-OF_ALL = ("heap", "processes", "threads", "environment", "resources", "rss")
-"""Members of a line that are of all workers together."""
+OUT_OF_MEMORY = "Runtime.OutOfMemory"
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round, and what was held when all rested before and after it."""
+
+    ids: list[str]
+    """Of its requests."""
+    environment: str
+    begun_ms: float
+    error: str
+    before: Held | None
+    after: Held | None
+    extensions: Mapping[str, float]
+    """RSS of each, MiB."""
+
+    def line(self, number: int, memory_mib: int) -> Line | None:
+        """The round as the line of an invocation: its peak is that of the environment if all requests are at their
+        highest at once. None if its processes could not be read."""
+        now = self.after or self.before
+        if now is None:
+            return None
+        overcount = min(each.overcount for each in (self.before, self.after) if each is not None)
+        peak = max(now.once, now.highest - overcount)
+        is_bounded = self.before is not None and self.after is not None and self.before.ended == self.after.ended
+        return Line(
+            environment=self.environment,
+            schema=FULL,
+            invocation=number,
+            request_id=self.ids[0],
+            metadata=Metadata(time_ms=self.begun_ms),
+            cold_start=self.before is None or self.after is None or self.before.rss.keys() != self.after.rss.keys(),
+            current_rss=now.once,
+            peak_rss=peak,
+            peak_lower=peak,
+            peak_upper=peak if is_bounded else None,
+            memory_limit=memory_mib,
+            oom_count=int(OUT_OF_MEMORY in self.error),
+            mode="exact",
+            method="vmhwm-sum",
+            holders=Holders(extensions=dict(self.extensions)),
+        )
+
+    @property
+    def adds(self) -> float:
+        """The most that a worker has had in it beyond what it had before, MiB."""
+        if self.before is None or self.after is None:
+            return 0.0
+        known = self.before.rss
+        return max((peak - known[pid] for pid, peak in self.after.peaks.items() if pid in known), default=0.0)
 
 
 class Rounds:
     """The rounds of one environment."""
 
     def __init__(self, local: LocalLambda, target: Target) -> None:
-        self._local, self._workers = local, target.workers
+        self._local, self._target, self._workers = local, target, target.workers
         self.at_once = target.managed_instances or 1
         self._callers = ThreadPoolExecutor(self.at_once)
-        self._ids: list[list[str]] = []
-        """Of each round, the ids of its requests."""
-        self.held: list[Held | None] = []
-        """What was held after each round, when all rested."""
-        self._alone: list[tuple[str, Held]] = []
-        """Requests that ran by themselves, each with what was held before."""
+        self.made: list[Round] = []
 
     def close(self) -> None:
         """No more are made."""
@@ -49,29 +95,25 @@ class Rounds:
     def make(self, event: object, timeout: float | None) -> Invocation:
         """Make a round of this event. Returns its first failed answer, or else the last. Raises as LocalLambda does."""
         self._rest()
+        before, begun_ms = self._held(reset=True), time.time() * 1000
         answers = [*self._callers.map(lambda _: self._local.invoke(event, timeout=timeout), range(self.at_once))]
         self._rest()
-        self._ids.append([each.request_id for each in answers])
-        self.held.append(self._held())
-        return next((each for each in answers if each.error), answers[-1])
-
-    def alone(self, event: object, timeout: float | None) -> None:
-        """Make one request that no other runs beside: what it takes on top of what is held is its own."""
-        self._rest()
-        before = self._held()
-        answer = self._local.invoke(event, timeout=timeout)
-        self._rest()
-        if before is not None and not answer.error:
-            self._alone.append((answer.request_id, before))
+        told = next((each for each in answers if each.error), answers[-1])
+        ids, processes = [each.request_id for each in answers], self._local.processes()
+        beside = {name.partition(":")[2]: pid for name, pid in processes.items() if name != "runtime"}
+        extensions = {name: now.sum for name, pid in beside.items() if (now := held(pid)) is not None}
+        made = Round(ids, told.environment, begun_ms, told.error, before, self._held(), extensions)
+        self.made.append(made)
+        return told
 
     def processes(self) -> list[int]:
         """The pids of workers that are processes of their own, when last seen; empty where threads serve."""
-        last = self.held[-1] if self.held else None
+        last = self.made[-1].after if self.made else None
         return [*last.rss] if last is not None and last.forked else []
 
-    def _held(self) -> Held | None:
+    def _held(self, *, reset: bool = False) -> Held | None:
         runtime = self._local.processes().get("runtime")
-        return None if runtime is None else held(runtime)
+        return None if runtime is None else held(runtime, reset=reset)
 
     def _rest(self) -> None:
         """Until all workers wait for a request. One that has died is not waited for again."""
@@ -83,40 +125,23 @@ class Rounds:
 
     # --- what came of it ----------------------------------------------------------------------------------------------
 
-    def recorded(self, lines: Mapping[str | None, Line]) -> list[Recorded]:
-        """The rounds with a line, each as one of the environment, with shared pages counted once."""
-        found, before = [], None
-        for number, (ids, now) in enumerate(zip(self._ids, self.held, strict=True), 1):
-            own = [lines[each] for each in ids if each in lines]
-            if own:
-                found.append(Recorded(number, _of_round(number, own, before, now)))
-            before = now or before
-        return found
+    def recorded(self) -> list[Recorded]:
+        """The rounds, each as one of the environment, with shared pages counted once."""
+        lines = ((number, each.line(number, self._target.memory_mib)) for number, each in enumerate(self.made, 1))
+        return [Recorded(number, line) for number, line in lines if line is not None]
 
     def took(self, durations: Mapping[str, float]) -> dict[int, float]:
         """Of each round, the duration of its slowest request, ms."""
-        known = ((n, [durations[each] for each in ids if each in durations]) for n, ids in enumerate(self._ids, 1))
+        known = ((n, [durations[each] for each in one.ids if each in durations]) for n, one in enumerate(self.made, 1))
         return {number: max(took) for number, took in known if took}
 
-    def _adds(self, lines: Mapping[str | None, Line]) -> float | None:
-        """The most that one request has taken on top of what was held, MiB. None if none ran alone."""
-        known = [
-            max(0.0, line.bounds[0] - before.sum, (line.peak_rss or 0.0) - before.sum)
-            for each, before in self._alone
-            if (line := lines.get(each)) is not None
-        ]
-        return max(known, default=None)
-
-    def shared(self, lines: Mapping[str | None, Line], seen: Sequence[Recorded]) -> Shared | None:
+    def shared(self) -> Shared | None:
         """What the environment held. None if that could never be read."""
-        most = max((each for each in self.held if each is not None), key=lambda each: each.once, default=None)
+        rests = [each.after for each in self.made if each.after is not None]
+        most = max(rests, key=lambda each: each.once, default=None)
         if most is None:
             return None
-        adds, together = self._adds(lines), None
-        if adds is not None and seen:
-            where = f"{counted(self.at_once, 'request')} at their highest at once"
-            lower = max(each.peak.lower for each in seen)
-            together = Peak(where, lower, max(lower, most.once + self.at_once * adds))
+        peaks = [each.line.peak_rss or 0.0 for each in self.recorded()]
         return Shared(
             at_once=self.at_once,
             workers=len(most.rss),
@@ -124,8 +149,8 @@ class Rounds:
             once=most.once,
             rss=most.sum,
             own=most.own / max(1, len(most.rss)),
-            adds=adds,
-            together=together,
+            adds=max(each.adds for each in self.made),
+            peak=max(peaks),
         )
 
     def by_worker(self, measured: Measurement) -> list[Measurement]:
@@ -134,53 +159,24 @@ class Rounds:
         pids = self.processes()
         if not pids:
             return [_counted(measured, self.at_once)] if self.at_once > 1 else []
-        made, last = [], self.held[-1]
+        made, last = [], self.made[-1].after
         assert last is not None  # else no process is known
         for pid in pids:
             memory = last.rss[pid] + max(0.0, (measured.memory_mib or 0) - last.once) / len(pids)
             seen = [one for each in measured.seen if (one := self._of_worker(pid, each)) is not None]
             settled = [each for each in measured.settled if each.process == pid]
-            made.append(
-                replace(
-                    measured,
-                    seen=seen,
-                    settled=settled,
-                    memory_mib=round(memory),
-                    shared=None,
-                    left_in_tmp={},
-                )
-            )
+            of_worker = replace(measured, seen=seen, settled=settled, memory_mib=round(memory), left_in_tmp={})
+            made.append(replace(of_worker, shared=None))
         return made
 
     def _of_worker(self, pid: int, each: Recorded) -> Recorded | None:
         """The line of a round as one of this worker."""
-        now = self.held[each.number - 1]
+        now = self.made[each.number - 1].after
         if now is None or pid not in now.rss:
             return None
-        line, rss = each.line, now.rss[pid]
-        more = max(0.0, ((line.peak_rss or 0.0) - now.once) / len(now.rss))
-        changes: dict[str, Any] = {"current_rss": rss, "peak_rss": rss + more, "peak_lower": None, "peak_upper": None}
-        made = msgspec.structs.replace(line, **changes, heap=None, processes=None, threads=None)
-        made.members = {name: value for name, value in line.members.items() if name not in OF_ALL}
-        return replace(each, line=made)
-
-
-def _of_round(number: int, lines: Sequence[Line], before: Held | None, now: Held | None) -> Line:
-    """One line for a round: the line of its highest peak, or of a request that ran out of memory."""
-    line = max(lines, key=lambda each: (each.out_of_memory, each.peak_rss or 0.0))
-    changes: dict[str, Any] = {"invocation": number, "cold_start": any(each.cold_start for each in lines)}
-    if now is not None:
-        known = [each.overcount for each in (before, now) if each is not None]
-        lower = now.once
-        if line.peak_lower is not None:
-            lower = max(lower, line.peak_lower - max(known))
-        peak = max(lower, (line.peak_rss or 0.0) - now.overcount)
-        changes |= {"current_rss": now.once, "peak_rss": peak, "peak_lower": lower}
-        if line.peak_upper is not None:
-            changes["peak_upper"] = max(peak, line.peak_upper - min(known))
-    made = msgspec.structs.replace(line, **changes)
-    made.members = line.members
-    return made
+        peak = now.peaks[pid]
+        sizes = {"current_rss": now.rss[pid], "peak_rss": peak, "peak_lower": peak, "peak_upper": peak}
+        return replace(each, line=msgspec.structs.replace(each.line, **sizes))
 
 
 def _counted(measured: Measurement, each: int) -> Measurement:
@@ -190,9 +186,7 @@ def _counted(measured: Measurement, each: int) -> Measurement:
         return number * each
 
     def of(one: Recorded) -> Recorded:
-        line = msgspec.structs.replace(one.line, invocation=at(one.number))
-        line.members = one.line.members
-        return Recorded(at(one.number), line)
+        return Recorded(at(one.number), msgspec.structs.replace(one.line, invocation=at(one.number)))
 
     return replace(
         measured,

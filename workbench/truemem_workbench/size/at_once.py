@@ -29,16 +29,9 @@ class Tried:
     at_once: int
     workers: int
     held: float
-    """Between two rounds."""
-    adds: float
-    """The most that one request took on top."""
-    observed: float
-    """The highest peak, as it came."""
-
-    @property
-    def needs(self) -> float:
-        """If all requests are at their highest at once."""
-        return max(self.observed, self.held + self.at_once * self.adds)
+    """Between two rounds, at most."""
+    needs: float
+    """If all requests are at their highest at once."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ def needs_of(tried: Sequence[Tried], others: float, threads_per_mib: float = 0.0
     """The parts, by the fewest and the most workers that were run: a line through what these needed. A worker may keep
     what a request took, and then the next one takes nothing more: only the sum is the same in each run."""
     few, many = (pick(tried, key=lambda each: each.workers) for pick in (min, max))
-    request = (many.needs - many.held) / many.at_once
+    request = max(0.0, many.needs - many.held) / many.at_once
     more = many.workers - few.workers
     rise = many.needs - few.needs - request * (many.at_once - few.at_once)
     worker = max(0.0, rise / more) if more else 0.0
@@ -195,7 +188,7 @@ class Result:
                 ]
                 if needs
                 else None,
-                "tried": [{**_rounded(vars(each)), "needs": round(each.needs, 2)} for each in self.tried],
+                "tried": [_rounded(vars(each)) for each in self.tried],
                 "finding": self.finding.document() if self.finding else None,
                 "sentences": self.sentences(),
                 "notices": self.all_notices(),

@@ -22,6 +22,8 @@ from .local_sweep import JUDGE_S, JUDGED, SPARE, UNJUDGED
 
 ROUNDS = 30
 """Rounds with each concurrency, after the run that asks whether memory grows."""
+BESIDE = 3
+"""Invocations on demand that show what the sidecar holds."""
 MOST_HERE = 16
 """Processes that are started here at most: with more, this machine shows how it divides its CPUs."""
 
@@ -52,15 +54,15 @@ class ManagedSweep:
             gib_per_vcpu=target.gib_per_vcpu,
         )
         is_threaded = target.function.language == "nodejs"
-        tried, seen = list[Tried](), list[Measurement]()
+        tried, others = list[Tried](), 0.0
         try:
-            for number, one in enumerate(self._variants(at_once, is_threaded)):
+            fits, others = self._alone()
+            for number, one in enumerate(self._variants(min(at_once, MOST_HERE, fits), is_threaded)):
                 measured = self._measure(one, judges=not number, settles=not (is_threaded and number))
                 result = replace(result, notices=measured.notices)
                 if not number and (measured.finding.grows or measured.finding.cause == "failing"):
                     log = measured.failures[-1].log if measured.failures else ()
                     return replace(result, finding=_without_left(measured.finding), log=log)
-                seen.append(measured)
                 if is_threaded and not number:  # there its garbage was collected, which in Lambda stays for longer
                     continue
                 if (made := _tried(measured, one.workers if is_threaded else one.managed_instances or 1)) is not None:
@@ -73,27 +75,30 @@ class ManagedSweep:
         per_mib = per_vcpu / 1024 / target.gib_per_vcpu
         if NODE_WORKERS in target.environment and is_threaded:  # the function sets their number itself
             per_mib, per_vcpu = 0.0, target.workers
-        needs = needs_of(tried, _others(seen), per_mib, per_vcpu)
+        needs = needs_of(tried, others, per_mib, per_vcpu)
         notices = [*result.notices, *_apart(tried, at_once, is_threaded=is_threaded)]
         return replace(result, tried=tried, needs=needs, notices=notices)
 
-    def _variants(self, at_once: int, is_threaded: bool) -> list[Target]:
-        """The function with the highest concurrency that fits here first, then with one, then between them; of threads
-        the same with one thread."""
+    def _variants(self, here: int, is_threaded: bool) -> list[Target]:
+        """The function with so many requests at once first, then with one, then between them; of threads the function
+        as it is, and with one thread."""
         target = self.target
         if is_threaded:
             return [target, target, replace(target, environment={**target.environment, NODE_WORKERS: "1"})]
-        here = min(at_once, MOST_HERE, self._fit())
         return [replace(target, managed_instances=each) for each in dict.fromkeys((here, 1, max(1, here // 2)))]
 
-    def _fit(self) -> int:
-        """How many processes this machine's free memory holds, if each needs what one alone does."""
-        with Run(replace(self.target, managed_instances=1), settles=False) as run:
-            run.invoke(self.events[0])
-            measured = run.measurement(0)
-        one = measured.shared.once if measured.shared else 0.0
+    def _alone(self) -> tuple[int, float]:
+        """How many processes this machine's free memory holds, if each needs what one does on demand; and what sidecar
+        and extensions hold beside it, MiB. Raises Ended."""
+        with Run(self.target.with_one_worker(), settles=False) as run:
+            for event in itertools.islice(itertools.cycle(self.events), BESIDE):
+                run.invoke(event)
+            seen = run.measurement(0).seen
+        one = max((each.peak.lower for each in seen), default=0.0)
+        beside = max((sum(each.line.extensions_hold.values()) for each in seen), default=0.0)
+        sidecar = max((each.line.sidecar_holds or 0.0 for each in seen), default=0.0)
         free = psutil.virtual_memory().available / 2**20 * SPARE
-        return max(1, int(free / one)) if one else 1
+        return max(1, int(free / one)) if one else 1, sidecar + beside
 
     def _measure(self, target: Target, *, judges: bool, settles: bool) -> Measurement:
         most, warm_up = (JUDGED, UNJUDGED) if judges else (self.rounds or ROUNDS, 0)
@@ -107,28 +112,13 @@ class ManagedSweep:
                 self.progress("does it grow?" if judges else doing, done, most)
                 if run.failing >= 5 or (judges and time.monotonic() - began > JUDGE_S):
                     break
-            for event in {str(each): each for each in self.events}.values():
-                run.follow(event)
             return replace(run.measurement(warm_up), commands=self.commands)
 
 
 def _tried(measured: Measurement, workers: int) -> Tried | None:
-    """None if that environment could not be read, or no request ran by itself."""
+    """None if that environment could not be read."""
     shared = measured.shared
-    if shared is None or shared.adds is None:
-        return None
-    observed = max((each.peak.lower for each in measured.seen), default=shared.once)
-    return Tried(shared.at_once, workers, shared.once, shared.adds, observed)
-
-
-def _others(seen: Sequence[Measurement]) -> float:
-    """What sidecar and extensions held at most."""
-    held = (
-        (each.line.sidecar_holds or 0.0) + sum(each.line.extensions_hold.values())
-        for measured in seen
-        for each in measured.seen
-    )
-    return max(held, default=0.0)
+    return None if shared is None else Tried(shared.at_once, workers, shared.once, shared.peak)
 
 
 def _without_left(finding: Finding) -> Finding:
