@@ -105,16 +105,16 @@ CASES = {
     "ujson, repaired": Case("ujson", UJSON, "5.13", "5.10", "5.12.0", "plain loops", python="3.10"),
     "orjson, repaired": Case("orjson", ORJSON, "3.9", "3.9.0", "3.9.1", "its change log, 3.9.1"),
     "boto3, brought": Case(
-        "boto3", BOTO3, "1.24", "1.25", "1.25.0", "[boto3#3614](https://github.com/boto/boto3/issues/3614)",
+        "boto3", BOTO3, "1.24", "1.25", "1.25.0", "[boto3, issue 3614](https://github.com/boto/boto3/issues/3614)",
         ("--memory", "2048", "--max-current", "130", "--invocations", "128", "--no-explain"), calls=(40, 60),
     ),
     "debug, brought": Case(
-        "debug", DEBUG, "2.6", "4.1", "3.0.0", "[debug#678](https://github.com/debug-js/debug/issues/678)"
+        "debug", DEBUG, "2.6", "4.1", "3.0.0", "[debug, issue 678](https://github.com/debug-js/debug/issues/678)"
     ),
     "debug, repaired": Case("debug", DEBUG, "4.4", "4.0", "4.3.0", "plain loops"),
     "lru-cache, repaired": Case(
         "lru-cache", LRU_CACHE, "7.18", "7.8.0", "7.8.1",
-        "[node-lru-cache#227](https://github.com/isaacs/node-lru-cache/issues/227)",
+        "[node-lru-cache, issue 227](https://github.com/isaacs/node-lru-cache/issues/227)",
     ),
 }  # fmt: skip
 REPOSITORIES = {f"30 commits, {seed}": seed for seed in (1, 2)}

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..local import Function
-from ..local.apis.function_url import HttpRequest
 from ..local.configuration.function import project_python
 from ..support.bad_input import BadInput
 from .target import Target, name_from
@@ -51,5 +50,7 @@ def started_by(program: str, arguments: list[str], folder: Path) -> Function:
 
 def get(target: str) -> object:
     """The event of an HTTP request (Function URL): GET of a path, with a query or without one. The same each time."""
+    from ..local.apis.function_url import HttpRequest  # aiohttp
+
     request = HttpRequest(method="GET", target=target, headers=[("host", "localhost")], time_s=0)
     return request.event("00000000-0000-4000-8000-000000000000", "Root=1-00000000-000000000000000000000000")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import functools
 import hashlib
 import os
@@ -210,6 +209,8 @@ def _unpacked(archive: Archive, progress: Callable[[int, int], None]) -> Path:
 
 def _use(folder: Path) -> bool:
     """Keep other runs from removing it, as long as this process lives. False if it is not there."""
+    import fcntl  # not on Windows, from where functions in AWS are looked after
+
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -227,6 +228,8 @@ def _use(folder: Path) -> bool:
 
 def _forget(images: Path) -> None:
     """Remove images that were not used for longest: each build of an image makes another one."""
+    import fcntl
+
     with suppress(OSError):  # another run removes some as well
         for folder in sorted(images.iterdir(), key=lambda each: -each.stat().st_mtime)[KEPT:]:
             descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
