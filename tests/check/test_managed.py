@@ -108,6 +108,13 @@ def test_a_round_that_ran_out_says_so() -> None:
     assert made.peak_upper is None
 
 
+def test_a_worker_that_the_limit_killed_ran_out() -> None:
+    made = Round(["id"], "one", 0.0, "Sandbox.Timedout", of(75.0, 30.0), of(30.0, 0.0, 60.0), {}, killed=1)
+    line = made.line(1, 2048)
+    assert line is not None
+    assert line.out_of_memory
+
+
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 

@@ -290,6 +290,10 @@ class LocalLambda:
         assert isinstance(self._only.environment, OnDemandEnvironment)
         return self._only.environment
 
+    def kills(self) -> int:
+        """Processes that the memory limit has killed so far."""
+        return self._only.environment.memory.kills()
+
     @property
     def log_stream(self) -> str:
         """The present log stream. It changes with a SnapStart restore, another tenant, or a new managed environment."""

@@ -42,6 +42,9 @@ class Round:
     after: Held | None
     extensions: Mapping[str, float]
     """RSS of each, MiB."""
+    killed: int = 0
+    """Processes that the memory limit has killed in it. A worker that dies alone is not told otherwise: its request
+    times out."""
 
     def line(self, number: int, memory_mib: int) -> Line | None:
         """The round as the line of an invocation: its peak is that of the environment if all requests are at their
@@ -64,7 +67,7 @@ class Round:
             peak_lower=peak,
             peak_upper=peak if is_bounded else None,
             memory_limit=memory_mib,
-            oom_count=int(OUT_OF_MEMORY in self.error),
+            oom_count=int(self.killed > 0 or OUT_OF_MEMORY in self.error),
             mode="exact",
             method="vmhwm-sum",
             holders=Holders(extensions=dict(self.extensions)),
@@ -95,14 +98,15 @@ class Rounds:
     def make(self, event: object, timeout: float | None) -> Invocation:
         """Make a round of this event. Returns its first failed answer, or else the last. Raises as LocalLambda does."""
         self._rest()
-        before, begun_ms = self._held(reset=True), time.time() * 1000
+        before, begun_ms, killed = self._held(reset=True), time.time() * 1000, self._local.kills()
         answers = [*self._callers.map(lambda _: self._local.invoke(event, timeout=timeout), range(self.at_once))]
         self._rest()
         told = next((each for each in answers if each.error), answers[-1])
         ids, processes = [each.request_id for each in answers], self._local.processes()
         beside = {name.partition(":")[2]: pid for name, pid in processes.items() if name != "runtime"}
         extensions = {name: now.sum for name, pid in beside.items() if (now := held(pid)) is not None}
-        made = Round(ids, told.environment, begun_ms, told.error, before, self._held(), extensions)
+        killed = self._local.kills() - killed
+        made = Round(ids, told.environment, begun_ms, told.error, before, self._held(), extensions, killed)
         self.made.append(made)
         return told
 

@@ -60,7 +60,8 @@ class ManagedSweep:
             for number, one in enumerate(self._variants(min(at_once, MOST_HERE, fits), is_threaded)):
                 measured = self._measure(one, judges=not number, settles=not (is_threaded and number))
                 result = replace(result, notices=measured.notices)
-                if not number and (measured.finding.grows or measured.finding.cause == "failing"):
+                ends = measured.finding.grows or measured.finding.cause == "failing" or measured.out_of_memory
+                if not number and ends:
                     log = measured.failures[-1].log if measured.failures else ()
                     return replace(result, finding=_without_left(measured.finding), log=log)
                 if is_threaded and not number:  # there its garbage was collected, which in Lambda stays for longer
