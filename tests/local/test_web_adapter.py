@@ -3,6 +3,7 @@
 import base64
 import json
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from truemem_workbench.local.configuration.layer import WEB_ADAPTER, free_port
 from truemem_workbench.runs.here import Run
 from truemem_workbench.support.web_adapter import PORT, PROXY
 from truemem_workbench.target.resolve import resolve
-from truemem_workbench.target.web_app import from_command
+from truemem_workbench.target.web_app import from_command, get
 
 from testing.environment import SLACK_MIB
 from testing.web import REAL, SERVER, WebEnvironment
@@ -21,6 +22,7 @@ from tests.check.conftest import Check, Refused, invoke_check, refused
 from tests.local.conftest import executable
 
 __all__ = ["invoke_check", "refused"]
+FEW = ("--invocations", 20, "--most", 20, "--warm-up", 5, "--max-drift", 1000, "--json", "--no-explain")
 SIZES = (1, 20, 5, 64, 5, 20, 1)
 REQUESTS: tuple[tuple[dict[str, Any], str, bytes], ...] = (
     (
@@ -124,12 +126,27 @@ def test_a_template_is_run_behind_the_adapter(tmp_path: Path) -> None:
 
 def test_check_runs_the_command_of_a_web_server(invoke_check: Check) -> None:
     port = free_port()
-    few = ["--invocations", 20, "--most", 20, "--warm-up", 5, "--max-drift", 1000, "--json", "--no-explain"]
-    done = invoke_check(*few, "--http", port, "--event", "/?do=hold&mib=30", "--", *SERVER.split())
+    done = invoke_check(*FEW, "--http", port, "--event", "/?do=hold&mib=30", "--", *SERVER.split())
     document = json.loads(done.stdout)
     assert (document["checked"], document["errors"]["count"]) == (SERVER, 0), done.output
     assert max(document["peaks"]) > 30
     assert f"--http {port}" in document["finding"]["next"]
+
+
+def test_answers_of_4xx_and_5xx_have_failed(invoke_check: Check, tmp_path: Path) -> None:
+    port = free_port()
+    files = ["--http", port, f"{sys.executable} -m http.server {port}"]
+    done = invoke_check("--event", "/nosuch", *files)
+    assert (done.exit_code, "5 of them said: HTTP 404: /nosuch" in done.stdout) == (2, True), done.output
+    assert "--event /a/path/that/there/is" in done.stdout
+    post = {"requestContext": {"http": {"method": "POST"}}, "rawPath": "/"}
+    (tmp_path / "events.json").write_text(json.dumps([get("/"), get("/"), post]))
+    done = invoke_check(*FEW, "--max-errors", 40, "--events", tmp_path / "events.json", *files)
+    document = json.loads(done.stdout)
+    assert (document["errors"]["count"], document["finding"]["cause"]) == (8, "undecided"), done.output
+    assert {each["name"]: each["outcome"] for each in document["limits"]}["max-errors"] == "kept"
+    done = invoke_check(*FEW, "--allow-errors", "--event", "/nosuch", *files)
+    assert json.loads(done.stdout)["errors"]["count"] == 25, done.output  # and it goes on
 
 
 def test_what_is_no_web_server_is_told(refused: Refused, tmp_path: Path) -> None:

@@ -278,7 +278,13 @@ def _commands(command: Command, spec: str, target: Target | None) -> Commands:
     """What can be typed next. `target`: the function, if it is here."""
     if target is None:
         return replace(commands_deployed(spec.removeprefix("remote:")), again=str(command), longer=longer(command))
-    return commands_local(command, is_probed=target.probe, can_explain=False, function=target.function)
+    return commands_local(
+        command,
+        is_probed=target.probe,
+        can_explain=False,
+        function=target.function,
+        is_web=target.http is not None,
+    )
 
 
 def _tried(

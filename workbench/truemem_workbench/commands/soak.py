@@ -19,7 +19,7 @@ from click.core import ParameterSource
 
 from .. import page
 from ..answer.baseline import read_baseline
-from ..judge.finding import GROWS, commands_local
+from ..judge.finding import GROWS, commands_local, with_path
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import (
@@ -50,7 +50,7 @@ ONCE = ("--format", "--json", "--output", "--state")
 """Options that a command to type next does not repeat."""
 TRAFFIC = ("--rate", "--like", "--speed", "--load", "--users", "--spawn-rate", "--for")
 """Options that say which traffic, without which it is mixed."""
-OPTIONS_OF_CHECK = ("--event", "--events", "--memory", "--timeout", "--env", "--python", "--cmd")
+OPTIONS_OF_CHECK = ("--http", "--event", "--events", "--memory", "--timeout", "--env", "--python", "--cmd")
 """Options that `truemem check` has as well."""
 PERCENT = Finite(min=0, max=100)
 RATE = "mixed"
@@ -245,14 +245,18 @@ def _soak(
         )
         payloads = read_payloads(event, events, function)
         plan, notices = _plan(given, function)
-    commands = commands_local(typed(context, "check", only=OPTIONS_OF_CHECK), function=function.function)
+    is_web = function.http is not None
+    commands = commands_local(
+        typed(context, "check", only=OPTIONS_OF_CHECK), can_explain=not is_web, function=function.function
+    )
     again = typed(context, "soak", but=ONCE)
     commands = replace(
         commands,
         again=str(again),
-        profile=str(again if function.names_lines else again.with_option("--lines")),
+        profile="" if is_web else str(again if function.names_lines else again.with_option("--lines")),
         with_variable=f"{again} --env",
         with_event="" if again.has("--event") or again.has("--events") else f"{again} --event @event.json",
+        with_path=with_path(again) if is_web else "",
         size=commands.sweep,
     )
     wanted = SoakLimits(**limits)

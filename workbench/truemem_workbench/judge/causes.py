@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..support import web_adapter
 from ..support.failed_answer import MISSING_MEMBER, MISSING_MODULE, UNSET_VARIABLE
 from ..support.terminal import counted
 from . import settled
@@ -227,6 +228,8 @@ def _known_repair(curves: Curves, commands: Commands) -> tuple[str, str] | None:
         return f"Give it {variable[1]}.", f"{commands.with_variable} {variable[1]}=VALUE"
     if commands.sweep and curves.failed.in_init and "Runtime.OutOfMemory" in said:
         return "It needs more memory to begin.", commands.sweep
+    if commands.with_path and said.startswith(web_adapter.HTTP):
+        return "Fix that, or name a path that it has.", commands.with_path
     if commands.with_event and not curves.failed.in_init and MISSING_MEMBER.match(said):
         return "Its event was {}: give it one of its own.", commands.with_event
     return None

@@ -44,6 +44,8 @@ class Commands:
     """Ends with `--env`: a variable follows."""
     with_event: str = ""
     """Sends an event of the user's own, where none was given."""
+    with_path: str = ""
+    """Asks a web server for a path that has to be filled in."""
     install: str = ""
     """Installs a package of Python for the function: its name follows."""
     above: Mapping[str, Path] = field(default_factory=dict)
@@ -91,6 +93,11 @@ def longer(command: Command) -> str:
     return str(command.without("--invocations", "--most").with_option("--invocations", 2000))
 
 
+def with_path(command: Command) -> str:
+    """The text of this command, for a path of a web server that has to be filled in."""
+    return str(command.without("--event", "--events").with_option("--event", "/a/path/that/there/is"))
+
+
 class Code(Protocol):
     """What a function runs: its folder, and the interpreter if it is in Python."""
 
@@ -108,16 +115,17 @@ def commands_local(
     can_explain: bool = True,
     function: Code | None = None,
     shows_log: bool = True,
+    is_web: bool = False,
 ) -> Commands:
     """The commands for a function here. `command`: the check that measured it. `is_probed`: without the probe the next
     run loads it. `can_explain`: it can be traced. `function`: what it runs. `shows_log`: false where its log is on the
-    screen already."""
+    screen already. `is_web`: it is a web server."""
     python, above = None, {}
     if function is not None and function.python:
         python, above = function.python, modules_above(function.task_root)
     once, given = command.without("--events").named("local run"), command.has("--event")
     once = once if given else once.with_option("--event", "{}")
-    if is_web := command.has("--http"):  # check and soak alone run a web server
+    if is_command := command.has("--http"):  # check and soak alone run that
         once = command
     return Commands(
         again=str(command),
@@ -127,12 +135,13 @@ def commands_local(
         repair=str(command.with_option("--try-repair")),
         with_variable=f"{command} --env",
         with_event="" if given or command.has("--events") else f"{command} --event @event.json",
+        with_path=with_path(command) if is_web else "",
         install=f"{shlex.quote(str(python))} -m pip install" if python else "",
         above=above,
         log=str(once) if shows_log else "",
         silent=str(once.with_option("--raw")),
         size=str(command.with_option("--write-baseline", "memory.json")),
-        sweep=str(command if is_web else command.bare().named("size")),
+        sweep=str(command if is_command else command.bare().named("size")),
     )
 
 

@@ -22,11 +22,12 @@ from ..printed.line import parse_event
 from ..runs.here import Run
 from ..runs.measurement import printable
 from ..runs.settle.settler import Settler, collect, has_jvm
+from ..support import web_adapter
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended
 from ..support.terminal import counted
 from ..target.target import Target
-from .driver import drive
+from .driver import Arrival, drive
 from .load import END_S, LoadProcess, LoadScript, arrived
 from .saved import Changes, Saved
 from .tally import Tally
@@ -97,8 +98,13 @@ def run(
             for each in parse_event(line.text):
                 tally.line(each, line.environment)
 
+    def add(arrival: Arrival) -> None:
+        if target.http is not None and arrival.answer is not None and not arrival.answer.error:
+            arrival = replace(arrival, answer=_of_web_server(arrival.answer))
+        tally.add(arrival)
+
     def on_answer(answer: Answer) -> None:
-        tally.add(arrived(answer, tally.zero_s))
+        add(arrived(answer, tally.zero_s))
 
     ran = Ran(tally)
     with Run(
@@ -119,7 +125,7 @@ def run(
                 _load(traffic, local, look, ran)
             else:
                 events = itertools.cycle([json.dumps(each).encode() for each in payloads])
-                _wait(local.begin(_drive(local, tally, traffic, events)), look)
+                _wait(local.begin(_drive(local, tally, add, traffic, events)), look)
         except Ended as ended:
             ran.signal, ran.is_cut = ended.number, True
         except Stopped as stopped:
@@ -138,15 +144,29 @@ def run(
     return ran
 
 
+def _of_web_server(answer: Answer) -> Answer:
+    """A response that says 4xx or 5xx has failed."""
+    try:
+        return replace(answer, error=web_adapter.failed(json.loads(answer.payload), None))
+    except ValueError:  # of an adapter that streams
+        return answer
+
+
 async def _begin(tally: Tally) -> None:
     tally.begin(asyncio.get_running_loop().time(), time.time() * 1000)
 
 
-async def _drive(local: LocalLambda, tally: Tally, arrivals: Iterable[float], events: Iterable[bytes]) -> None:
+async def _drive(
+    local: LocalLambda,
+    tally: Tally,
+    add: Callable[[Arrival], None],
+    arrivals: Iterable[float],
+    events: Iterable[bytes],
+) -> None:
     done_s = tally.seconds
     await _begin(tally)
     due = itertools.dropwhile(lambda moment: moment < done_s, arrivals)
-    await drive(due, iter(events), local.answer, tally.add, begun_s=tally.zero_s)
+    await drive(due, iter(events), local.answer, add, begun_s=tally.zero_s)
 
 
 def _wait(driving: Future[None], look: Callable[[], None]) -> None:

@@ -17,6 +17,8 @@ WRAPPERS = ("AWS_LAMBDA_EXEC_WRAPPER", "TRUEMEM_EXEC_WRAPPER")
 STARTS_APP = "/opt/bootstrap"
 """The wrapper in the adapter's layer: it starts the web server."""
 PREFIX = "AWS_LWA_"
+HTTP, FAILED_FROM = "HTTP ", 400
+"""Begin of what is said of a response that failed, and its least status."""
 USUAL_APP_PORT = 8080
 """Where the web server listens, if no variable says it."""
 PROXY, PORT = f"{PREFIX}LAMBDA_RUNTIME_API_PROXY", "TRUEMEM_PORT"
@@ -40,6 +42,16 @@ def is_there(layers: Sequence[str], variables: Mapping[str, str]) -> bool:
 def app_port(variables: Mapping[str, str]) -> str:
     """The port of the web server, as the adapter reads it."""
     return variables.get(f"{PREFIX}PORT") or variables.get("PORT") or str(USUAL_APP_PORT)
+
+
+def failed(answer: object, event: object) -> str:
+    """What a response of the web server counts as, if its status is 4xx or 5xx: a failed invocation here, as for k6 and
+    Locust, though the platform calls it a success. `answer` is the payload, `event` what was sent. "" for others."""
+    status = answer.get("statusCode") if isinstance(answer, Mapping) else None
+    if not isinstance(status, int) or status < FAILED_FROM:
+        return ""
+    path = (event.get("rawPath") or event.get("path")) if isinstance(event, Mapping) else None
+    return f"{HTTP}{status}{f': {path}' if path else ''}"
 
 
 def why_not(layers: Sequence[str], variables: Mapping[str, str]) -> str:
