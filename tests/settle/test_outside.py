@@ -138,3 +138,33 @@ def _seen_waiting(process: subprocess.Popen[str]) -> dict[str, float]:
         assert time.monotonic() < until
         time.sleep(0.01)
     return seen_from_outside(runtime)
+
+
+FORKS = """
+import os, sys
+kept = []
+if os.fork():
+    os.wait()
+for line in sys.stdin:
+    kept += [b"x" * 60_000 + bytes(8) for _ in range(int(line))]
+    print(line, flush=True)
+"""
+
+
+def test_malloc_is_that_of_all_processes() -> None:
+    """Of several workers of a web server, say: what one of them keeps is in no figure of the first."""
+    seen = []
+    with talking(sys.executable, "-c", FORKS) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for count in (1, 100):
+            process.stdin.write(f"{count}\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            process.stdout.readline()
+            seen.append(seen_from_outside(psutil.Process(process.pid)))
+        process.stdin.close()
+        process.wait()  # the worker too
+    assert [each["processes"] for each in seen] == [2, 2]
+    grown = {name: seen[1][name] - seen[0][name] for name in ("malloc", "rss")}
+    assert grown == pytest.approx({"malloc": 5860, "rss": 5860}, abs=200)
