@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from truemem_workbench.commands.soak import soak
+from truemem_workbench.judge.finding import commands_local
 from truemem_workbench.local import BadInput
 from truemem_workbench.local.configuration.layer import WEB_ADAPTER, free_port
 from truemem_workbench.runs.here import Run
+from truemem_workbench.support.typed_command import Command
 from truemem_workbench.support.web_adapter import PORT, PROXY
 from truemem_workbench.target.resolve import resolve
 from truemem_workbench.target.web_app import from_command, get
@@ -147,6 +151,22 @@ def test_answers_of_4xx_and_5xx_have_failed(invoke_check: Check, tmp_path: Path)
     assert {each["name"]: each["outcome"] for each in document["limits"]}["max-errors"] == "kept"
     done = invoke_check(*FEW, "--allow-errors", "--event", "/nosuch", *files)
     assert json.loads(done.stdout)["errors"]["count"] == 25, done.output  # and it goes on
+
+
+def test_a_leak_of_a_web_server_is_soaked_next() -> None:
+    given = (("--http", "8080"), ("--env", "LEAK=1"), ("--invocations", "2000"))
+    commands = commands_local(Command("check", ("node server.js",), given), can_explain=False, is_web=True)
+    assert commands.explain == "truemem soak 'node server.js' --http 8080 --env LEAK=1 --for 10m"
+
+
+def test_a_soak_counts_what_is_not_found() -> None:
+    port = free_port()
+    server = f"{sys.executable} -m http.server {port}"
+    given = ["--for", "1s", "--rate", "5", "--cpu", "off", "--http", port, "--event", "/nosuch", "--json"]
+    done = CliRunner().invoke(soak, [*map(str, given), server])
+    document = json.loads(done.stdout)
+    assert document["errors"]["byType"].keys() == {"HTTP 404"}, done.output
+    assert document["finding"]["next"].endswith(f"--http {port} --event /a/path/that/there/is")
 
 
 def test_what_is_no_web_server_is_told(refused: Refused, tmp_path: Path) -> None:

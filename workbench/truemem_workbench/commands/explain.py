@@ -110,11 +110,12 @@ def _explain(
     **given: Any,
 ) -> int:
     check_outputs(outputs, *ENDINGS)
-    payloads = read_payloads(event, events)
     with steps() as progress:  # on the terminal before the imports, which take a while
         from ..runs.here import measure, need_explicable
 
-        function = need_explicable(resolved(target, progress=progress, **given).with_one_worker())
+        function = resolved(target, progress=progress, **given).with_one_worker()
+        payloads = read_payloads(event, events, function)
+        need_explicable(function)
         measurement = measure(function, payloads, Plan(invocations=invocations, most=invocations), Decision(), progress)
     commands = replace(commands_local(again, can_explain=False, function=function.function), longer="")
     finding = replace(measurement, commands=commands).finding

@@ -19,7 +19,7 @@ from click.core import ParameterSource
 
 from .. import page
 from ..answer.baseline import read_baseline
-from ..judge.finding import GROWS, commands_local, with_path
+from ..judge.finding import GROWS, OF_BOTH, commands_local, with_path
 from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import (
@@ -50,8 +50,6 @@ ONCE = ("--format", "--json", "--output", "--state")
 """Options that a command to type next does not repeat."""
 TRAFFIC = ("--rate", "--like", "--speed", "--load", "--users", "--spawn-rate", "--for")
 """Options that say which traffic, without which it is mixed."""
-OPTIONS_OF_CHECK = ("--http", "--event", "--events", "--memory", "--timeout", "--env", "--python", "--cmd")
-"""Options that `truemem check` has as well."""
 PERCENT = Finite(min=0, max=100)
 RATE = "mixed"
 FOR = "5m"
@@ -246,9 +244,7 @@ def _soak(
         payloads = read_payloads(event, events, function)
         plan, notices = _plan(given, function)
     is_web = function.http is not None
-    commands = commands_local(
-        typed(context, "check", only=OPTIONS_OF_CHECK), can_explain=not is_web, function=function.function
-    )
+    commands = commands_local(typed(context, "check", only=OF_BOTH), can_explain=not is_web, function=function.function)
     again = typed(context, "soak", but=ONCE)
     commands = replace(
         commands,

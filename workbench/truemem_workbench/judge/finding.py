@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -35,7 +35,7 @@ class Commands:
     lines: str = ""
     """Shows the lines that it has named."""
     explain: str = ""
-    """Names the line here."""
+    """Names the line here; of a web server, in which no tracer is, what it grows by."""
     heap: str = ""
     """Turns the heap's witness on."""
     repair: str = ""
@@ -93,6 +93,16 @@ def longer(command: Command) -> str:
     return str(command.without("--invocations", "--most").with_option("--invocations", 2000))
 
 
+OF_BOTH = ("--http", "--event", "--events", "--memory", "--timeout", "--env", "--python", "--cmd")
+"""Options that `truemem check` and `truemem soak` have."""
+
+
+def soaked(command: Command) -> str:
+    """The text of a soak of what this check has measured."""
+    kept = tuple(each for each in command.options if each[0] in OF_BOTH)
+    return str(replace(command, name="soak", options=kept).with_option("--for", "10m"))
+
+
 def with_path(command: Command) -> str:
     """The text of this command, for a path of a web server that has to be filled in."""
     return str(command.without("--event", "--events").with_option("--event", "/a/path/that/there/is"))
@@ -130,7 +140,7 @@ def commands_local(
     return Commands(
         again=str(command),
         longer=longer(command),
-        explain=str(command.named("explain")) if can_explain else "",
+        explain=soaked(command) if is_web else str(command.named("explain")) if can_explain else "",
         heap="" if is_probed else str(command),
         repair=str(command.with_option("--try-repair")),
         with_variable=f"{command} --env",
