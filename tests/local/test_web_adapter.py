@@ -4,6 +4,7 @@ import base64
 import json
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from truemem_workbench.local import BadInput
 from truemem_workbench.local.configuration.layer import WEB_ADAPTER, free_port
 from truemem_workbench.runs.here import Run
 from truemem_workbench.support.typed_command import Command
-from truemem_workbench.support.web_adapter import PORT, PROXY
+from truemem_workbench.support.web_adapter import ASYNC, PORT, PROXY, READY_PATH
 from truemem_workbench.target.resolve import resolve
 from truemem_workbench.target.web_app import from_command, get
 
@@ -180,9 +181,19 @@ def test_what_is_no_web_server_is_told(refused: Refused, tmp_path: Path) -> None
         assert "Address already in use" in refused("--http", other.getsockname()[1], "--", "sleep", 1)
 
 
-@pytest.mark.nightly  # 10 s
-def test_a_server_that_does_not_listen_is_named() -> None:
+def test_a_server_that_is_not_ready_is_told_why() -> None:
     port = free_port()
-    target = from_command("sleep 60", port)
-    with pytest.raises(BadInput, match=f"does not listen on port {port}"), Run(target):
-        pass
+    with pytest.raises(BadInput, match=f"does not listen on port {port} in"):
+        Run(from_command("sleep 60", port), init_timeout_s=0.5).__enter__()
+    target = from_command(f"{sys.executable} -m http.server {port}", port)
+    wants = {READY_PATH: "/nosuch", "AWS_LWA_READINESS_CHECK_HEALTHY_STATUS": "200"}
+    with pytest.raises(BadInput, match=f"answers /nosuch with 404.*{READY_PATH}=/a/path"):
+        Run(replace(target, environment={**target.environment, **wants}), init_timeout_s=2.5).__enter__()
+
+
+@pytest.mark.nightly  # 12 s
+def test_the_first_event_waits_for_a_server_if_asked() -> None:
+    port = free_port()
+    target = from_command(f"sh -c 'sleep 11; exec {sys.executable} -m http.server {port}'", port)
+    with Run(replace(target, environment={**target.environment, ASYNC: "true"})) as run:
+        assert run.invoke(get("/")).error == ""

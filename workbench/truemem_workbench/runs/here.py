@@ -22,7 +22,6 @@ from ..local.configuration.layer import (
     WEB_ADAPTER,
     behind_adapter,
     in_exact_mode,
-    is_listening,
     sidecar,
     with_probe,
 )
@@ -62,7 +61,9 @@ if TYPE_CHECKING:
 LINES = "TRUEMEM_LINES"
 LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
 KINDS_S = 60.0  # what it may take to ask which events are kept
-INIT_DONE = "platform.initRuntimeDone"
+INIT_DONE, INIT_REPORT = "platform.initRuntimeDone", "platform.initReport"
+LATE_S = 5.0
+"""After the time for init it is not waited longer for its report."""
 NO_CLIENT = (
     "what the image starts has never asked for an event, as a runtime client does. In Python: RUN pip install"
     ' awslambdaric, ENTRYPOINT ["/usr/local/bin/python", "-m", "awslambdaric"], CMD ["app.handler"]'
@@ -165,21 +166,29 @@ class Run:
         return self
 
     def _await_server(self, port: int) -> None:
-        begun, was_started = time.monotonic(), False
-        while (waited_s := time.monotonic() - begun) < ON_DEMAND_INIT_S:
-            if is_listening(port):
+        """Until init is over: without an answer of the server it takes all its time. One that has ended by itself is a
+        failure like others."""
+        begun = time.monotonic()
+        while time.monotonic() - begun < ON_DEMAND_INIT_S + LATE_S:
+            ended = [each["record"].get("status") for each in self.local.events if each["type"] == INIT_REPORT]
+            if ended and ended[0] != "timeout":
                 return
-            is_alive = "runtime" in self.local.processes()
-            if was_started and not is_alive:
+            if ended:
                 break
-            was_started |= is_alive
             time.sleep(0.02)
-        if waited_s < ON_DEMAND_INIT_S - 1:  # it has ended by itself: a failure like others
-            return
+        said = [line.text for line in self.local.logs if line.source == f"extension:{web_adapter.NAME}"]
+        status = web_adapter.unready(said)
         self.stop(abort=True)
+        limit = f"in the {ON_DEMAND_INIT_S:g} s that Lambda gives an init"
+        if status:
+            path = self._target.variables.get(web_adapter.READY_PATH, "/")
+            raise BadInput(
+                f"{self._target.spec} answers {path} with {status}, and so is not ready {limit}. Try --env"
+                f" {web_adapter.READY_PATH}=/a/path/that/there/is"
+            )
         raise BadInput(
-            f"{self._target.spec} does not listen on port {port}, which it gets as PORT, in the {ON_DEMAND_INIT_S:g} s"
-            " that Lambda gives an init. Try another --http"
+            f"{self._target.spec} does not listen on port {port} {limit}. Its port is that of --http, or PORT of a"
+            f" template or an image. If it takes longer, try --env {web_adapter.ASYNC}=true, as in Lambda"
         )
 
     def __exit__(self, *error: object) -> None:

@@ -19,6 +19,8 @@ STARTS_APP = "/opt/bootstrap"
 PREFIX = "AWS_LWA_"
 HTTP, FAILED_FROM = "HTTP ", 400
 """Begin of what is said of a response that failed, and its least status."""
+READY_PATH, ASYNC = f"{PREFIX}READINESS_CHECK_PATH", f"{PREFIX}ASYNC_INIT"
+"""The path that tells whether the web server is ready, and whether the first event waits for that, not init."""
 USUAL_APP_PORT = 8080
 """Where the web server listens, if no variable says it."""
 PROXY, PORT = f"{PREFIX}LAMBDA_RUNTIME_API_PROXY", "TRUEMEM_PORT"
@@ -52,6 +54,12 @@ def failed(answer: object, event: object) -> str:
         return ""
     path = (event.get("rawPath") or event.get("path")) if isinstance(event, Mapping) else None
     return f"{HTTP}{status}{f': {path}' if path else ''}"
+
+
+def unready(said: Sequence[str]) -> str:
+    """The status with which the web server has answered last that it is not ready, by the lines of our stand-in; ""
+    where it has not answered."""
+    return next((found[1] for text in reversed(said) if (found := re.search(r" status=(\d+)$", text))), "")
 
 
 def why_not(layers: Sequence[str], variables: Mapping[str, str]) -> str:

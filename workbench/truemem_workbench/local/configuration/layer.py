@@ -79,12 +79,6 @@ def free_port(wanted: int = 0) -> int:
         return port
 
 
-def is_listening(port: int) -> bool:
-    """Does something on this machine take connections at 127.0.0.1:`port`?"""
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
-
-
 WHEEL = Path(__file__).parents[2] / "demo" / "layer"
 CHECKOUT = Path(__file__).parents[4] / "layer"
 """The layer's files as setup.py puts them into a wheel, and in a checkout."""
