@@ -154,6 +154,10 @@ def test_what_the_dockerfile_lacks_is_said(truemem: Command, tmp_path: Path, bas
     said = truemem("check", path, "--invocations", 5)
     assert said.code == 2
     assert "what the image starts has never asked for an event" in said.out
+    said = truemem(
+        "check", docker_archive(tmp_path / "other.tar", {"app:1": python_image(base, KEEPS)}), "--cmd", "app.no"
+    )
+    assert (said.code, "HandlerNotFound" in said.out, "never asked" in said.out) == (2, True, False)
 
 
 @pytest.mark.nightly

@@ -65,10 +65,18 @@ INIT_DONE, INIT_REPORT = "platform.initRuntimeDone", "platform.initReport"
 LATE_S = 5.0
 """After the time for init it is not waited longer for its report."""
 NO_CLIENT = (
-    "what the image starts has never asked for an event, as a runtime client does. In Python: RUN pip install"
-    ' awslambdaric, ENTRYPOINT ["/usr/local/bin/python", "-m", "awslambdaric"], CMD ["app.handler"]'
+    f"what the image starts has never asked for an event, as a runtime client does. In {{}}"
     f" ({docs_link.command('local-lambda#container-images')})"
 )
+CLIENTS = {
+    "python": 'Python: RUN pip install awslambdaric, ENTRYPOINT ["/usr/local/bin/python", "-m", "awslambdaric"], CMD'
+    ' ["app.handler"]',
+    "nodejs": 'Node.js: RUN npm install aws-lambda-ric, ENTRYPOINT ["/usr/local/bin/npx", "aws-lambda-ric"], CMD'
+    ' ["index.handler"]',
+}
+"""What a Dockerfile needs, by its language."""
+UNSAID = ("Runtime.ExitError", "Sandbox.Timedout")
+"""Errors of the platform where no client has reported one of its own."""
 MANY = 16  # processes of one name: so many are children that stay, and not the function and its extensions
 
 
@@ -399,7 +407,7 @@ class Run:
     def _missing_in_image(self) -> list[str]:
         """What its Dockerfile lacks, if all invocations failed for that."""
         function = self._target.function
-        if function.image is None or not self.failing:
+        if function.image is None or not self.failing or self._target.http is not None:
             return []
         found = MISSING_MODULE.search(self.answers[-1].error)
         name = found[1].partition(".")[0] if found else ""
@@ -409,9 +417,10 @@ class Run:
             ]
         if name:
             return [f"the image has no module {name!r}: add RUN pip install {name} to its Dockerfile"]
-        if any(each["record"].get("status") == "success" for each in self.local.events if each["type"] == INIT_DONE):
+        has_begun = any(e["record"].get("status") == "success" for e in self.local.events if e["type"] == INIT_DONE)
+        if has_begun or not self.answers[-1].error.startswith(UNSAID):
             return []
-        return [NO_CLIENT]
+        return [NO_CLIENT.format(CLIENTS.get(function.language, CLIENTS["python"]))]
 
     def _missing_modules(self) -> list[str]:
         """What to install, a sentence for each missing module. None if all failed: then the finding says it."""

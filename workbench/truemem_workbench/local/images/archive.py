@@ -37,6 +37,7 @@ NAMED_BY_DIGEST = re.compile(r"([0-9a-f]{64})(?:\.json)?$")
 """A blob of an OCI layout, and the configuration of an older `docker save`."""
 NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 """Annotations with an image's name (containerd's) or its tag."""
+AGAIN = "Try docker save or buildah push once more"
 DAMAGED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
@@ -184,13 +185,13 @@ class _Reading:
                 f"{self._path} is for {names}, and this machine is {LAMBDAS.get(OURS, OURS)}: nothing is emulated. Try"
                 f" docker build --platform linux/{OURS}, or truemem on such a machine"
             )
-        fix = f"Try {typed}:{visible(known[0])}" if known else "Try docker save once more"
+        fix = f"Try {typed}:{visible(known[0])}" if known else AGAIN
         raise BadInput(f"no image {visible(self._name) or 'at all'} in {self._path} (found: {shown}). {fix}")
 
     def _archive(self, config: Mapping[str, Any], places: Sequence[str]) -> Archive:
         digests = _list(_mapping(config.get("rootfs")).get("diff_ids"))
         if len(digests) != len(places) or not all(DIGEST.fullmatch(_text(each)) for each in digests):
-            raise BadInput(f"{self._path}: {len(places)} layers, {len(digests)} digests. Try docker save once more")
+            raise BadInput(f"{self._path}: {len(places)} layers, {len(digests)} digests. {AGAIN}")
         layers = []
         for digest, place in zip(digests, places, strict=True):
             with self._stored(place) as file:
@@ -202,9 +203,7 @@ class _Reading:
         try:
             return self._files.open(place)
         except FileNotFoundError:
-            raise BadInput(
-                f"{self._path} lacks {visible(place)}: it was not written whole. Try docker save once more"
-            ) from None
+            raise BadInput(f"{self._path} lacks {visible(place)}: it was not written whole. {AGAIN}") from None
 
     def _document(self, place: str) -> Mapping[str, Any]:
         """A JSON document whose name is its digest. Raises BadInput if it is another one."""
@@ -212,14 +211,14 @@ class _Reading:
             text = file.read(MOST_JSON_BYTES)
         named = NAMED_BY_DIGEST.search(place)
         if named is not None and hashlib.sha256(text).hexdigest() != named[1]:
-            raise BadInput(f"{self._path}: {place} is damaged, its digest is another. Try docker save once more")
+            raise BadInput(f"{self._path}: {place} is damaged, its digest is another. {AGAIN}")
         return _mapping(self._parsed(io.BytesIO(text), place))
 
     def _parsed(self, file: IO[bytes], name: str) -> Any:
         try:
             return loads(file.read(MOST_JSON_BYTES).decode())
         except ValueError:
-            raise BadInput(f"{self._path}: {visible(name)} is no JSON. Try docker save once more") from None
+            raise BadInput(f"{self._path}: {visible(name)} is no JSON. {AGAIN}") from None
 
 
 def _blob(digest: str) -> str:
@@ -260,7 +259,8 @@ def decompressed(file: IO[bytes]) -> Iterator[IO[bytes]]:
         program = shutil.which("zstd")
         if program is None:
             raise BadInput("a layer is compressed with zstd, and there is no zstd here. Try apt install zstd")
-        with subprocess.Popen([program, "-dcq"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+        with subprocess.Popen([program, "-dcq"], stdin=pipe, stdout=pipe, stderr=nowhere) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             feeding = threading.Thread(target=_feed, args=(file, process.stdin), daemon=True)

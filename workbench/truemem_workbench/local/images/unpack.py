@@ -14,7 +14,7 @@ from typing import IO, cast
 
 from ...support.bad_input import BadInput
 from ...support.untrusted_text import visible
-from .archive import COPIED_BYTES, DAMAGED, Layer, decompressed
+from .archive import AGAIN, COPIED_BYTES, DAMAGED, Layer, decompressed
 
 WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"
 """Names of files that say what of lower layers is gone: one entry, or all of the folder (OCI image-spec, layer.md)."""
@@ -64,7 +64,7 @@ def unpack(layers: Sequence[Layer], root: Path, progress: Callable[[int, int], N
             try:
                 _unpack(cast(IO[bytes], counted), root, layer.digest)
             except DAMAGED as error:
-                raise BadInput(f"{which} is damaged ({error}). Try docker save once more") from None
+                raise BadInput(f"{which} is damaged ({error}). {AGAIN}") from None
             except (Leaves, ValueError) as error:
                 raise BadInput(f"{which} cannot be used: {visible(str(error))}. Try docker build once more") from None
         done += layer.size
