@@ -47,7 +47,11 @@ except ImportError:
 import second
 import sleeps
 MODEL = bytearray(b"x") * (8 * 2**20)
-import helper
+with open(__file__):
+    import helper
+    BLOCK = bytearray(b"x") * (7 * 2**20)
+GONE = bytearray(b"x") * (90 * 2**20)
+del GONE
 """
 HELPER = "TABLE = bytearray(b'x') * (5 * 2**20)\n"
 
@@ -113,10 +117,11 @@ def test_parts_sum_up_to_the_whole(seen: dict[str, Any]) -> None:
     ("name", "mib", "at"),
     [
         ("holds", 20, "app.py:3"),
-        ("first", 14, "app.py:4"),
+        ("first", 14, "app.py:5"),
         ("second", 3, "app.py:8"),
         ("wastes", 0, "app.py:3"),
         ('MODEL = bytearray(b"x") * (8 * 2**20)', 8, "app.py:10"),
+        ('BLOCK = bytearray(b"x") * (7 * 2**20)', 7, "app.py:13"),
         ("TABLE = bytearray(b'x') * (5 * 2**20)", 5, "helper.py:1"),
     ],
 )
@@ -156,6 +161,44 @@ def test_imports_of_the_first_invocation_are_apart(seen: dict[str, Any]) -> None
     assert "late" in [each["name"] for each in first["parts"]]
 
 
+def test_the_answer_leaves_out_what_is_freed_later(seen: dict[str, Any]) -> None:
+    assert "/app.py 15." in seen["init"]["answer"]
+    assert "app.py:14" not in seen["init"]["answer"]
+
+
+def test_on_managed_instances_one_worker_is_run(folder: Path) -> None:
+    properties = {
+        "CodeUri": "task",
+        "Handler": "small.handler",
+        "Runtime": "python3.13",
+        "MemorySize": 4096,
+        "CapacityProviderConfig": {"Arn": "arn", "PerExecutionEnvironmentMaxConcurrency": 4},
+    }
+    (folder / "task" / "small.py").write_text("def handler(event, context): pass\n")
+    resource = {"Type": "AWS::Serverless::Function", "Properties": properties}
+    (folder / "template.json").write_text(json.dumps({"Resources": {"Fn": resource}}))
+    done = explain(f"{folder}/template.json:Fn", "--json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["init"]["memorySize"] == 4096
+    assert any("one worker is run" in each for each in document["notices"])
+
+
+@pytest.mark.parametrize(("size", "is_said"), [(128, True), (512, False), (None, False)])
+def test_init_above_the_memory_size_is_said(size: int | None, is_said: bool) -> None:
+    lines = ["s\t0\t5000\t10\t", "S\t0\t5000\t5000\t", "@\t1\t5000\t5000\t/app.py:1", "E\t2\t300000\t300000\t"]
+    log = read_log("\n".join([*lines, "s\t0\t300000\t280000\t"]))
+    said = cost(log, [(log, 1)], python_packages, lambda _: True, size_mib=size).answer
+    assert ("Lambda ends it at 128 MB: init alone needs 273.4 MiB." in said) is is_said
+
+
+@pytest.mark.parametrize(("missing", "saves"), [("", 0), ("!\t0\t0\t0\tES modules are not told apart.\n", None)])
+def test_saves_is_left_out_where_imports_are_unknown(missing: str, saves: float | None) -> None:
+    lines = ["s\t0\t5000\t10\t", "S\t0\t5000\t0\t", "(\t1\t5000\t0\theavy", ")\t2\t7000\t0\t", "E\t3\t7000\t0\t"]
+    log = read_log(missing + "\n".join([*lines, "s\t0\t7000\t10\t"]))
+    assert cost(log, [(log, 1)], python_packages, lambda _: False).root.rows["package heavy"].saves_kib == saves
+
+
 def test_text_ends_with_the_answer_and_a_command(folder: Path) -> None:
     (folder / "task" / "small.py").write_text(
         "MODEL = bytearray(b'x') * 9_000_000\ndef handler(event, context): pass\n"
@@ -171,7 +214,11 @@ def test_text_ends_with_the_answer_and_a_command(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "arguments", "said"),
     [
-        ("import nothing_here\ndef handler(event, context): pass", (), "init fails: Runtime.ImportModuleError"),
+        (
+            "import nothing_here\ndef handler(event, context): pass",
+            (),
+            "init fails: Runtime.ImportModuleError: Unable to import module 'wrong'",
+        ),
         ("def handler(event, context): pass", ("--invocations", "3"), "--init with --invocations"),
         ("def handler(event, context): pass", ("--output", "init.html"), "its ending is not .json"),
     ],

@@ -43,6 +43,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("app.py:handler", "app.py:handler is no Node.js handler. Try PATH/index.mjs:handler"),
         ("nowhere.mjs:handler", "no file nowhere.mjs. Try PATH/index.mjs:handler"),
+        ("index.cjs:handler", "Lambda runs index.mjs for the handler index.handler, not index.cjs beside it"),
         ("index.mjs:a-b", "'a-b' is no name of an export of index.mjs. Try index.mjs:handler"),
         ("index.mjs:handler", "no node is on the PATH. Install Node.js 24, or run it through a bootstrap"),
     ],
@@ -51,6 +52,7 @@ def test_an_unusable_spec_is_refused_in_one_line(
     index: Path, monkeypatch: pytest.MonkeyPatch, spec: str, says: str
 ) -> None:
     monkeypatch.setenv("PATH", str(index.parent))
+    index.with_suffix(".cjs").write_text(HANDLER)
     with pytest.raises(BadInput) as error:
         from_node_handler(spec, "nodejs24.x", pytest.fail)
     assert says in str(error.value)

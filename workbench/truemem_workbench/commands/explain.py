@@ -23,6 +23,8 @@ ENDINGS = (".html", ".speedscope.json", ".pb.gz", ".otlp.json", ".json")
 """A page; profiles for other tools; the document of --json."""
 ALIKE = ("--event", "--events", "--timeout", "--env", "--python")
 """Options that `truemem size` has as well."""
+ONLY_HERE = ("--init", "--invocations", "--json", "--output")
+"""Options that are not those of the check that follows."""
 EPILOG = """
 \b
 Examples:
@@ -60,7 +62,7 @@ def explain(context: click.Context, /, **given: Any) -> None:
     """
     if given.pop("of_init"):
         exit_with(context, "truemem explain", lambda: _init(context, **given))
-    again = typed(context, "check", but=("--invocations", "--json", "--output"))
+    again = typed(context, "check", but=ONLY_HERE)
     exit_with(context, "truemem explain", lambda: _explain(again, **given))
 
 
@@ -81,10 +83,15 @@ def _init(
     payloads = read_payloads(event, events)
     with steps() as progress:
         from ..explain.init_run import init_cost
+        from ..target.resolve import TEMPLATES
 
-        found = init_cost(resolved(target, progress=progress, **given), payloads[0], progress)
+        function = resolved(target, progress=progress, **given).with_one_worker()
+        is_sized = given["memory_mib"] is not None or Path(target.rpartition(":")[0]).suffix in TEMPLATES
+        check = str(typed(context, "check", but=ONLY_HERE))
+        found = init_cost(function, payloads[0], progress, check, function.memory_mib if is_sized else None)
     following = str(typed(context, "size", only=ALIKE))
-    text = json.dumps({"checked": target, "init": found.document(), "next": following}, indent=2)
+    document = {"checked": target, "init": found.document(), "notices": [*function.notices], "next": following}
+    text = json.dumps(document, indent=2)
     for path in outputs:
         path.write_text(f"{text}\n", encoding="utf-8")
     if as_json:
@@ -94,6 +101,8 @@ def _init(
     for line in found.lines():
         say(out, line)
     say(out, found.answer, begin="- ")
+    for notice in function.notices:
+        say(out, notice, begin="note: ", style="dim")
     out.print(f"Next: {following}", soft_wrap=True)
     return 0
 

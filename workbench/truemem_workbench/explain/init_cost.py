@@ -208,6 +208,8 @@ class InitCost:
     peak_kib: float
     peak_at: str = ""
     """The package or the line that ran at the peak."""
+    size_mib: int | None = None
+    """The memory size that was asked for. None: none was."""
     runs: int = 1
     """Runs that took the time: it is that of the fastest."""
     missing: Sequence[str] = ()
@@ -226,7 +228,7 @@ class InitCost:
         return [(each, of(each)) for each in of(self.root)]
 
     def _share(self, row: Row) -> float:
-        return max(row.kib / max(self.root.kib, 1), row.ms / max(self.root.ms, 1e-9))
+        return max(abs(row.kib) / max(self.root.kib, 1), row.ms / max(self.root.ms, 1e-9))
 
     @property
     def rest(self) -> Row:
@@ -237,12 +239,39 @@ class InitCost:
 
     @property
     def answer(self) -> str:
-        """One sentence: what init holds, what it takes, and which of it most."""
-        named = [each for each, _ in self.shown() if each.kind != FILE and each.name not in (BEFORE, NONE)]
-        most = sorted(named, key=lambda each: -self._share(each))[:IN_ANSWER]
-        parts = [f"{_short(each)} {mib(each.kib / 1024)} MiB, {_time(each.ms)}" for each in most]
+        """What init holds, what it takes, and which of it most; and whether it is more than the memory size."""
+        most = sorted(self._net(), key=lambda each: -self._share(each))[:IN_ANSWER]
+        parts = [
+            f"{_short(each)} {mib(each.kib / 1024)} MiB, {_time(each.ms)}" for each in most if self._is_worth(each)
+        ]
         told = f": {'; '.join(parts)}" if parts else ""
-        return f"Init holds {mib(self.held_kib / 1024)} MiB and takes {_time(self.root.ms)}{told}."
+        held = f"Init holds {mib(self.held_kib / 1024)} MiB and takes {_time(self.root.ms)}{told}."
+        return f"{held} {self.too_much}".rstrip()
+
+    def _net(self) -> Iterator[Row]:
+        """The packages and statements. A file that frees what an earlier statement of it has made is one: which of them
+        made it is not known."""
+        least = -WORTH * max(self.root.kib, 1)
+        frees = {
+            _frame(each.name)[0] for each in self.root.rows.values() if each.kind == STATEMENT and each.kib < least
+        }
+        files = {name: Row(FILE, name) for name in frees}
+        for key, each in self.root.rows.items():
+            name = _frame(each.name)[0] if each.kind == STATEMENT else each.name
+            if each.kind in (STATEMENT, FILE) and name in files:
+                files[name].rows[key] = each
+            elif each.kind != FILE and each.name not in (BEFORE, NONE):
+                yield each
+        yield from files.values()
+
+    @property
+    def too_much(self) -> str:
+        """A sentence where init alone needs more than the memory size. Pages of files are left out: they could be
+        dropped."""
+        need = self.peak_kib - (self.held_kib - self.anonymous_kib)
+        if self.size_mib is None or need <= self.size_mib * 1024:
+            return ""
+        return f"Lambda ends it at {self.size_mib:,} MB: init alone needs {mib(need / 1024)} MiB."
 
     def lines(self) -> list[str]:
         """The table: what is indented is part of the row above it. Then the sentences."""
@@ -261,9 +290,9 @@ class InitCost:
 
     def sentences(self) -> list[str]:
         """What the table does not say."""
-        peak = f"Its peak is {mib(self.peak_kib / 1024)} MiB{f', at {self.peak_at}' if self.peak_at else ''}."
+        peak = f"Init's peak is {mib(self.peak_kib / 1024)} MiB{f', in {self.peak_at}' if self.peak_at else ''}."
         said = [
-            f"{peak} {mib(self.anonymous_kib / 1024)} MiB of what it holds is anonymous, the rest pages of files.",
+            f"{peak} {mib(self.anonymous_kib / 1024)} MiB of what init holds is anonymous, the rest pages of files.",
         ]
         if any(each.saves_kib is not None for each, _ in self.shown()):
             said.append(
@@ -281,6 +310,7 @@ class InitCost:
             "anonymousMiB": _rounded(self.anonymous_kib),
             "peakMiB": _rounded(self.peak_kib),
             "peakAt": self.peak_at or None,
+            "memorySize": self.size_mib,
             "ms": round(self.root.ms, 1),
             "answer": self.answer,
             "parts": [_document(each) for each in _sorted(self.root)],
@@ -328,6 +358,8 @@ def _time(ms: float) -> str:
 
 
 def _short(row: Row) -> str:
+    if row.kind == FILE:
+        return place((row.name, 0))
     return place(_frame(row.name)) if row.kind == STATEMENT else row.name
 
 
@@ -338,6 +370,7 @@ def cost(
     is_users: Callable[[str], bool],
     line_of: Callable[[str], str] = lambda _: "",
     missing: Sequence[str] = (),
+    size_mib: int | None = None,
 ) -> InitCost:
     """What init costs, by the log of the run for memory and those for the time, each with its whole init in ms; the
     fastest counts. `line_of` finds where the user's code imports a package, if the log does not say it. The sums
@@ -351,7 +384,9 @@ def cost(
     for each in root.rows.values():
         if each.kind == PACKAGE:
             each.at = each.at or line_of(each.name)
-            each.saves_kib, each.also = needs.saves(each.name), needs.importers(each.name)
+            each.also = needs.importers(each.name)
+            # the log says so where it does not know who imports what
+            each.saves_kib = None if memory.missing else needs.saves(each.name)
     before = root.below(PACKAGE, BEFORE, "")
     before.own_kib = memory.before_kib
     before.own_ms = whole_ms - root.ms
@@ -366,6 +401,7 @@ def cost(
         anonymous_kib=memory.anonymous_kib,
         peak_kib=memory.peak_kib,
         peak_at="" if at is None else package(at) if at.kind == MODULE else place(_frame(at.name)),
+        size_mib=size_mib,
         runs=len(times),
         missing=missing,
     )

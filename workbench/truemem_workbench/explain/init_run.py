@@ -42,8 +42,11 @@ class Pass(NamedTuple):
     """Of the first invocation; empty if it did not fail."""
 
 
-def init_cost(target: Target, event: object, progress: Progress) -> InitCost:
-    """Run init under the tracer, and say what it holds and takes. Raises BadInput for an init that fails, and for a
+def init_cost(
+    target: Target, event: object, progress: Progress, check: str = "truemem check", size_mib: int | None = None
+) -> InitCost:
+    """Run init under the tracer, and say what it holds and takes. `check`: the command that tells more of an init that
+    fails. `size_mib`: the memory size that was asked for, if one was. Raises BadInput for an init that fails, and for a
     language that has no tracer."""
     function = target.function
     is_python = function.language == "python"
@@ -65,7 +68,7 @@ def init_cost(target: Target, event: object, progress: Progress) -> InitCost:
     passes = []
     for number in range(1 + TIMED):
         progress("time" if number else "memory", number, 1 + TIMED)
-        passes.append(_pass(target, event, tracer, 0 if number else STEP_KIB))
+        passes.append(_pass(target, event, tracer, 0 if number else STEP_KIB, check))
     progress("time", 1 + TIMED, 1 + TIMED)
     memory, *times = passes
     missing = [*busy, *memory.log.missing, *([f"The first invocation failed: {memory.error}."] if memory.error else [])]
@@ -76,6 +79,7 @@ def init_cost(target: Target, event: object, progress: Progress) -> InitCost:
         lambda file: users.is_theirs((function.placed(file), 0)) and "/node_modules/" not in file,
         lambda name: _line_of(Path(target.source) if target.source else None, name),
         missing,
+        size_mib,
     )
 
 
@@ -88,7 +92,7 @@ def _line_of(source: Path | None, package: str) -> str:
     return next((f"{source.resolve()}:{number}" for number, line in enumerate(lines, 1) if said.search(line)), "")
 
 
-def _pass(target: Target, event: object, tracer: TracerModule, step_kib: int) -> Pass:
+def _pass(target: Target, event: object, tracer: TracerModule, step_kib: int, check: str) -> Pass:
     folder = Path(tempfile.mkdtemp(prefix="truemem-explain-", dir=elsewhere()))
     folder.chmod(0o1777)  # the function's process may run as another user
     function = target.function
@@ -124,8 +128,9 @@ def _pass(target: Target, event: object, tracer: TracerModule, step_kib: int) ->
         shutil.rmtree(folder, ignore_errors=True)
     log = next((each for each in logs if each.is_whole), None)
     if log is None or report.init_duration_ms is None:
-        why = answer.error or "the process ended"
-        raise BadInput(f"{target.spec}: init fails: {why}. Try truemem check {target.spec}")
+        ours, theirs = (each.rpartition(".")[0] for each in (traced.handler, function.handler))
+        why = answer.error.replace(ours, theirs) or "the process ended"
+        raise BadInput(f"{target.spec}: init fails: {why}. Try {check}")
     return Pass(log, report.init_duration_ms, answer.error)
 
 

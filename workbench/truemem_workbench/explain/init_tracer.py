@@ -117,14 +117,41 @@ def is_users(file: str) -> bool:
 def marked(source: bytes, path: str) -> Any:
     """The code of a module in which each statement of its own first says its line."""
     tree: Any = compile(source, path, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
-    body = []
-    for number, each in enumerate(tree.body):
-        is_text = number == 0 and isinstance(each, _ast.Expr) and isinstance(each.value, _ast.Constant)
-        if not is_text and not (isinstance(each, _ast.ImportFrom) and each.module == "__future__"):
-            body.append(_call(each, path))
-        body.append(each)
-    tree.body = body
+    first = next(
+        (
+            number
+            for number, each in enumerate(tree.body)
+            if not (number == 0 and isinstance(each, _ast.Expr) and isinstance(each.value, _ast.Constant))
+            and not (isinstance(each, _ast.ImportFrom) and each.module == "__future__")
+        ),
+        len(tree.body),
+    )
+    tree.body[first:] = _marked(tree.body[first:], path)
     return compile(tree, path, "exec", dont_inherit=True)
+
+
+def _marked(body: list[Any], path: str) -> list[Any]:
+    """These statements, each after the call that says its line; so are those in a block that imports."""
+    made = []
+    for each in body:
+        for block in _blocks(each) if _imports(each) else ():
+            block[:] = _marked(block, path)
+        made += [_call(each, path), each]
+    return made
+
+
+def _blocks(statement: Any) -> list[list[Any]]:
+    """The blocks of `if`, `try` and `with`."""
+    if not isinstance(statement, (_ast.If, _ast.Try, _ast.With, _ast.ExceptHandler)):
+        return []
+    found = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+    return found + [block for each in getattr(statement, "handlers", []) for block in _blocks(each)]
+
+
+def _imports(statement: Any) -> bool:
+    return isinstance(statement, (_ast.Import, _ast.ImportFrom)) or any(
+        _imports(each) for block in _blocks(statement) for each in block
+    )
 
 
 def _call(statement: Any, path: str) -> Any:
@@ -135,8 +162,7 @@ def _call(statement: Any, path: str) -> Any:
         "end_lineno": statement.lineno,
         "end_col_offset": 0,
     }
-    inside = getattr(statement, "body", []) if isinstance(statement, (_ast.Try, _ast.If, _ast.With)) else [statement]
-    kind = "i" if any(isinstance(each, (_ast.Import, _ast.ImportFrom)) for each in inside) else "@"
+    kind = "i" if isinstance(statement, (_ast.Import, _ast.ImportFrom)) else "@"
     words: list[Any] = [_ast.Constant(value, **place) for value in (kind, f"{path}:{statement.lineno}")]
     called = _ast.Call(_ast.Name(AT, _ast.Load(), **place), words, [], **place)
     return _ast.Expr(called, **place)

@@ -58,6 +58,13 @@ def from_node_handler(spec: str, runtime: str | None, notify: Callable[[str], No
         raise BadInput(f"no file {name}. Try PATH/index.mjs:handler")
     if not re.fullmatch(r"[\w$]+", handler):
         raise BadInput(f"{handler!r} is no name of an export of {name}. Try {name}:handler")
+    # AWS's client is told no ending, and takes the first of these that is there
+    taken = next(path.with_suffix(each) for each in SUFFIXES if path.with_suffix(each).is_file())
+    if taken != path:
+        raise BadInput(
+            f"Lambda runs {taken.name} for the handler {path.stem}.{handler}, not {path.name} beside it. Try"
+            f" {taken}:{handler}, or rename one"
+        )
     node, runtime = _node(runtime)
     client = installed_client(node, notify)
     path = path.resolve()
