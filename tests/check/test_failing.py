@@ -136,9 +136,23 @@ def test_an_assistant_is_told_the_same(asked: Asked, folder: Path) -> None:
         (HANDLER, ("--undecided-exit", 125), 125),
         ("def other(): ...\n", ("--undecided-exit", 125), 125),
         (HANDLER, ("--undecided-exit", 125, "--memroy", 512), 128),
+        (HANDLER, ("--undecided-exit", 125, "--events", "none.jsonl"), 128),
+        (HANDLER, ("--undecided-exit", 125, "--memory", 1), 128),
+        (HANDLER, ("--undecided-exit", 125, "--python", "./none"), 128),
+        (HANDLER, ("--undecided-exit", 125, "--baseline", "none.json"), 128),
         (HANDLER, ("--memroy", 512), 2),
     ],
-    ids=["as usual", "fails", "no handler", "a wrong option ends git bisect run", "a wrong option as usual"],
+    ids=[
+        "as usual",
+        "fails",
+        "no handler",
+        "a wrong option ends git bisect run",
+        "no events",
+        "no size",
+        "no interpreter",
+        "no baseline",
+        "a wrong option as usual",
+    ],
 )
 def test_what_cannot_be_judged_is_skipped_by_git(
     text: str, options: tuple[object, ...], code: int, folder: Path, invoke_check: Check

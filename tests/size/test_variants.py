@@ -64,6 +64,11 @@ def test_two_variables_that_vary_are_refused(invoke_size: Size) -> None:
     assert "MODEL and THREADS have several values each, and one variable can vary" in done.stderr
 
 
+def test_what_is_refused_begins_with_no_value(invoke_size: Size) -> None:
+    done = invoke_size(HASHING, *MODELS, "--managed-instances", "8")
+    assert (done.exit_code, "1 of 2" in done.stderr) == (2, False), done.output
+
+
 def test_a_picture_is_of_one_value(invoke_size: Size) -> None:
     done = invoke_size(HASHING, *MODELS, "--output", "sizes.png")
     assert done.exit_code == 2
@@ -86,16 +91,17 @@ def test_a_value_that_cannot_be_tried_has_its_row_too(invoke_size: Size, swept: 
     swept["large"] = BadInput("it needs 9,000 MiB")
     done = invoke_size(HASHING, *MODELS)
     assert done.exit_code == 0, done.output
-    assert "none fits" in done.stdout
+    assert "not tried" in done.stdout
     assert "- MODEL=large: it needs 9,000 MiB" in done.stdout
 
 
 def test_a_value_that_fails_says_what_failed(invoke_size: Size, swept: dict[str, Any]) -> None:
-    broken = Trial(memory=512, invocations=5, failures=5, error="ValueError: no model")
+    broken = Trial(memory=512, invocations=5, failures=5, error="ValueError: no model", peak=104.0)
     swept["large"] = Sweep(trials=[broken], notices=[])
     done = invoke_size(HASHING, *MODELS)
     assert done.exit_code == 0, done.output
     assert "512 MB is out: all invocations failed, the last with ValueError: no model" in done.stdout
+    assert ["large", *"-" * 6, "fails"] in [row.split() for row in done.stdout.splitlines()]
 
 
 def test_where_no_value_can_be_tried_it_says_why(invoke_size: Size, swept: dict[str, Any]) -> None:
@@ -109,6 +115,13 @@ def test_a_signal_leaves_what_is_known(invoke_size: Size, swept: dict[str, Any])
     done = invoke_size(HASHING, *MODELS)
     assert done.exit_code == 130, done.output
     assert "It was ended early. Not tried: large." in done.stdout
+
+
+def test_ended_before_a_size_was_tried_none_is_said(invoke_size: Size, swept: dict[str, Any]) -> None:
+    swept["small"] = Sweep(trials=[Trial(memory=512, invocations=1, peak=100.0)], notices=[], signal=2)
+    done = invoke_size(HASHING, *MODELS)
+    assert "It was ended early at MODEL=small: no size of it was tried. Not tried: large." in done.stdout
+    assert ["small", "100.0", *"-" * 5, "ended", "early"] in [row.split() for row in done.stdout.splitlines()]
 
 
 def onnx_model(folder: Path, width: int) -> Path:

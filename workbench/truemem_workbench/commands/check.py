@@ -15,8 +15,8 @@ from ..answer.baseline import AllowedGrowth
 from ..aws.cloudwatch import target_or_function
 from ..judge.finding import COUNTED, GROWS, Commands, commands_deployed, commands_local, longer
 from ..runs.passes import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Decision, Plan
-from ..support.bad_input import BadInput
-from ..support.exit_codes import UNUSABLE_CODE, Ended, exit_with
+from ..support.bad_input import BadFunction, BadInput
+from ..support.exit_codes import ENDS_BISECTION, UNUSABLE_CODE, Ended, exit_with
 from ..support.options import Finite, check_outputs, chosen, format_options, output_option, typed
 from ..support.terminal import notify, steps
 from ..support.typed_command import Command
@@ -66,13 +66,14 @@ Exit codes:
   0  every limit was kept
   1  a limit was broken, or the function ran out of memory
   2  it could not be decided: the input cannot be used, invocations failed, more of them are needed,
-     a limit is within the bounds of a peak, or the result could not be written; or that of --undecided-exit
+     a limit is within the bounds of a peak, or the result could not be written; or that of --undecided-exit,
+     with which a wrong option or file of the command, not of the function, ends with 128
   130, 143  Ctrl-C or SIGTERM: what is known so far is printed
 """
 
 
 class _EndsBisection(click.UsageError):
-    exit_code = 128  # `git bisect run` ends at that, and does not take it for an answer
+    exit_code = ENDS_BISECTION
 
 
 class _Gate(click.Command):
@@ -374,4 +375,8 @@ def _measured(
         payloads = read_payloads(event, events, function)
         if explain:
             here.need_explicable(function)
-        return here.measure(function, payloads, plan, decision, progress), function, payloads
+        function.settings()  # an option that Lambda does not take is refused before
+        try:
+            return here.measure(function, payloads, plan, decision, progress), function, payloads
+        except BadInput as problem:
+            raise BadFunction(str(problem)) from problem

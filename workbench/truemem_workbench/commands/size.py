@@ -203,8 +203,8 @@ def _size(
         if (variants := variants_of(given["env"])) is not None:
             from .size_variants import compare
 
-            def try_with(env: tuple[str, ...]) -> tuple[Result, int]:
-                swept = _here(context, target or "", payloads, sizes, plan, {**given, "env": env})
+            def try_with(env: tuple[str, ...], begins: str) -> tuple[Result, int]:
+                swept = _here(context, target or "", payloads, sizes, plan, {**given, "env": env}, begins)
                 assert not isinstance(swept, int)  # of Managed Instances: refused for several values
                 return _result(context, swept, wanted, env), swept.signal
 
@@ -257,9 +257,10 @@ def _here(
     sizes: Sequence[int] | None,
     plan: Mapping[str, Any],
     given: Mapping[str, Any],
+    begins: str = "",
 ) -> Sweep | int:
     """The sweep under the local Lambda; or the exit code, if it was that of a function of Managed Instances. `given`:
-    what `resolved` takes. Raises BadInput."""
+    what `resolved` takes. `begins`: what to say when nothing was refused. Raises BadInput."""
     for parameter in context.command.params:
         name = parameter.name or ""
         if name in IN_AWS and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -279,6 +280,8 @@ def _here(
             return _managed(context, sweep.run(sizes))
         if above := [size for size in sizes or () if size > MOST_MIB]:
             raise BadInput(f"--memory {above[0]}: on demand Lambda has {LEAST_MIB} to {MOST_MIB} MB")
+        if begins:
+            notify("truemem size", begins)
         return LocalSweep(function, payloads, Plan(**plan), commands, progress).run(sizes)
 
 

@@ -12,7 +12,7 @@ import click
 
 from ..support.bad_input import BadInput
 from ..support.options import check_outputs, typed
-from ..support.terminal import fitted, notify, output, say, table
+from ..support.terminal import fitted, output, say, table
 
 if TYPE_CHECKING:
     from ..size.result import Result
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 def compare(
     context: click.Context,
     variants: Variants,
-    try_with: Callable[[tuple[str, ...]], tuple[Result, int]],
+    try_with: Callable[[tuple[str, ...], str], tuple[Result, int]],
     as_json: bool,
     outputs: Sequence[Path],
 ) -> int:
-    """Try each value, print the comparison, and return the exit code. `try_with` takes the function's variables, and
-    returns a result and the signal that has ended it early, or 0. A value that cannot be tried has a row that says why.
-    Raises BadInput if none can."""
+    """Try each value, print the comparison, and return the exit code. `try_with` takes the function's variables and
+    what to say when the sweep begins; it returns a result and the signal that has ended it early, or 0. A value that
+    cannot be tried has a row that says why. Raises BadInput if none can."""
     from ..size.variants import Comparison, Tried
 
     check_outputs(outputs, ".json")  # a picture is of one value
@@ -37,9 +37,9 @@ def compare(
     problems: list[BadInput] = []
     signal = 0
     for number, value in enumerate(variants.values, 1):
-        notify("truemem size", f"{variants.name}={value}: {number} of {len(variants.values)}")
         try:
-            result, signal = try_with(variants.env(value))
+            begins = f"{variants.name}={value}: {number} of {len(variants.values)}"
+            result, signal = try_with(variants.env(value), begins)
             tried.append(Tried(value=value, result=result))
         except BadInput as problem:
             problems.append(problem)

@@ -36,13 +36,17 @@ class Tried:
     @property
     def seen(self) -> Trial | None:
         """The size that its figures are of: the suggested one, or the largest that was tried."""
-        tried = [each for each in self.choice.trials if each.held is not None] if self.choice is not None else []
+        trials = self.choice.trials if self.choice is not None else []
+        tried = [each for each in trials if each.held is not None and not each.is_broken]
         return self.suggested or max(tried, key=lambda each: each.memory, default=None)
 
     @property
     def fits_in(self) -> int | None:
-        """The smallest memory size with enough headroom, MB. None if it is not known, or memory grows."""
-        if self.seen is None or self.seen.held is None or self.seen.killed or (self.choice and self.choice.grows):
+        """The smallest memory size with enough headroom, MB. None if it is not known, memory grows, or it was ended
+        before a size was tried."""
+        if self.seen is None or self.seen.held is None or self.seen.killed or self.choice is None:
+            return None
+        if self.choice.grows or not self.choice.is_tried:
             return None
         return rounded_size(self.seen.held * (1 + HEADROOM))
 
@@ -58,7 +62,28 @@ class Tried:
         """Why no size is suggested, in one sentence. Empty if one is."""
         if self.result is None:
             return self.problem
-        return "" if self.suggested is not None else " ".join(self.result.sentences())
+        if self.suggested is not None or self.is_cut_short:
+            return ""
+        sentences = self.result.sentences()
+        finding = self.result.finding
+        if finding is not None and finding.cause == "failing":  # of no size: they were not to blame
+            sentences.remove(self.result.choice.sentence())
+        return " ".join(sentences)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """True if it was ended early, before a size was tried."""
+        return self.result is not None and self.result.is_cut and not self.result.choice.is_tried
+
+    @property
+    def role(self) -> str:
+        """The last cell of its row, if it is not the best."""
+        if self.suggested is not None:
+            return ""
+        if self.is_cut_short:
+            return "ended early"
+        trials = self.choice.trials if self.choice is not None else []
+        return "fails" if trials and all(each.is_broken for each in trials) else "none fits" if trials else "not tried"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +129,7 @@ class Comparison:
             "-" if take is None else f"{take.p50:,.0f}",
             "-" if take is None or take.init is None else f"{take.init:,.0f}",
             "-" if take is None else usd(each.cost),
-            self._role if each is self.best and len(self.tried) > 1 else "" if take else "none fits",
+            self._role if each is self.best and len(self.tried) > 1 else each.role,
         ]
 
     @property
@@ -128,7 +153,9 @@ class Comparison:
             )
         said += [f"{self.name}={each.value}: {each.against}" for each in self.tried if each.against]
         if self.untried:
-            said.append(f"It was ended early. Not tried: {', '.join(self.untried)}.")
+            first = "no size of it was tried. " if self.tried[-1].is_cut_short else ""
+            at = f" at {self.name}={self.tried[-1].value}: {first}" if first else ". "
+            said.append(f"It was ended early{at}Not tried: {', '.join(self.untried)}.")
         return said
 
     def notices(self) -> list[str]:

@@ -10,6 +10,10 @@ class BadInput(Exception):
     """Input that cannot be used. The message is one line: what was asked, what is there, what to type."""
 
 
+class BadFunction(BadInput):
+    """The same where it is the function itself that cannot be used: its code, not an option of the command."""
+
+
 MODULES = {
     "demo": ("aws_lambda_powertools", "onnxruntime", "matplotlib"),
     "locust": ("locust",),

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import click
 
-from .bad_input import BadInput
+from .bad_input import BadFunction, BadInput
 from .terminal import notify
 from .untrusted_text import visible
 
@@ -25,6 +25,8 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP",
 """Windows has the first two."""
 SIGPIPE = 13
 UNUSABLE_CODE = 2
+ENDS_BISECTION = 128
+"""`git bisect run` ends at that, and does not take it for an answer."""
 CLEANUP_S = 10
 """Time after a signal to remove folders and end processes. Python 3.11's process pool can wait for ever for a process
 that the same signal has killed."""
@@ -53,13 +55,15 @@ def raise_on_signals() -> None:
 def exit_with(context: click.Context, name: str, work: Callable[[], int], undecided: int = UNUSABLE_CODE) -> NoReturn:
     """End the command `name` with the exit code that `work` returns; UNUSABLE_CODE if it raises BadInput, and after a
     signal 128 and its number: what `work` has begun is ended before. `undecided`: in place of UNUSABLE_CODE, also after
-    an error of its own."""
+    an error of its own; but a BadInput that is not the function's ends it with ENDS_BISECTION then."""
     raise_on_signals()
     try:
         code = work()
     except BadInput as problem:
         notify(name, problem)
         code = UNUSABLE_CODE
+        if undecided != UNUSABLE_CODE and not isinstance(problem, BadFunction):
+            code = ENDS_BISECTION
     except Ended as ended:
         code = 128 + ended.number
     except Exception as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..support.bad_input import BadInput
+from ..support.bad_input import BadFunction, BadInput
 from ..support.document import known_members
 from ..support.options import CommandLine, Finite, option_group
 from ..support.platform_facts import AT_ONCE, LEAST_MANAGED_MIB, MOST_AT_ONCE, MOST_TIMEOUT_S
@@ -97,7 +97,7 @@ def resolved(
     """The function that the options describe. `extensions`: a folder of them. `http`: its target is the command of a
     web server, which listens on this port. `beside`: what of the sidecar, the probe and exact mode is left out.
     `progress` is told how far an image is unpacked. Raises BadInput."""
-    from ..local.configuration.function import with_project_python
+    from ..local.configuration.function import located, with_project_python
     from ..local.configuration.layer import extensions_in
     from .resolve import resolve
     from .web_app import from_command
@@ -109,7 +109,12 @@ def resolved(
     elif isinstance(spec, CommandLine):
         raise BadInput(f"{spec}: several words are a web server's command. Try truemem check --http PORT -- {spec}")
     else:
-        found = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"), progress, cmd)
+        if python is not None:
+            located(python)
+        try:
+            found = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"), progress, cmd)
+        except BadInput as problem:
+            raise BadFunction(str(problem)) from problem
     if python is not None and found.function.image is not None:
         raise BadInput(f"--python {python}: {spec} has its own. Leave --python out")
     if managed_instances is not None and found.managed_instances is None and memory_mib is None:

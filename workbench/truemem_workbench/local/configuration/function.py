@@ -308,7 +308,7 @@ def with_project_python(function: Function, asked: str | None = None) -> tuple[F
         if asked is not None:
             raise BadInput(f"--python {asked}: {function.handler} is no Python handler. Leave --python out")
         return function, ()
-    python = _located(asked) if asked is not None else project_python(function.task_root)
+    python = located(asked) if asked is not None else project_python(function.task_root)
     if python is None or _is_ours(python):
         ours = function.checked()
         return (ours if asked is None else ours.standing_for(f"python{OUR_VERSION}")), ()
@@ -326,7 +326,9 @@ def missing_module(text: str, function: Function) -> str | None:
     return f"{python} has no module {found[1]!r}. Try {python} -m pip install {name}"
 
 
-def _located(asked: str) -> Path:
+def located(asked: str) -> Path:
+    """The interpreter that --python names: a path, a command, or the folder of a virtual environment. Raises
+    BadInput."""
     path = Path(asked)
     if os.path.isdir(path):  # noqa: PTH112  # unlike pathlib's, it is false where there is no permission to look
         path /= "bin/python"
