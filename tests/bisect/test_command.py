@@ -50,6 +50,7 @@ def test_ctrl_c_says_what_is_known_and_leaves_nothing(repository: Repository) ->
         said = run.stdout.read()
     assert run.returncode == 130
     assert "change 1" in said
+    assert "Next: truemem bisect src/app.py:handler --good 'HEAD~3' --bad HEAD" in " ".join(said.split()), said
     assert repository.state() == before
 
 

@@ -294,3 +294,11 @@ def test_a_runtime_of_another_language_is_refused(local_run: LocalRun, spec: str
     assert done.returncode == 2
     assert done.stderr.startswith("truemem local run: ")
     assert says in done.stderr
+
+
+def test_a_program_in_python_is_told_how_it_is_started(tmp_path: Path) -> None:
+    path = tmp_path / "boot.py"
+    path.write_text("#!/usr/bin/python3\napi = 1\n")
+    path.chmod(0o755)
+    with pytest.raises(BadInput, match=r"if it is a program, a copy of it without \.py"):
+        Function.from_spec(str(path))

@@ -203,7 +203,10 @@ class Result:
         """What makes the measurement less reliable."""
         notices = [*self.measurement.notices, *(each.note for each in self.limits if each.note)]
         if self.measurement.shared:
-            notices.append("a round's duration is that of its slowest request, and its peak is that of the environment")
+            notices.append(
+                "errors count rounds, the warm-up's too; growth is that of a worker with each request. A round's"
+                " duration is that of its slowest request, and its peak is that of the environment"
+            )
         elif most := self.measurement.served_at_once:
             notices.append(
                 f"it is on Managed Instances, and {counted(most, 'request')} ran at once here: there all that run at"

@@ -33,6 +33,8 @@ class Answer:
     found: Found | None = None
     """None: an end was not as given, or it was ended early."""
     problem: str = ""
+    is_cut: bool = False
+    """It was ended early."""
     line: Mapping[str, Any] | None = None
     """Which line holds most of what grows."""
     others: Sequence[str] = ()
@@ -142,6 +144,8 @@ class Answer:
                 return str(self._between(by["bad"][-1], by["good"][0]))
             return str(self._between(by["good"][-1], by["bad"][0]))
         ends = [self.tried.get(self.order[each].name) for each in (0, -1)]
+        if self.is_cut:
+            return str(self.command)
         less, more = reversed(ends) if self.is_repair else ends
         if not less or not more or less.high_kib is None or more.low_kib is None or not by["bad"][1:]:
             return ""

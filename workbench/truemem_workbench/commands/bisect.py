@@ -166,7 +166,7 @@ def _searched(answer: Answer, history: Commits | Packages, check: Command, *, ex
                     progress(f"lines of {grows.version.shown}", len(tried), len(tried))
                     answer = replace(answer, line=gate.holding(check, ready))
     except Ended as ended:
-        return replace(answer, problem="It was ended before one was left."), ended.number
+        return replace(answer, problem="It was ended before one was left.", is_cut=True), ended.number
     return answer, 0
 
 

@@ -133,7 +133,10 @@ def _apart(tried: Sequence[Tried], at_once: int, *, is_threaded: bool) -> list[s
     for each in between:
         made = needs_of(tried, 0.0)
         reckoned = made.of(each.at_once, LEAST_MANAGED_MIB)
-        notices.append(f"{each.at_once} at once were run as well: {each.needs:,.0f} MiB, by the line {reckoned:,.0f}")
+        notices.append(
+            f"{each.at_once} at once were run as well, to check the table: they needed {each.needs:,.0f} MiB; reckoned"
+            f" without sidecar and extensions, {reckoned:,.0f}"
+        )
     most = max(each.at_once for each in tried)
     if most < at_once and not is_threaded:
         notices.append(f"{most} at once were run here, and more were reckoned: try truemem check where {at_once} fit")

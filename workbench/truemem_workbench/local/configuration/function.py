@@ -159,7 +159,10 @@ class Function:
             return cls.from_handler(spec)
         if spec.endswith(".py") and Path(spec).is_file():
             module = _module(Path(spec), spec)
-            raise BadInput(f"{spec} names no handler (found: {module.found}). Try {spec}:{module.guess()}")
+            said = f"{spec} names no handler (found: {module.found}). Try"
+            if os.access(spec, os.X_OK):
+                raise BadInput(f"{said} {spec}:HANDLER; or, if it is a program, a copy of it without .py in its name")
+            raise BadInput(f"{said} {spec}:{module.guess()}")
         return cls.from_bootstrap(spec)
 
     @classmethod
