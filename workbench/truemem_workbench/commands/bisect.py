@@ -37,7 +37,7 @@ EPILOG = """
 Examples:
   truemem bisect app.py:handler --good v1.4 --bad main --events events.jsonl
   truemem bisect app.py:handler --package boto3 --good 1.24 --bad 1.25
-  truemem bisect dist/app.js:handler --good HEAD~40 --bad HEAD --build 'npm ci && npm run build'
+  truemem bisect dist/app.js:handler --good v1 --bad main --build 'npm ci'
 \b
 Exit codes:
   0  one commit or version is named
