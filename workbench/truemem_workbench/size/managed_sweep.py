@@ -59,6 +59,8 @@ class ManagedSweep:
             fits, others = self._alone()
             for number, one in enumerate(self._variants(min(at_once, MOST_HERE, fits), is_threaded)):
                 measured = self._measure(one, judges=not number, settles=not (is_threaded and number))
+                if is_threaded and measured.finding.grows:  # V8's heaps of many threads settle late; a leak goes on
+                    measured = self._measure(one, judges=True, settles=True, later=True)
                 result = replace(result, notices=measured.notices)
                 ends = measured.finding.grows or measured.finding.cause == "failing" or measured.out_of_memory
                 if not number and ends:
@@ -101,8 +103,11 @@ class ManagedSweep:
         free = psutil.virtual_memory().available / 2**20 * SPARE
         return max(1, int(free / one)) if one else 1, sidecar + beside
 
-    def _measure(self, target: Target, *, judges: bool, settles: bool) -> Measurement:
+    def _measure(self, target: Target, *, judges: bool, settles: bool, later: bool = False) -> Measurement:
+        """`later`: twice as many rounds, of which the second half is judged."""
         most, warm_up = (JUDGED, UNJUDGED) if judges else (self.rounds or ROUNDS, 0)
+        if later:
+            most, warm_up = 2 * JUDGED, JUDGED
         began = time.monotonic()
         with Run(target, settles=settles) as run:
             if settles:  # Python's collection writes into pages that workers share, as it does in Lambda later
@@ -111,7 +116,7 @@ class ManagedSweep:
                 run.invoke(event)
                 doing = f"{target.managed_instances} at once"
                 self.progress("does it grow?" if judges else doing, done, most)
-                if run.failing >= 5 or (judges and time.monotonic() - began > JUDGE_S):
+                if run.failing >= 5 or (judges and time.monotonic() - began > JUDGE_S * (1 + later)):
                     break
             return replace(run.measurement(warm_up), commands=self.commands)
 
