@@ -91,7 +91,7 @@ class Case:
     options: Sequence[str] = ()
     python: str = "3.11"
     calls: tuple[int, int] = (300, 1500)
-    """Of the plain loop: before it is looked, and until it is looked again."""
+    """Calls of the plain loop before it looks, and until it looks again."""
 
     @property
     def is_node(self) -> bool:
@@ -120,7 +120,7 @@ CASES = {
 REPOSITORIES = {f"30 commits, {seed}": seed for seed in (1, 2)}
 
 KEYS = {"AWS_ACCESS_KEY_ID": "invented", "AWS_SECRET_ACCESS_KEY": "invented"}
-"""Of no account: what is signed is not sent."""
+"""Credentials of no account: what is signed is not sent."""
 PYTHON_LOOP = """
 import gc, sys
 import app

@@ -24,7 +24,7 @@ OURS = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 LEFT_OUT = re.compile(
     r"test|tests|idlelib|ensurepip|(site|dist)-packages|tkinter|lib2to3|turtledemo|distutils|pydoc_data|config-.*"
 )
-"""Of Python's library: what no function needs."""
+"""Parts of Python's library that no function needs."""
 PYTHON = "/usr/local/bin/python3"
 ENTRYPOINT = (PYTHON, "-m", "awslambdaric")
 

@@ -23,7 +23,7 @@ if "MODEL" in os.environ:
 
 
 def handler(event: dict[str, Any], context: Any) -> int:
-    """See the module. Returns the MiB that were taken."""
+    """Take memory as the module says. Returns the MiB that were taken."""
     mib = random.Random(context.aws_request_id).randint(event.get("least", 1), event["most"])
     block = mmap.mmap(-1, mib * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for at in range(0, len(block), 4096):

@@ -43,7 +43,7 @@ class ProbeFunction:
     filtered: bool = False
     """True: JSON log, in which Lambda keeps application lines from WARN on."""
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Of CreateFunction, instead of the usual ones. None: left out."""
+    """Members of CreateFunction in place of the usual ones. None: left out."""
 
     @property
     def version(self) -> str | None:

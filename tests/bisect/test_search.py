@@ -60,7 +60,7 @@ def test_what_is_left_is_the_first_and_broken_ones_before(count: int, data: st.D
 
 
 def test_a_broken_stretch_is_left_behind() -> None:
-    """Of 1,000 versions 200 around the middle are broken: few of them are tried."""
+    """200 of 1,000 versions, around the middle, are broken: few of them are tried."""
     candidates, tries = searched(1000, 800, {*range(400, 600)})
     assert candidates == [800]
     assert tries <= 20

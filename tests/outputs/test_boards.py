@@ -21,7 +21,7 @@ from tests.outputs.test_lambda import environment
 from tests.outputs.test_real_collector import PATIENCE_S, free_port, real
 
 PACKAGE, RELEASE = "victoria-metrics", "trixie"
-"""Of Debian: the first release whose database takes OTLP."""
+"""The first release of Debian whose database takes OTLP."""
 HEAP = 'jvm_memory_type="heap"'
 BOARDS = (
     f"sum by (job) (jvm_memory_used_bytes{{{HEAP}}}) / sum by (job) (jvm_memory_limit_bytes{{{HEAP}}})",

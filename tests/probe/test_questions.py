@@ -61,7 +61,7 @@ def test_this_kernel_permits_what_the_sidecar_needs(asked: dict[str, Outcome]) -
     assert raised["after"] > raised["before"]
 
 
-def test_the_kind_of_environment_is_told_and_what_is_absent_is_refused(asked: dict[str, Outcome]) -> None:
+def test_the_environments_kind_is_told_what_is_absent_refused(asked: dict[str, Outcome]) -> None:
     assert asked["kind of environment"]["value"] == {
         "AWS_EXECUTION_ENV": f"AWS_Lambda_{functions.RUNTIME}",
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",

@@ -219,7 +219,7 @@ class Period:
 
 
 def _exemplar(peak: float, record: InvocationRecord | None, trace: Trace | None) -> dict[str, object]:
-    """Of the record with the highest peak."""
+    """The exemplar of the peaks: the record with the highest one."""
     assert record is not None
     return {
         "timeUnixNano": record.time_ms * 1_000_000 if 0 <= record.time_ms < INTEGER_LIMIT // 1_000_000 else 0,

@@ -27,7 +27,7 @@ class Part:
 
     kind: str
     name: str = ""
-    """Of a module. Of a statement its place, FILE:LINE."""
+    """A module's name; a statement's place, FILE:LINE."""
     file: str = ""
     kib: float = 0.0
     """What it added itself to the settled RSS."""
@@ -55,7 +55,7 @@ class Log:
     before_kib: float = 0.0
     """What the process held when the user's code began, without what the tracer took."""
     held_kib: float = 0.0
-    """And when init was over."""
+    """What the process held when init was over."""
     anonymous_kib: float = 0.0
     """That of it that is mapped from no file."""
     peak_kib: float = 0.0

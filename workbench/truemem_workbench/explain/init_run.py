@@ -39,7 +39,7 @@ class Pass(NamedTuple):
     log: Log
     init_ms: float
     error: str
-    """Of the first invocation; empty if it did not fail."""
+    """Why the first invocation failed; empty if it did not."""
 
 
 def init_cost(

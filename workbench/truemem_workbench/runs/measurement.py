@@ -252,7 +252,7 @@ class Measurement:
     last_words: str = "nothing"
     """The sidecar's last line, if it printed no record."""
     shared: Shared | None = None
-    """Of an environment that serves several requests at once: each invocation here is a round of so many."""
+    """How many requests the environment serves at once: each invocation here is a round of so many."""
     workers: Sequence[Measurement] = ()
     """The same for each worker by itself, where several processes serve."""
     asked: int | None = None

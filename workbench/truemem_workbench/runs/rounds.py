@@ -34,7 +34,7 @@ class Round:
     """One round, and what was held when all rested before and after it."""
 
     ids: list[str]
-    """Of its requests."""
+    """Ids of its requests."""
     environment: str
     begun_ms: float
     error: str
@@ -135,7 +135,7 @@ class Rounds:
         return [Recorded(number, line) for number, line in lines if line is not None]
 
     def took(self, durations: Mapping[str, float]) -> dict[int, float]:
-        """Of each round, the duration of its slowest request, ms."""
+        """The duration of each round's slowest request, ms."""
         known = ((n, [durations[each] for each in one.ids if each in durations]) for n, one in enumerate(self.made, 1))
         return {number: max(took) for number, took in known if took}
 

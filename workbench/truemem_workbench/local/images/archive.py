@@ -46,7 +46,7 @@ class Layer:
     """One layer of a file system, the lowest first."""
 
     digest: str
-    """Of the tar archive, not compressed: `sha256:...` (diff_id)."""
+    """Digest of the tar archive, not compressed: `sha256:...` (diff_id)."""
     size: int
     """Bytes as it is stored."""
     stored: Callable[[], IO[bytes]]

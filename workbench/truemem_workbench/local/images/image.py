@@ -21,7 +21,7 @@ from .archive import LAMBDAS, OURS, Archive, opened
 from .unpack import Leaves, unpack, within
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Of an image that sets none (Docker's default)."""
+"""PATH in an image that sets none (Docker's default)."""
 EXTENSIONS = "/opt/extensions"
 TASK_ROOT = "LAMBDA_TASK_ROOT"
 KEPT = 5  # images in the cache: those used last
