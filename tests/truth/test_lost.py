@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from truemem.measure.window import SAMPLED, VMHWM, Peak, Window
+from truemem.measure.window import SAMPLED, VMHWM, VMHWM_THREADS, Peak, Window
 
 from tests.truth.function import Function
 from tests.truth.test_bounds import check
@@ -64,7 +64,9 @@ def closed(function: Function) -> tuple[Window, Peak, int]:
 def test_an_invocation_of_one_process_is_exact(function: Function, script: str) -> None:
     plays(function, script)
     _, found, truth = closed(function)
-    assert (found.method, found.raced) == (VMHWM, False)
+    # where the main thread has ended, the other one may run while it is read
+    assert found.method in ({VMHWM, VMHWM_THREADS} if "leave_main" in script else {VMHWM})
+    assert not found.raced
     assert abs(found.estimate - truth) < MIB
 
 
