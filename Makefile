@@ -43,7 +43,7 @@ quick: lint types ## Before a commit, in a minute: lint, types, the tests of sin
 		$(filter-out %_contributing.py %_site.py,$(wildcard tests/docs/test_*.py)) tests/drift tests/proxy tests/unit $(ARGS)
 	@$(PYTEST) -m smoke tests/drift tests/scenarios $(ARGS)
 
-test: lint layer ## Lint, types, tests: what CI runs, in 12 minutes
+test: lint layer ## Lint, types, tests: what CI runs, in 15 minutes
 	@$(MAKE) --no-print-directory -j 2 types pytest
 	@$(BIN)/python -m tests.deletable --changed HEAD~1 --most 1
 
