@@ -46,7 +46,7 @@ def test_the_line_is_the_one_that_allocates() -> None:
             assert "kernel" in found["signals"]
             if line := found.get("running"):
                 assert (line["file"], line["line"]) == (FUNCTION.name, PLANTED[case])
-                assert MIB / 2 <= line["level"] < 1.1 * MIB
+                assert MIB / 2 <= line["level"] < 1.25 * MIB  # pages of files are in RSS, and not all in the limit
                 assert f"{FUNCTION.name}:{PLANTED[case]} {line['function']}" in line["stack"]
                 named += 1
         if named:

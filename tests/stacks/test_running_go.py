@@ -85,7 +85,7 @@ def check(case: str, running: dict[str, Any]) -> None:
         assert LINES[running["line"] - 1].endswith(f"// {case}")
     else:
         assert running["function"].startswith(f"main.{case}")
-    assert MIB / 2 <= running["level"] < 1.1 * MIB
+    assert MIB / 2 <= running["level"] < 1.25 * MIB  # pages of files are in RSS, and not all in the limit
 
 
 def test_the_line_is_the_one_that_takes_memory(folder: Path) -> None:

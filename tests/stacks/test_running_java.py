@@ -56,7 +56,7 @@ def running(version: str, *cases: str, options: tuple[str, ...] = MANAGED, **set
 def check(case: str, line: dict[str, Any]) -> None:
     assert (line["file"], (case, line["line"]) in PLANTED) == ("com/acme/RunsOut.java", True)
     assert line["function"].startswith("com.acme.RunsOut")
-    assert MIB / 2 <= line["level"] < 1.1 * MIB
+    assert MIB / 2 <= line["level"] < 1.25 * MIB  # pages of files are in RSS, and not all in the limit
     assert f"{line['file']}:{line['line']} {line['function']}" in line["stack"]
 
 

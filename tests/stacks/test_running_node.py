@@ -70,7 +70,7 @@ def check(case: str, running: dict[str, Any]) -> None:
         assert running["line"] in (in_child if case == "child_of_fork" else allocates)
     else:
         assert running["function"] == case
-    assert MIB / 2 <= running["level"] < 1.1 * MIB
+    assert MIB / 2 <= running["level"] < 1.25 * MIB  # pages of files are in RSS, and not all in the limit
 
 
 def test_the_line_is_the_one_that_allocates(folder: Path) -> None:
