@@ -152,7 +152,7 @@ for line in sys.stdin:
 
 
 def test_malloc_is_that_of_all_processes() -> None:
-    """Of several workers of a web server, say: what one of them keeps is in no figure of the first."""
+    """With several workers, as of a web server, what one of them keeps is in no figure of the first."""
     seen = []
     with talking(sys.executable, "-c", FORKS) as process:
         assert process.stdin is not None

@@ -126,7 +126,7 @@ def test_most_looks_that_know_nothing_leave_no_line() -> None:
 
 def test_each_look_asks_and_reads_what_came_since_the_last(program: Program) -> None:
     program.say(3)
-    assert program.stacks.answer() is None  # nobody had asked
+    assert program.stacks.answer() is None  # it was not asked
     assert program.asked() == 1
     program.say(4)
     answer = program.stacks.answer()

@@ -9,6 +9,7 @@ import pytest
 
 from testing.environment import Environment
 from tests.local.conftest import needs_cgroups
+from tests.stacks.rounds import one_is_named
 
 pytestmark = needs_cgroups
 
@@ -39,19 +40,13 @@ TRIES = 4
 
 
 def test_the_line_is_the_one_that_allocates() -> None:
-    named = 0
-    for attempt in range(TRIES):
-        for case in CASES:
-            (found,) = running({"case": case}, exact=attempt % 2 == 1)
-            assert "kernel" in found["signals"]
-            if line := found.get("running"):
-                assert (line["file"], line["line"]) == (FUNCTION.name, PLANTED[case])
-                assert MIB / 2 <= line["level"] < 1.25 * MIB  # pages of files are in RSS, and not all in the limit
-                assert f"{FUNCTION.name}:{PLANTED[case]} {line['function']}" in line["stack"]
-                named += 1
-        if named:
-            break
-    assert named
+    def check(case: str, line: dict[str, Any]) -> bool:
+        assert (line["file"], line["line"]) == (FUNCTION.name, PLANTED[case])
+        assert MIB / 2 <= line["level"] < 1.25 * MIB  # pages of files are in RSS, and not all in the limit
+        assert f"{FUNCTION.name}:{PLANTED[case]} {line['function']}" in line["stack"]
+        return True
+
+    assert one_is_named(CASES, lambda case, exact: running({"case": case}, exact=exact)[0], check, TRIES)
 
 
 @pytest.mark.parametrize("case", ["many_threads", "with_another_state", "without_a_page", "in_another_program"])

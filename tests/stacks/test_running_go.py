@@ -16,6 +16,7 @@ from truemem_workbench.local import Function
 
 from testing.environment import Environment
 from tests.local.conftest import needs_cgroups
+from tests.stacks.rounds import one_is_named
 
 GO = shutil.which("go")
 pytestmark = [
@@ -93,18 +94,13 @@ def test_the_line_is_the_one_that_takes_memory(folder: Path) -> None:
         ("closure", build(folder), str(folder / "main.go")),
         ("library", build(folder, "-trimpath"), "function/main.go"),
     )
-    named = 0
-    for attempt in range(TRIES):
-        for case, program, file in programs:
-            found = ran(case, program, exact=attempt % 2 == 0)
-            assert "kernel" in found["signals"]
-            if "running" in found:
-                check(case, found["running"])
-                assert found["running"]["file"] == file
-                named += 1
-        if named:
-            break
-    assert named
+
+    def is_right(program: tuple[str, Path, str], running: dict[str, Any]) -> bool:
+        check(program[0], running)
+        assert running["file"] == program[2]
+        return True
+
+    assert one_is_named(programs, lambda program, exact: ran(program[0], program[1], exact=exact), is_right, TRIES)
 
 
 @pytest.mark.parametrize("case", ["all", "rarely"])

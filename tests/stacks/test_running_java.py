@@ -13,6 +13,7 @@ from testing.cases import RUNTIMES
 from testing.environment import Environment
 from tests.heaps.jvms import VERSIONS, classes, install, java
 from tests.local.conftest import needs_cgroups
+from tests.stacks.rounds import one_is_named
 
 pytestmark = [
     needs_cgroups,
@@ -53,11 +54,12 @@ def running(version: str, *cases: str, options: tuple[str, ...] = MANAGED, **set
     return [record.outOfMemory or {} for record in records]
 
 
-def check(case: str, line: dict[str, Any]) -> None:
+def check(case: str, line: dict[str, Any]) -> bool:
     assert (line["file"], (case, line["line"]) in PLANTED) == ("com/acme/RunsOut.java", True)
     assert line["function"].startswith("com.acme.RunsOut")
     assert MIB / 2 <= line["level"] < 1.25 * MIB  # pages of files are in RSS, and not all in the limit
     assert f"{line['file']}:{line['line']} {line['function']}" in line["stack"]
+    return True
 
 
 @pytest.mark.parametrize(
@@ -68,17 +70,7 @@ def check(case: str, line: dict[str, Any]) -> None:
     ],
 )
 def test_the_line_is_one_that_allocates(version: str, cases: tuple[str, ...]) -> None:
-    named = 0
-    for attempt in range(TRIES):
-        for case in cases:
-            (found,) = running(version, case, exact=attempt % 2 == 1)
-            assert "kernel" in found["signals"]
-            if "running" in found:
-                check(case, found["running"])
-                named += 1
-        if named:
-            break
-    assert named
+    assert one_is_named(cases, lambda case, exact: running(version, case, exact=exact)[0], check, TRIES)
 
 
 @pytest.mark.parametrize(

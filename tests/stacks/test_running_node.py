@@ -13,6 +13,7 @@ from truemem_workbench.local import Function
 from testing import installs
 from testing.environment import Environment
 from tests.local.conftest import needs_cgroups
+from tests.stacks.rounds import one_is_named
 
 pytestmark = [needs_cgroups, pytest.mark.timeout(600)]
 
@@ -74,17 +75,12 @@ def check(case: str, running: dict[str, Any]) -> None:
 
 
 def test_the_line_is_the_one_that_allocates(folder: Path) -> None:
-    lines = 0
-    for attempt in range(TRIES):
-        for case in ("json", "stringified", "once"):
-            found = ran(case, folder, exact=attempt % 2 == 0)
-            assert "kernel" in found["signals"]
-            if "running" in found:
-                check(case, found["running"])
-                lines += "line" in found["running"]
-        if lines:
-            break
-    assert lines
+    def has_line(case: str, running: dict[str, Any]) -> bool:
+        check(case, running)
+        return "line" in running
+
+    cases = ("json", "stringified", "once")
+    assert one_is_named(cases, lambda case, exact: ran(case, folder, exact=exact), has_line, TRIES)
 
 
 @pytest.mark.parametrize("case", ["worker", "child", "files"])

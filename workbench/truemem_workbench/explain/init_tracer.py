@@ -3,7 +3,7 @@ and ends, with the time, and in the run for memory with the process's memory.
 
 It is imported in the function's own process, before the user's code, and perhaps by another interpreter than ours:
 Python 3.10 and newer, and nothing that a user might import: that would seem to cost nothing then. It keeps nothing but
-the log's file: what it kept would be counted at somebody's import. A fault of its own never reaches the function.
+the log's file: what it kept would be counted at an import of the user's. A fault of its own never reaches the function.
 """
 
 import _ast
