@@ -98,9 +98,17 @@ def test_figures_are_told_at_the_pointer_and_the_story_above(show: Show) -> None
     assert "current\t90.0 MiB" in told
     assert "Max Memory Used\t412 MiB" in told
     assert "2026-11-21 19:18:07.352 UTC" in told
-    assert "has said 412 MiB since invocation 21. In the 39 invocations after it, none needed more than 103 MiB" in (
-        browser.text(".story")
+    assert browser.text(".story") == (
+        "The mark: 412 MiB, set by invocation 21. None of the 39 invocations since then needed more than 103 MiB."
     )
+
+
+def test_the_story_of_a_leak_is_no_all_clear(show: Show) -> None:
+    spike = {"PeakRSS": 300.0, "MaxMemoryUsed": 300.0}
+    browser = show(line(row, CurrentRSS=80 + row / 2, **(spike if row == 40 else {})) for row in range(300))
+    assert browser.text(".verdict").startswith("leak")
+    assert "none" not in browser.text(".story").lower()
+    assert "Below it, current has grown since then: from 100 to 230 MiB." in browser.text(".story")
 
 
 def test_what_went_wrong_is_marked_and_listed(show: Show) -> None:

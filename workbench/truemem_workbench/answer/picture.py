@@ -31,12 +31,12 @@ def draw_curve(result: Result, limits: Limits, path: Path) -> None:
             2 if latency else 1, sharex=True, squeeze=False, height_ratios=(3, 1) if latency else None
         ).flat
 
-        for name, colour, label in (
-            ("peak_rss", PEAK, "peak of each invocation"),
-            ("current_rss", CURRENT, "current, left behind"),
+        for name, colour, width, label in (
+            ("peak_rss", PEAK, 3.0, "peak of each invocation"),  # wider than what is drawn over it: both are seen
+            ("current_rss", CURRENT, 1.2, "current, left behind"),
         ):
             known = [(each.number, value) for each in shown if (value := getattr(each.line, name)) is not None]
-            memory.plot([x for x, _ in known], [y for _, y in known], color=colour, linewidth=1.4, label=label)
+            memory.plot([x for x, _ in known], [y for _, y in known], color=colour, linewidth=width, label=label)
 
         def limit(axes: Axes, label: str, allowed: float | None, highest: float) -> None:
             if allowed is not None and highest > LIMIT_SHOWN * allowed:

@@ -43,8 +43,8 @@ def _lines(axes: Axes, rows: Sequence[Row]) -> None:
     lower, upper = _column(rows, "lower"), _column(rows, "upper")
     # a step for each invocation: the doubt about one says nothing about its neighbours
     axes.fill_between(numbers, lower, upper, step="mid", color=PEAK, alpha=0.25, linewidth=0, zorder=2)
-    axes.plot(numbers, _column(rows, "mark"), color=MARK, linewidth=2.6, zorder=3, solid_capstyle="round")
-    axes.plot(numbers, _column(rows, "peak"), color=PEAK, linewidth=1.7, marker="o", markersize=3.2, zorder=4)
+    axes.plot(numbers, _column(rows, "mark"), color=MARK, linewidth=3.6, zorder=3, solid_capstyle="round")
+    axes.plot(numbers, _column(rows, "peak"), color=PEAK, linewidth=2.4, marker="o", markersize=3.8, zorder=4)
     axes.plot(numbers, _column(rows, "current"), color=CURRENT, linewidth=1.2, marker="o", markersize=1.6, zorder=5)
 
 

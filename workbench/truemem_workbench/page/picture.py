@@ -32,7 +32,8 @@ LIMIT_DRAWN_SHARE = 0.6
 LINE_CHARS = 92
 """Characters in a line under a panel's name."""
 DEAD = "#C1121F"
-CURVES = (("mark", MARK, 2.6, "Max Memory Used"), ("peak", PEAK, 1.5, "peak"), ("current", CURRENT, 1.3, "current"))
+CURVES = (("mark", MARK, 3.8, "Max Memory Used"), ("peak", PEAK, 2.6, "peak"), ("current", CURRENT, 1.2, "current"))
+"""From the lowest layer to the highest. Each is wider than the next one: curves that are equal are all seen."""
 
 
 def draw(environments: Sequence[EnvironmentPage], path: Path) -> None:
@@ -54,7 +55,7 @@ def draw(environments: Sequence[EnvironmentPage], path: Path) -> None:
         for place, environment in enumerate(shown):
             top = HEAD_INCHES + PANEL_INCHES * place
             bottom = 1 - (top + PANEL_INCHES - 0.36) / height
-            axes = figure.add_axes((0.095, bottom, 0.875, (PANEL_INCHES - 1.14) / height))
+            axes = figure.add_axes((0.095, bottom, 0.855, (PANEL_INCHES - 1.14) / height))
             _panel(axes, environment)
             _words(figure, environment, 1 - (top + 0.12) / height, height)
         figure.savefig(path, format="png")

@@ -123,7 +123,7 @@ class Chart {
       scales: { x: { time: byTime, auto: false }, y: { auto: false } },
       series: curves(this.environment, this.series, 1, (key, thick, colour) => ({
         show: !this.hidden.has(key),
-        points: { show: () => key !== "mark" && sparse(), size: 2 * thick + 2, stroke: colour, fill: colour },
+        points: { show: () => key !== "mark" && sparse(), size: 1.4 * thick + 2, stroke: colour, fill: colour },
       })),
       axes: [
         { ...axis, size: BOTTOM, grid: { show: false }, space: byTime ? 95 : 80,

@@ -1,9 +1,10 @@
 // The curves and the marks: their names, colours (of style.css) and shapes, for chart, legend and cards alike.
+// Of the first three each is wider than the next, which is drawn over it: curves that are equal are all seen.
 
 const SERIES = [
-  { key: "mark", name: "Max Memory Used", title: "REPORT's high-water mark: it never falls", width: 2.6 },
-  { key: "peak", name: "peak", title: "Highest RSS of the function inside each invocation", width: 1.6 },
-  { key: "current", name: "current", title: "RSS at the close: what each invocation left behind", width: 1.4 },
+  { key: "mark", name: "Max Memory Used", title: "REPORT's high-water mark: it never falls", width: 3.8 },
+  { key: "peak", name: "peak", title: "Highest RSS of the function inside each invocation", width: 2.6 },
+  { key: "current", name: "current", title: "RSS at the close: what each invocation left behind", width: 1.2 },
   { key: "held", name: "heap: held", title: "Freed by the function, kept by its allocator", width: 1.2 },
   { key: "inUse", name: "heap: in use", title: "Allocated and not freed, blocks with a mapping of their own included", width: 1.2 },
 ];

@@ -1,16 +1,21 @@
 // What an environment's figures say in words.
 
-// The point of it all: since when the mark stands, and what the invocations needed since.
+// Since when the mark stands, and what is below it: growth that it hides, or peaks that are far lower.
 function markStory(environment) {
-  const { mark, peak, number } = environment;
+  const { mark, peak, current, number, finding } = environment;
   const last = lastKnown(mark);
   if (last !== last || !peak) return "";
   let since = 0;
   for (let i = 1; i < mark.length; i++) if (!(mark[i] <= mark[since])) since = mark[i] === mark[i] ? i : since;
   const after = highest(peak, since + 1);
-  if (after !== after || mark.length - since < 5 || after > 0.93 * last) return "";
-  return `Max Memory Used has said ${mib(last)} MiB since invocation ${whole(number[since])}. ` +
-    `In the ${whole(mark.length - since - 1)} invocations after it, none needed more than ${mib(after)} MiB.`;
+  if (after !== after || mark.length - since < Math.max(5, mark.length / 10)) return "";
+  const set = `The mark: ${mib(last)} MiB, set by invocation ${whole(number[since])}.`;
+  if (finding.grows && current) {
+    const [then, now] = [firstKnown(current.subarray(since)), lastKnown(current)];
+    return now > then ? `${set} Below it, current has grown since then: from ${mib(then)} to ${mib(now)} MiB.` : "";
+  }
+  if (finding.grows || after > 0.93 * last) return "";
+  return `${set} None of the ${whole(mark.length - since - 1)} invocations since then needed more than ${mib(after)} MiB.`;
 }
 
 function heldBy(environment) {
