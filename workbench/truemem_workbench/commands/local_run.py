@@ -21,7 +21,7 @@ from ..support.options import check_outputs, output_option, typed
 from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MANAGED_TIMEOUT_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import notify, steps
 from ..support.typed_command import Command
-from ..target import images
+from ..target import images, sources
 from ..target.events import read_event
 from ..target.options import cmd_option, variables
 from ..target.resolve import resolve
@@ -317,6 +317,9 @@ def _function(spec: str, python: str | None, runtime: str | None, cmd: str | Non
             raise BadInput("--python and --runtime are for a handler: an image has its own. Leave them out")
         with steps() as progress:
             return resolve(spec, progress=progress, cmd=cmd).function, ()
+    if python is None and runtime is None and sources.built(spec) is not None:
+        made = resolve(spec, notify=partial(notify, "truemem local run"))
+        return made.function, made.notices
     is_script = Path(spec.rpartition(":")[0]).suffix in SUFFIXES
     if runtime is None and not is_script:
         return with_project_python(Function.from_spec(spec), python)

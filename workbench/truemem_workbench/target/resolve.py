@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ..local import Function
 from ..local.configuration.node_function import SUFFIXES, from_node_handler
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
-from . import images
+from . import images, sources
 from .target import Target, line_of, name_from
 from .template import Choose, Notify, from_template
 
@@ -22,8 +23,8 @@ def resolve(
     progress: Progress = lambda *_: None,
     cmd: str | None = None,
 ) -> Target:
-    """Resolve `app.py:handler`, `index.mjs:handler`, `template.yaml:LogicalId`, the archive of an image, or the path of
-    a bootstrap executable.
+    """Resolve `app.py:handler`, `index.mjs:handler`, `template.yaml:LogicalId`, the archive of an image, the path of a
+    bootstrap executable, or a source of which one of these was built.
 
     For Node.js, `notify` gets a sentence where a runtime client must be installed first. `progress` is told how far an
     image is unpacked, and `cmd` is given to it in place of its CMD. Raises BadInput.
@@ -32,6 +33,10 @@ def resolve(
         return images.target(spec, images.loaded(spec, *image, progress).configured(None, cmd and cmd.split()))
     if cmd is not None:
         raise BadInput(f"--cmd {cmd}: {spec} is no image. Leave --cmd out")
+    if (build := sources.built(spec)) is not None:
+        made = resolve(build.target, choose, notify, progress)
+        notices = (build.notice, *made.notices)
+        return replace(made, spec=spec, source=build.source, line=build.line, notices=notices)
     path, _, name = spec.rpartition(":")
     if Path(path).suffix in TEMPLATES:
         return from_template(Path(path), name, choose, notify, progress)

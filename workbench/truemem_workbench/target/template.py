@@ -31,7 +31,7 @@ from ..support.platform_facts import (
     language,
 )
 from ..support.terminal import Progress
-from . import images
+from . import images, sources
 from .target import Target, line_of, name_from, usual_at_once
 from .web_app import started_by
 
@@ -205,9 +205,12 @@ def _function(
         raise BadInput(f"Handler of {where} is {handler!r}, not MODULE.FUNCTION. Try APP.py:HANDLER")
     module, _, name = handler.rpartition(".")
     endings = SUFFIXES if is_node else (".py",)
-    sources = [code / f"{module if is_node else module.replace('.', '/')}{ending}" for ending in endings]
-    source = next((each for each in sources if each.is_file()), sources[0])
+    files = [code / f"{module if is_node else module.replace('.', '/')}{ending}" for ending in endings]
+    source = next((each for each in files if each.is_file()), files[0])
     if not source.is_file():
+        for typescript in (code / f"{module}{ending}" for ending in sources.TYPESCRIPT):
+            if is_node and (build := sources.build_of(f"{typescript}:{name}") if typescript.is_file() else None):
+                raise BadInput(build.problem or f"{typescript} is TypeScript. Try truemem check {typescript}:{name}")
         raise BadInput(
             f"no {source} for Handler {handler}{_guessed(properties, where)}. Try another Handler or CodeUri"
         )
