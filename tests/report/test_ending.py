@@ -1,8 +1,6 @@
 """How the command ends, as a process: the shell sees codes and one line."""
 
 import os
-import pty
-import select
 import signal
 import subprocess
 import sys
@@ -15,9 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from rich.console import Console
 from truemem_workbench.report.collect import WORTH_A_POOL
-from truemem_workbench.support import terminal
 
 from tests.report.written import life, line, log
 
@@ -130,21 +126,6 @@ def test_a_signal_ends_it_while_it_reads(large: Path, temporary: Path) -> None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     ends_by(process, signal.SIGINT, temporary)
-
-
-def test_the_bar_turns_and_counts_the_time_while_nothing_is_done() -> None:
-    controller, worker = pty.openpty()
-    with os.fdopen(worker, "w") as file:
-        console = Console(file=file, force_terminal=True, width=80)
-        with terminal.progress("CloudWatch", 100, console):
-            shown = ""
-            while "0:00:01" not in shown:  # the test's own time limit ends it otherwise
-                if select.select([controller], [], [], 0.1)[0]:
-                    shown += os.read(controller, 65536).decode()
-    os.close(controller)
-
-    assert sum(turn in shown for turn in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏") > 1
-    assert "CloudWatch" in shown
 
 
 def judges_of(process: subprocess.Popen[str]) -> list[psutil.Process]:

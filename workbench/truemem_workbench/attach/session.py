@@ -212,7 +212,7 @@ def read_all(calls: LambdaCalls, functions: Sequence[str], *, known: bool = Fals
     """
     found: list[FunctionState | Left] = []
     first: BadInput | None = None
-    with progress("reading", len(functions)) as count:
+    with progress("reading functions", len(functions)) as count:
         for function in functions:
             try:
                 found.append(calls.read(function))
@@ -271,7 +271,7 @@ def carry_out(
 
     `kept` are the records that a plan to put back was made from; None: these are new changes.
     """
-    with progress("changing", len(plans)) as count:
+    with progress("changing functions", len(plans)) as count:
         rollout = Rollout(calls, records, kept, count)
         try:
             rollout.run(plans)

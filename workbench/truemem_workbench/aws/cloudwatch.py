@@ -101,7 +101,7 @@ class Source(NamedTuple):
         now_ms = time.time() * 1000
         begin = now_ms - DEFAULT_SINCE_MS if self.since_ms is None else self.since_ms
         with (
-            progress("CloudWatch", int(now_ms - begin)) as fetched,
+            progress("reading CloudWatch (minutes of log)", int(now_ms - begin), 60_000) as fetched,
             path.open("w", encoding="utf-8", errors="replace") as file,
         ):
             fetch(self.log_group, int(begin), int(now_ms), file, source=way, fetched=fetched, containing=containing)

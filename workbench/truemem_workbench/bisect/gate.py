@@ -16,6 +16,7 @@ from typing import Any
 
 from ..support.document import known_members
 from ..support.exit_codes import CLEANUP_S
+from ..support.terminal import PROGRESS_FILE
 from ..support.typed_command import Command
 from .search import Outcome, Ready, Version
 
@@ -60,6 +61,7 @@ def run(check: Command, ready: Ready, *flags: str) -> tuple[Mapping[str, Any] | 
         command = command.with_option(option, value)
     words = [word for option, value in command.options for word in ((option,) if value is None else (option, value))]
     variables = {name: value for name, value in os.environ.items() if name != "GITHUB_STEP_SUMMARY"}
+    variables[PROGRESS_FILE] = ""  # how far the search is, is said
     child = [sys.executable, "-P", "-m", "truemem_workbench.commands", "check", "--json", *flags, *words]
     # a session of its own: Ctrl-C comes here alone, and the child is told to end
     with (

@@ -97,7 +97,7 @@ def attach(
     states = read_all(calls, names)
 
     notes = {}
-    with progress("checking", len(states)) as count:
+    with progress("checking functions", len(states)) as count:
         for each in states:
             if isinstance(each, FunctionState):
                 notes[each.arn] = calls.notes(each)

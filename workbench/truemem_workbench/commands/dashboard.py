@@ -73,7 +73,7 @@ def dashboard(
     given = _given(settings, topic)
     functions, *chosen_by = Selection(**selection)
     names = functions if functions and not any(chosen_by) else selected(Selection(functions, *chosen_by))
-    with progress("functions", len(names)) as done:
+    with progress("reading functions", len(names)) as done:
         region, found = look_up(names, done)
     name = stack_name or STACK
     if deploy:

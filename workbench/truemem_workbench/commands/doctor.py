@@ -268,7 +268,7 @@ def follow(function: str, event: object | None, wait_s: float) -> Iterator[Diagn
     group, look_from_ms = log_group_in(configuration, function), int(begin_ms)
     command = f"truemem report {shlex.quote(name_of(function))}"
     end = time.monotonic() + wait_s
-    with progress("waiting", int(wait_s)) as count:
+    with progress("waiting for a record (seconds)", int(wait_s)) as count:
         while True:
             now_ms = int(time.time() * 1000)
             for line in _records(group, look_from_ms, now_ms + SKEW_MS):

@@ -20,7 +20,7 @@ from ..printed.growth import MEMBER, GrowthProfile, profile_in
 from ..support import docs_link
 from ..support.bad_input import BadInput
 from ..support.options import check_outputs, chosen, format_options, output_option
-from ..support.terminal import counted, fitted, output, progress, say, some, table
+from ..support.terminal import MIB, counted, fitted, output, progress, say, some, table
 from ..support.untrusted_text import visible
 
 SINCE = "24h"
@@ -167,7 +167,7 @@ def _read(where: Source, way: Any) -> dict[Key, Sequence[tuple[float, GrowthProf
     found: dict[Key, list[tuple[float, GrowthProfile]]] = {}
     with tempfile.TemporaryDirectory(prefix="truemem-lines-") as folder:
         paths = on_disk(where.paths(Path(folder), way, containing=MEMBER), Path(folder))
-        with progress("reading", sum(map(size_of, paths))) as done:
+        with progress("reading (MiB)", sum(map(size_of, paths)), MIB) as done:
             for line in read(paths, containing=MEMBER, done=done):
                 profile = profile_in(line.members)
                 if profile is not None and where.wants(line.function, line.time_ms):

@@ -57,13 +57,13 @@ def page(
     from ..printed.log_files import size_of
     from ..printed.packed import on_disk
     from ..printed.wrapped import Unread, not_read
-    from ..support.terminal import progress
+    from ..support.terminal import MIB, progress
 
     unread = Unread()
     wanted = (lambda name: any(part in name for part in only)) if only else None
     with tempfile.TemporaryDirectory(prefix="truemem-page-") as folder:
         paths = on_disk(where.paths(Path(folder)), Path(folder))
-        with progress("reading", sum(map(size_of, paths))) as done:
+        with progress("reading (MiB)", sum(map(size_of, paths)), MIB) as done:
             lines = read(paths, wanted=wanted, done=done, unread=unread)
             environments = gather(line for line in lines if where.wants(line.function, line.time_ms))
     note = not_read(unread)

@@ -110,7 +110,7 @@ def publish(
     layers = [layer_zip(each) for each in ARCHITECTURES if architecture in (None, each)]
 
     names = regions(asked)
-    with progress("looking", len(names)) as advance:
+    with progress("looking at regions", len(names)) as advance:
         versions = look(names, layers, wanted, advance, used=asked == ALL_REGIONS)
     if not versions:
         raise BadInput("no region of this account has a function. Try --regions eu-west-1")
@@ -118,7 +118,7 @@ def publish(
     if wanted is not None and due and not _agreed(wanted, due, yes):
         notify(COMMAND_NAME, "nothing was published, and no access was given")
         return 1
-    with progress("publishing", len(due)) as advance:
+    with progress("publishing layers", len(due)) as advance:
         bring(due, wanted, advance)
     nowhere = all(version.arn is None for version in versions)
     if nowhere or form == "cloudformation":  # the mapping has no place for a problem

@@ -85,7 +85,7 @@ def triage(
                 f"{said}. Nothing was read. Try --most-usd {usd:.2f}, fewer functions, or --source filter (slow, free)"
             )
         notify("truemem triage", said)
-    with progress("log groups", len(groups)) as done:
+    with progress("reading log groups", len(groups)) as done:
         found = judged(read(groups, begin_ms, now_ms, done))
     if not found:
         raise BadInput(f"no REPORT line since {since} in {counted(len(groups), 'log group')}. Try an earlier --since")

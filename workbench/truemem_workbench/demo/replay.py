@@ -99,7 +99,7 @@ def replay(
     workload = describe(calls)
     try:
         output.mkdir(parents=True, exist_ok=True)
-        with terminal.steps(shown=not as_document) as progress:
+        with terminal.steps() as progress:
             outcome = run(calls, memory_mib=memory_mib, variables=variables, progress=progress)
             others = chosen(variables) if repairs else {}
             repaired = {

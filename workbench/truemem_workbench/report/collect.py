@@ -37,7 +37,7 @@ from ..printed.wrapped import not_read
 from ..support.bad_input import BadInput
 from ..support.exit_codes import no_ctrl_c_in_children
 from ..support.platform_facts import MOST_MIB
-from ..support.terminal import Count, notify, progress
+from ..support.terminal import MIB, Count, notify, progress
 from ..triage import account
 from ..triage.function import Unmeasured, judged
 from ..triage.lives import observed
@@ -277,18 +277,18 @@ def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Re
         unpacked = sum(size_of(path) * (PACKED if gzipped(path) else 1) for path in paths)
         least = 4 * (os.cpu_count() or 1) if unpacked >= WORTH_A_POOL else 1
         with _pool(unpacked) as pool:
-            with progress("reading", size) as read:
+            with progress("reading (MiB)", size, MIB) as read:
                 parts = read_parts(paths, job, Path(folder), part_count(unpacked, least, MOST_PARTS), pool, read)
             unmeasured = without_sidecar(parts.loaded, job)
             if not (parts.loaded.lines or unmeasured) and where.log_group and options["way"] == "insights":
                 unmeasured = _counted_there(where)  # of what has no JSON only these are asked for
             if not unmeasured:
                 check_loaded(parts.loaded, where, paths)
-            with progress("judging", parts.loaded.lines) as done:
+            with progress("judging lines", parts.loaded.lines) as done:
                 made = judge_parts(parts, job, prices, unmeasured, pool, done)
         for html in options["outputs"]:
             if html.suffix.lower() == ".html":
-                with progress("drawing", size) as read:
+                with progress("drawing (MiB)", size, MIB) as read:
                     _draw(made, paths, where, html, read)
     return made
 

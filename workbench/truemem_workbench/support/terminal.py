@@ -1,11 +1,16 @@
-"""How values become text at a terminal: amounts, counts, problems in one line, tables of any width, progress bars."""
+"""How values become text at a terminal: amounts, counts, problems in one line, tables of any width, and
+how far a command is."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -114,6 +119,7 @@ Progress = Callable[[str, int, int], None]
 """Called with the present step, how much of it is done, and of how much."""
 Count = Callable[[int], None]
 """Called with each amount that is done."""
+MIB = 1 << 20
 FILE_COLUMNS = 140
 """Width of a file or a pipe: all columns fit."""
 MOST_MESSAGE_CHARS = 2000
@@ -163,43 +169,98 @@ def say(console: Console, text: str, *, begin: str = "", style: str = "") -> Non
         console.print(line, style=style, soft_wrap=True)
 
 
-@contextmanager
-def progress(doing: str, total: int, console: Console | None = None) -> Iterator[Count]:
-    """Show a progress bar on stderr, if that is a terminal, with the time: one query can take a minute."""
-    from rich import progress as rich
-    from rich.console import Console
+PROGRESS_FILE = "TRUEMEM_PROGRESS_FILE"
+"""Variable with the path where progress is written for who has started the command, and then not printed. Empty: it is
+neither written nor printed."""
+_OWNER = f"{__name__}.progress"
+QUICK_S, CALM_S = 10.0, 60.0
+"""Without a terminal: no line before so many seconds of a command, nor sooner after another; after CALM_S seldom."""
+SELDOM_S = 30.0
+WRITTEN_S = 0.5
+"""Time between two looks whether a line is due, and between two of the file."""
 
-    columns = (
-        rich.SpinnerColumn(),
-        rich.TextColumn("{task.description:10}"),
-        rich.BarColumn(),
-        rich.TaskProgressColumn(),
-        rich.TimeElapsedColumn(),
-        rich.TimeRemainingColumn(),
-    )
-    console = console or Console(stderr=True)
-    with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(doing, total=total)
+
+class ProgressOwner:
+    """How far a command is: the one owner of that. A bar at a terminal; elsewhere lines on stderr, or the file of
+    PROGRESS_FILE, by a thread: one step can take minutes."""
+
+    def __init__(self, command: str) -> None:
+        self._command, self._began, self._due_s = command, time.monotonic(), QUICK_S
+        self._file, self._said = os.environ.get(PROGRESS_FILE), ""
+        self.at: tuple[str, int, int] = ("starting", 0, 0)
+
+    @contextmanager
+    def shown(self) -> Iterator[Progress]:
+        if self._file is None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            with self._bar() as show:
+                yield show
+            return
+        over = threading.Event()
+        teller = threading.Thread(target=self._tell_until, args=[over], daemon=True)
+        teller.start()
+        try:
+            yield self.keep
+        finally:
+            over.set()
+            teller.join()  # a pool that forks next must find no other thread
+
+    def keep(self, phase: str, done: int, of: int) -> None:
+        """It is here now; `of` is 0 where that is not known."""
+        self.at = (phase, done, of)
+
+    @contextmanager
+    def _bar(self) -> Iterator[Progress]:
+        from rich import progress as rich
+
+        columns = (rich.TextColumn("{task.description:12}", markup=False), rich.BarColumn(), rich.MofNCompleteColumn())
+        times = (rich.TimeElapsedColumn(), rich.TimeRemainingColumn())
+        with rich.Progress(*columns, *times, console=console(stderr=True), transient=True) as bar:
+            task = bar.add_task(self.at[0], total=None)
+            yield lambda phase, done, of: bar.update(task, description=phase, completed=done, total=of or None)
+
+    def _tell_until(self, over: threading.Event) -> None:
+        with suppress(OSError, ValueError):  # nobody reads it: the command goes on
+            while True:
+                self.tell(time.monotonic() - self._began)
+                if over.wait(WRITTEN_S):
+                    return
+
+    def tell(self, seconds: float) -> None:
+        """Say where it is, if that is due after so many seconds of the command. Raises OSError."""
+        phase, done, of = self.at
+        if self._file:
+            step = {"phase": phase, "done": done, "of": of, "seconds": round(seconds, 1)}
+            new = Path(f"{self._file}.new")
+            new.write_text(json.dumps(step), encoding="utf-8")
+            new.replace(self._file)
+        elif self._file is None and seconds >= self._due_s:
+            self._due_s = seconds + (QUICK_S if seconds < CALM_S else SELDOM_S)
+            count = f" {done:,} of {of:,}," if of else ""
+            notify(self._command, f"{phase},{count} {seconds:.0f} s")
+
+
+@contextmanager
+def steps() -> Iterator[Progress]:
+    """Show on stderr how far the command is: a bar with phase and count at a terminal. Elsewhere a line like `truemem
+    check: measuring, 120 of 400, 12 s`, at most each QUICK_S: the seconds are those of the command."""
+    context = click.get_current_context(silent=True)
+    kept: dict[str, Any] = {} if context is None else context.meta
+    if _OWNER not in kept:
+        kept[_OWNER] = ProgressOwner("truemem" if context is None else context.command_path)
+    with kept[_OWNER].shown() as show:
+        yield show
+
+
+@contextmanager
+def progress(phase: str, total: int, unit: int = 1) -> Iterator[Count]:
+    """The same for one phase whose amounts are told as they are done. They are shown in units of so many."""
+    done = 0
+    with steps() as show:
+        show(phase, 0, -(-total // unit))
 
         def advance(amount: int) -> None:
-            bar.advance(task, amount)
+            nonlocal done
+            done += amount
+            show(phase, done // unit, -(-total // unit))
 
         yield advance
-
-
-@contextmanager
-def steps(*, shown: bool = True) -> Iterator[Progress]:
-    """Show the steps of a run in a progress bar on stderr, if that is a terminal and unless not `shown`."""
-    from rich import progress as rich
-
-    stderr = console(stderr=True)
-
-    columns = (rich.TextColumn("{task.description:12}"), rich.BarColumn(), rich.MofNCompleteColumn())
-    last, hidden = rich.TimeRemainingColumn(), not (shown and stderr.is_terminal)
-    with rich.Progress(*columns, last, console=stderr, transient=True, disable=hidden) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def progress(doing: str, done: int, of: int) -> None:
-            bar.update(task, description=doing, completed=done, total=of)
-
-        yield progress

@@ -56,7 +56,7 @@ def _is_here(spec: str) -> bool:
 def loaded(spec: str, path: Path, name: str, progress: Progress) -> Image:
     """This image, unpacked. Raises BadInput."""
     need_linux("an image")
-    return load(spec, path, name, lambda done, of: progress("unpacking", done >> 20, of >> 20))
+    return load(spec, path, name, lambda done, of: progress("unpacking (MiB)", done >> 20, of >> 20))
 
 
 def target(spec: str, image: Image) -> Target:
