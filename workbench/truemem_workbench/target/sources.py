@@ -56,8 +56,10 @@ class Build:
         """Why it cannot run yet, and what to type. Empty if it can."""
         if self.output is not None and not self.is_older:
             return ""
-        why = f"is newer than {self.output}" if self.output else "must be built before it can run"
-        return f"{self.source} {why}. Try {self.command} && truemem check {shlex.quote(self.target)}"
+        if self.output is not None:
+            return f"{self.source} is newer than {self.output}. Try {self.command}, then this command again"
+        then = f"{self.command} && truemem check {shlex.quote(self.target)}"
+        return f"{self.source} must be built before it can run. Try {then}"
 
     @property
     def notice(self) -> str:
