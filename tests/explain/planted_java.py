@@ -1,4 +1,4 @@
-"""The planted program in Java, as a bootstrap that a test can run."""
+"""The planted program in Java, as a handler that a test can run."""
 
 import atexit
 import functools
@@ -9,8 +9,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
-from testing.cases import RUNTIMES
 
 SOURCES = Path(__file__).with_name("java")
 MARK = re.compile(r"// (\w+)(, too)?$")
@@ -30,7 +28,6 @@ def built() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="truemem-planted-", dir="/var/tmp"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
-    shutil.copy(RUNTIMES / "Bootstrap.java", folder)
     folder.chmod(0o755)
     (folder / "lib").mkdir()
     library = folder / "org"
@@ -42,13 +39,9 @@ def built() -> Path:
     return folder
 
 
-def bootstrap(java: str = "java", options: str = "") -> Path:
-    """An executable that runs it by this `java`."""
-    folder = built()
-    script = folder / f"bootstrap-{re.sub(r'[^a-z0-9]', '-', f'{java}{options}'.lower())[-60:]}"
-    script.write_text(f'#!/bin/bash\nexec {java} -Xmx256m {options} -cp "{folder}:{folder}/lib/*" Bootstrap\n')
-    script.chmod(0o755)
-    return script
+def handler() -> str:
+    """What a user types to run it."""
+    return f"{built()}:App::handle"
 
 
 def marked(leak: str) -> set[tuple[str, int]]:

@@ -76,7 +76,6 @@ def test_any_name_of_the_module_may_be_a_handler(tmp_path: Path, name: str, text
             "",
             r"truemem starts .* such as `exec aws_lambda_ric code\.Orders\.handle`",
         ),
-        ("code.jar:shop.Orders::handle", "", r"api\.client\.AWSLambda shop\.Orders::handle`, and try PATH/bootstrap"),
         ("code.sh", "#!/bin/sh", r"code\.sh is not executable\. Try chmod \+x .*code\.sh"),
         ("index.mjs", "export const handler = 1", r"index\.mjs names no handler\. Try .*index\.mjs:handler"),
     ],

@@ -104,7 +104,7 @@ def test_figures_are_told_at_the_pointer_and_the_story_above(show: Show) -> None
 
 
 def test_the_story_of_a_leak_is_no_all_clear(show: Show) -> None:
-    spike = {"PeakRSS": 300.0, "MaxMemoryUsed": 300.0}
+    spike: dict[str, Any] = {"PeakRSS": 300.0, "MaxMemoryUsed": 300.0}
     browser = show(line(row, CurrentRSS=80 + row / 2, **(spike if row == 40 else {})) for row in range(300))
     assert browser.text(".verdict").startswith("leak")
     assert "none" not in browser.text(".story").lower()

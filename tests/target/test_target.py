@@ -177,7 +177,10 @@ PROPERTIES = [
     ("Timeout: 5401, CapacityProviderConfig: {}", r"is 5401: Lambda has 1 to 5400\. Fix the template"),
     ("Handler: other.handler", r"no .*other\.py for Handler other\.handler of It in .*, which has no CodeUri"),
     ("Runtime: provided.al2023", r"no .*bootstrap of It in .*, which has no CodeUri"),
-    ("Runtime: java25", r"runs on java25: truemem starts .* such as `exec java .*AWSLambda steady\.handler`, and try"),
+    (
+        "Runtime: java25",
+        r"CodeUri of It in .* is no jar, and no folder that sam build has made: .*\. Try sam build, and",
+    ),
     ("Runtime: dotnet10", r"such as `exec dotnet ASSEMBLY\.dll`"),
     *((f"Runtime: {name}", rf"runs on {name}: .* Write .*/bootstrap, such as") for name in ("custom", "cobol85")),
 ]

@@ -1,6 +1,9 @@
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+
 /** What the runtime calls. */
 public class App {
-    static void handle(String event) throws Exception {
-        com.acme.Planted.handle(event);
+    public static void handle(InputStream event) throws Exception {
+        com.acme.Planted.handle(new String(event.readAllBytes(), StandardCharsets.UTF_8));
     }
 }

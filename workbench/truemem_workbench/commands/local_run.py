@@ -13,6 +13,7 @@ import click
 from .. import page
 from ..judge.finding import commands_local
 from ..local.configuration.function import PYTHON_RUNTIMES, USUAL_PYTHON, Function, with_project_python
+from ..local.configuration.java_function import from_java_handler, is_java
 from ..local.configuration.layer import SIDECAR, extensions_in
 from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler
 from ..local.scenarios import BYSTANDER, SCENARIOS
@@ -190,7 +191,7 @@ def run(
     gap_s: float,
     **settings: Any,
 ) -> int:
-    """Run a function: a handler in Python or Node.js through AWS's runtime client, or a bootstrap executable.
+    """Run a function: a handler in Python, Node.js or Java through a runtime client, or a bootstrap executable.
 
     With --event it ends with a summary: the last invocations, whether memory grows, and which memory size is enough.
     Without --event it serves Lambda's Invoke API until Ctrl-C: boto3, the aws command and curl can call it.
@@ -320,6 +321,10 @@ def _function(spec: str, python: str | None, runtime: str | None, cmd: str | Non
     if python is None and runtime is None and sources.built(spec) is not None:
         made = resolve(spec, notify=partial(notify, "truemem local run"))
         return made.function, made.notices
+    if is_java(spec):
+        if python is not None or runtime is not None:
+            raise BadInput(f"{spec} runs with the Java that is here. Leave --python and --runtime out")
+        return from_java_handler(spec, partial(notify, "truemem local run"))
     is_script = Path(spec.rpartition(":")[0]).suffix in SUFFIXES
     if runtime is None and not is_script:
         return with_project_python(Function.from_spec(spec), python)

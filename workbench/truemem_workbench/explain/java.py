@@ -64,8 +64,8 @@ BESIDE = {MIRROR: METADATA, jvm.BUFFER: DIRECT, THREAD_CLASS: STACKS}
 """Classes of the objects that stand for memory beside the heap."""
 ZLIB_KIB = {"java.util.zip.Deflater": 268.0, "java.util.zip.Inflater": 44.0}
 """Native memory of one that was not ended, at most (zconf.h: `(1 << (windowBits+2)) + (1 << (memLevel+9))`)."""
-CLIENTS = ("com.amazonaws.services.lambda.runtime.", "lambdainternal.")
-"""Packages of AWS's runtime client, and of the one before it."""
+CLIENTS = ("com.amazonaws.services.lambda.runtime.", "lambdainternal.", "truemem.")
+"""Packages of AWS's runtime client, of the one before it, and of our own."""
 RECORDER = ("jdk.jfr.", "sun.tools.", "jdk.internal.vm.VMSupport")
 """Packages of what allocates while we ask."""
 STEPS, STEP_PART = 3, 0.1
@@ -197,7 +197,7 @@ def _array_bytes(of: str, elements: int) -> float:
 
 
 SOURCES = (".java", ".kt", ".scala", ".groovy")
-PROJECT = (".git", "pom.xml", "build.gradle", "build.gradle.kts", "build.sbt", "build.xml")
+PROJECT = (".git", "pom.xml", "build.gradle", "build.gradle.kts", "build.sbt", "build.xml", ".aws-sam")
 """A folder with one of these is a project's."""
 PASSED_OVER = ("node_modules",)
 

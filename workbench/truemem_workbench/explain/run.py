@@ -171,7 +171,7 @@ def _way(target: Target, invocations: int, plain_seconds: float, measured_kib: f
     if function.language == "nodejs":
         return Way(TracerModule.node(), "by V8's heap snapshots", node.holders, native=native_sites.Modules(root))
     program = function.program
-    if is_jvm or (not is_go(program) and native_program.why_not(program)):
+    if is_jvm or function.language == "java" or (not is_go(program) and native_program.why_not(program)):
         return Way(
             TracerModule.java(target, looks, seconds),
             "by class histograms and Flight Recorder",

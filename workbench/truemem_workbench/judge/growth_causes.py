@@ -54,9 +54,8 @@ _PARTS = {
 }
 _NATIVE = "Release what is allocated, or take a newer version of the library that keeps it."
 _DUMPS = {
-    **dict.fromkeys(
-        ("java", "go"), "Run it here to see who keeps it (truemem explain ./bootstrap), and give that a bound."
-    ),
+    "java": "Run it here to see who keeps it (truemem explain target/app.jar:com.example.App), and give that a bound.",
+    "go": "Run it here to see who keeps it (truemem explain ./bootstrap), and give that a bound.",
     "dotnet": "Compare two dumps (dotnet-gcdump) to see who keeps it, and give that a bound.",
 }
 """Repair of a heap that grows, where the finding has no line."""

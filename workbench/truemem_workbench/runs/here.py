@@ -159,7 +159,7 @@ class Run:
             is_exact, (function, environment) = exact is not None, exact or (function, environment)
         probed = with_probe(function, environment, self.settler.path if settles else None) if target.probe else function
         self.is_probed = probed is not function
-        if settles and target.probe and function.runtime is None:
+        if settles and target.probe and (function.runtime is None or function.language == "java"):
             probed = jvm.tracked(probed, function.with_own(environment))
         return probed, environment, is_exact
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..local import Function
+from ..local.configuration.java_function import from_java_handler, is_java, source_of
 from ..local.configuration.node_function import SUFFIXES, from_node_handler
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
@@ -23,11 +24,11 @@ def resolve(
     progress: Progress = lambda *_: None,
     cmd: str | None = None,
 ) -> Target:
-    """Resolve `app.py:handler`, `index.mjs:handler`, `template.yaml:LogicalId`, the archive of an image, the path of a
-    bootstrap executable, or a source of which one of these was built.
+    """Resolve `app.py:handler`, `index.mjs:handler`, `app.jar:com.example.App`, `template.yaml:LogicalId`, the archive
+    of an image, the path of a bootstrap executable, or a source of which one of these was built.
 
-    For Node.js, `notify` gets a sentence where a runtime client must be installed first. `progress` is told how far an
-    image is unpacked, and `cmd` is given to it in place of its CMD. Raises BadInput.
+    For Node.js and Java, `notify` gets a sentence where a runtime client must be made first. `progress` is told how far
+    an image is unpacked, and `cmd` is given to it in place of its CMD. Raises BadInput.
     """
     if (image := images.found(spec)) is not None:
         return images.target(spec, images.loaded(spec, *image, progress).configured(None, cmd and cmd.split()))
@@ -42,6 +43,18 @@ def resolve(
         return from_template(Path(path), name, choose, notify, progress)
     if Path(spec).suffix in TEMPLATES:
         raise BadInput(f"{spec} names no function. Try {spec}:LOGICAL_ID")
+    if is_java(spec):
+        function, said = from_java_handler(spec, notify)
+        source, line = source_of(Path(spec.partition(":")[0]), function.handler)
+        function, notices = choose(function)
+        return Target(
+            spec=spec,
+            name=name_from(function.handler.partition("::")[0].rpartition(".")[2]),
+            function=function,
+            source=source,
+            line=line,
+            notices=(*said, *notices),
+        )
     is_node = Path(path).suffix in SUFFIXES
     function, notices = choose(from_node_handler(spec, None, notify) if is_node else Function.from_spec(spec))
     source = Path(path) if function.runtime else None

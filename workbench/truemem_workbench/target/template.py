@@ -10,6 +10,7 @@ from typing import Any
 
 from ..local import Function
 from ..local.configuration.function import STARTED, WRAPPER, bootstrap_line
+from ..local.configuration.java_function import from_java_handler, source_of
 from ..local.configuration.node_function import SUFFIXES, from_node_handler
 from ..support import docs_link, web_adapter
 from ..support.bad_input import BadInput
@@ -29,6 +30,7 @@ from ..support.platform_facts import (
     TMP_MIB,
     USUAL_GIB_PER_VCPU,
     language,
+    version,
 )
 from ..support.terminal import Progress
 from . import images, sources
@@ -47,6 +49,7 @@ BUILT = ".aws-sam/build/template.yaml"
 """The template that `sam build` makes. Its code folders contain the dependencies."""
 UNKNOWN = object()  # stands for a value that only a deployed stack knows
 
+JAVA_BUILDS = ("pom.xml", "build.gradle", "build.gradle.kts")
 STORAGE = "EphemeralStorage"
 MANAGED, OF_CLOUDFORMATION = "CapacityProviderConfig", "LambdaManagedInstancesCapacityProviderConfig"
 """Property of a function on Managed Instances, and what CloudFormation has within it."""
@@ -99,8 +102,9 @@ def from_template(
     where = f"{logical_id} in {path}"
     shared = _mapping(_mapping(template.get("Globals")).get("Function"))
     own = _mapping(_mapping(resources[logical_id]).get("Properties"))
-    parameters = _mapping(template.get("Parameters"))
-    defaults = {name: _mapping(each).get("Default", UNKNOWN) for name, each in parameters.items()}
+    defaults = {
+        name: _mapping(each).get("Default", UNKNOWN) for name, each in _mapping(template.get("Parameters")).items()
+    }
 
     def literal(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -131,8 +135,9 @@ def from_template(
         source, line, notices = None, None, [images.STAND_IN] if port else []
     else:
         port = int(web_adapter.app_port(texts)) if is_web else None
-        function, source, line = _function(path.parent, properties, where, notify, is_web=is_web)
-        function, (*notices,) = (function, [STAND_IN]) if is_web else choose(function)
+        function, source, line, notices = _function(path.parent, properties, where, notify, is_web=is_web)
+        function, chosen = (function, (STAND_IN,)) if is_web else choose(function)
+        notices = [*notices, *chosen]
     runtime = properties.get("Runtime")
     if function.python and isinstance(runtime, str):
         function = function.standing_for(runtime)
@@ -164,7 +169,7 @@ def from_template(
             *([said] if said else []),
             *([f"only a stack knows Timeout of {where}: 3 s. Try --timeout SECONDS"] if timeout is UNKNOWN else []),
             *([f"only a stack knows {STORAGE} of {where}: {TMP_MIB} MiB"] if storage is UNKNOWN else []),
-            *_without_layers([each for each in layers if not web_adapter.is_there([each], {})], where),
+            *_without_layers([each for each in layers if not web_adapter.is_there([each], {})], where, function),
             *(f"{name} of {where} is not here: {value}" for name, value in absent.items() if value not in HERE),
             *_other_runtime(runtime, function),
         ),
@@ -173,14 +178,14 @@ def from_template(
 
 def _function(
     folder: Path, properties: Mapping[str, Any], where: str, notify: Notify, *, is_web: bool = False
-) -> tuple[Function, Path | None, int | None]:
-    """The function, the file of its handler, and the line. `is_web`: the handler is a script that starts a web server.
-    Raises BadInput."""
+) -> tuple[Function, Path | None, int | None, list[str]]:
+    """The function, the file of its handler, the line, and notices. `is_web`: the handler is a script that starts a web
+    server. Raises BadInput."""
     if "InlineCode" in properties:
         raise BadInput(f"{where} has its code in the template (InlineCode). Put it into a file, and try APP.py:HANDLER")
     uri = properties.get("CodeUri", ".")
     code = folder / uri if isinstance(uri, str) else folder
-    if not isinstance(uri, str) or uri.startswith("s3://") or not code.is_dir():
+    if not isinstance(uri, str) or uri.startswith("s3://") or not (code.is_dir() or code.suffix == ".jar"):
         shown = "only a stack knows it" if uri is UNKNOWN else uri
         raise BadInput(
             f"CodeUri of {where} is no folder of this machine: {shown}. Try sam build, and"
@@ -192,15 +197,17 @@ def _function(
     is_node = of == "nodejs"
     if is_web and of != "os-only":
         script = Function.from_bootstrap(code / _name(handler))
-        return dataclasses.replace(script, variables=started_by("sh", [], code).variables), None, None
+        return dataclasses.replace(script, variables=started_by("sh", [], code).variables), None, None, []
     if of not in ("python", "nodejs"):
         bootstrap = code / "bootstrap"
+        if of == "java" and not bootstrap.is_file():
+            return _of_java(code, handler, where, notify)
         if not bootstrap.is_file() and of == "os-only":
             raise BadInput(f"no {bootstrap}{_guessed(properties, where)}. Try sam build, and {BUILT}:ID")
         if not bootstrap.is_file():
             start = bootstrap_line(of, handler if isinstance(handler, str) else "HANDLER")
             raise BadInput(f"{where} runs on {runtime}: {STARTED}. Write {bootstrap}, such as `{start}`, and try again")
-        return Function.from_bootstrap(bootstrap), None, None
+        return Function.from_bootstrap(bootstrap), None, None, []
     if not isinstance(handler, str) or "." not in handler:
         raise BadInput(f"Handler of {where} is {handler!r}, not MODULE.FUNCTION. Try APP.py:HANDLER")
     module, _, name = handler.rpartition(".")
@@ -220,7 +227,23 @@ def _function(
     function = dataclasses.replace(  # a handler below the folder is named from the folder
         found, command=(*found.command[:-1], handler), task_root=root, handler=handler, needs=(root, *found.needs)
     )
-    return function, source, line_of(source, name)
+    return function, source, line_of(source, name), []
+
+
+def _of_java(
+    code: Path, handler: object, where: str, notify: Notify
+) -> tuple[Function, Path | None, int | None, list[str]]:
+    """The same of a handler in Java, whose code is a jar or what `sam build` makes. Raises BadInput."""
+    if not isinstance(handler, str):
+        raise BadInput(f"Handler of {where} is {handler!r}, not PACKAGE.CLASS::METHOD. Fix the template")
+    is_built = any(next(code.glob(each), None) for each in ("*.class", "*/**/*.class", "lib/*.jar"))
+    if code.is_dir() and (not is_built or any((code / each).is_file() for each in JAVA_BUILDS)):
+        raise BadInput(
+            f"CodeUri of {where} is no jar, and no folder that sam build has made: {code}. Try sam build, and {BUILT}:"
+            f"{where.partition(' ')[0]}; or build it, and {code / 'target' / 'classes'}:{handler}"
+        )
+    function, notices = from_java_handler(f"{code}:{handler}", notify)
+    return function, *source_of(code, handler), [*notices]
 
 
 def _managed(
@@ -289,13 +312,11 @@ def _substituted(given: Any, literal: Callable[[Any], Any], defaults: Mapping[st
     return _PART.sub(lambda part: f"${{{part[1][1:]}}}" if part[1].startswith("!") else texts[part[1]], text)
 
 
-def _without_layers(names: Sequence[str], where: str) -> list[str]:
+def _without_layers(names: Sequence[str], where: str, function: Function) -> list[str]:
     if not names:
         return []
-    return [
-        f"layers of {where} are not here: {', '.join(names)}. What the function imports from them must be installed for"
-        " this Python"
-    ]
+    place = "installed for this Python" if function.python else "in its code folder"
+    return [f"layers of {where} are not here: {', '.join(names)}. What the function imports from them must be {place}"]
 
 
 def _is_absent(program: Any) -> bool:
@@ -311,7 +332,8 @@ def _short(layer: Any) -> str:
 
 
 def _other_runtime(runtime: object, function: Function) -> list[str]:
-    if runtime is UNKNOWN or runtime is None or function.runs_on in (None, runtime):
+    is_other = function.runs_on is not None and version(function.runs_on) != version(str(runtime))
+    if runtime is UNKNOWN or runtime is None or not is_other:  # java17.al2023 is the same Java
         return []
     return [f"{runtime} is asked for, and this is {function.runs_on}: its memory may differ. Run it with {runtime}"]
 

@@ -24,7 +24,7 @@ from ...support import client_start
 from ...support.bad_input import BadInput
 from ...support.failed_answer import MISSING_MODULE
 from ...support.own_modules import modules_above
-from ...support.platform_facts import Language, runtimes, version
+from ...support.platform_facts import Language, language, runtimes, version
 from ..images import image as images
 from ..images.image import Image
 
@@ -42,10 +42,8 @@ thread that asks for the next event.
 """
 OUR_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
-STARTED = "truemem starts handlers in Python and Node.js, and executables that speak the Runtime API"
-OTHER_LANGUAGES: Mapping[str, Language] = {
-    ".rb": "ruby", ".jar": "java", ".class": "java", ".java": "java", ".dll": "dotnet", ".cs": "dotnet",
-}  # fmt: skip
+STARTED = "truemem starts handlers in Python, Node.js and Java, and executables that speak the Runtime API"
+OTHER_LANGUAGES: Mapping[str, Language] = {".rb": "ruby", ".dll": "dotnet", ".cs": "dotnet"}
 """By the ending of a file: languages whose runtime client a bootstrap has to start."""
 
 
@@ -53,7 +51,6 @@ def bootstrap_line(of: Language | None, handler: str) -> str:
     """The line of a bootstrap that starts AWS's runtime client for this language."""
     clients = {
         "ruby": f"exec aws_lambda_ric {handler}",
-        "java": f"exec java -cp 'lib/*' com.amazonaws.services.lambda.runtime.api.client.AWSLambda {handler}",
         "dotnet": "exec dotnet ASSEMBLY.dll",
     }
     return clients.get(of or "", "exec ./PROGRAM")
@@ -70,8 +67,8 @@ class Function:
     handler: str
     """Value of `_HANDLER`. Extensions get it when they register."""
     runtime: str | None
-    """The runtime that AWS_EXECUTION_ENV names: `python3.13`, `nodejs24.x`. None for a bootstrap executable. In Python
-    the interpreter may be of another version, see `runs_on`."""
+    """The runtime that AWS_EXECUTION_ENV names: `python3.13`, `nodejs24.x`, `java21`. None for a bootstrap executable.
+    In Python the interpreter may be of another version, see `runs_on`."""
     needs: tuple[Path, ...]
     """Files that the user of the processes must be able to read."""
     python: Path | None = None
@@ -93,10 +90,11 @@ class Function:
 
     @property
     def language(self) -> images.Language:
-        """What its code is written in, where a probe and a tracer can be put into it. Empty for any other."""
+        """What its code is written in, where a tracer knows what is started. Empty for any other."""
         if self.image is not None:
             return self.image.language
-        return "python" if self.python is not None else "nodejs" if self.runtime is not None else ""
+        by_runtime: Mapping[str, images.Language] = {"python": "python", "nodejs": "nodejs", "java": "java"}
+        return by_runtime.get(language(self.runtime or "") or "", "")
 
     def with_own(self, variables: Mapping[str, str]) -> Mapping[str, str]:
         """These variables, and beside them those that its image sets."""

@@ -30,7 +30,7 @@ MACHINES = {62: "amd64", 183: "arm64"}
 _USED: dict[Path, int] = {}
 """Locks of the images that this process uses, until it ends."""
 
-Language = Literal["python", "nodejs", ""]
+Language = Literal["python", "nodejs", "java", ""]
 _LANGUAGES: Sequence[tuple[Language, re.Pattern[str]]] = (
     ("python", re.compile(r"(?:^|/)(?:python|pypy)[\d.]*$")),
     ("nodejs", re.compile(r"(?:^|/)(?:node|npx|aws-lambda-ric)$")),

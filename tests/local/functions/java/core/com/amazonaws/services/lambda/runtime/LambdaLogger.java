@@ -1,0 +1,5 @@
+package com.amazonaws.services.lambda.runtime;
+
+public interface LambdaLogger {
+    void log(String message);
+}
