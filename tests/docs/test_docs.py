@@ -78,7 +78,7 @@ OF_OTHERS = {"--help", "--markers", "--name", "--log-group-name", "--recursive",
 @pytest.mark.parametrize(
     ("page", "commands"),
     [
-        ("check", ["check", "explain", "bisect"]),
+        ("check", ["init", "check", "explain", "bisect"]),
         ("local-lambda", ["local run"]),
         ("report", ["report", "metrics", "doctor", "size"]),
     ],

@@ -12,6 +12,7 @@ from ..support import exit_codes
 from .lazy_group import Lazy, LazyGroup
 
 COMMANDS = {
+    "init": Lazy("init:init", "Begin here: find the functions, write their gate, run it."),
     "local": Lazy("local_run:local", "A Lambda on this machine: truemem local run."),
     "check": Lazy("check:check", "A gate for CI: fail if a function's memory grows."),
     "explain": Lazy("explain:explain", "Which lines of a function hold what grows."),
@@ -36,7 +37,12 @@ COMMANDS = {
 }
 
 
-@click.group("truemem", cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+BARE = "\nIn the folder of a function, a SAM template or a serverless.yml:\nNext: truemem init\n"
+
+
+@click.group(
+    "truemem", cls=LazyGroup, lazy=COMMANDS, bare=BARE, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(VERSION, message="truemem %(version)s")
 def cli() -> None:
     """True memory telemetry for AWS Lambda: each invocation's own peak and current memory."""

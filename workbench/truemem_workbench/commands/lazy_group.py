@@ -37,12 +37,13 @@ def wrapped(epilog: str) -> str:
 
 
 class LazyGroup(click.Group):
-    """Bare, it prints its help. BadInput of a command becomes one line on stderr and the result 2."""
+    """Bare, it prints its help, and below it `bare`. BadInput of a command becomes one line on stderr and the result
+    2."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, Lazy], **settings: Any) -> None:
+    def __init__(self, *args: Any, lazy: Mapping[str, Lazy], bare: str = "", **settings: Any) -> None:
         settings["invoke_without_command"] = True
         super().__init__(*args, **settings)
-        self._lazy = lazy
+        self._lazy, self._bare = lazy, bare
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._lazy)
@@ -67,4 +68,5 @@ class LazyGroup(click.Group):
             return 2
         if ctx.invoked_subcommand is None:
             click.echo(ctx.get_help())
+            click.echo(self._bare, nl=False)
         return result

@@ -34,6 +34,7 @@ from ..support.platform_facts import (
 )
 from ..support.terminal import Progress
 from . import images, sources
+from .as_sam import SERVERLESS, as_sam
 from .target import Target, line_of, name_from, usual_at_once
 from .web_app import started_by
 
@@ -44,7 +45,7 @@ Choose = Callable[[Function], tuple[Function, tuple[str, ...]]]
 Notify = Callable[[str], None]  # gets a sentence before something that takes long
 
 
-SERVERLESS, WEB = "AWS::Serverless::Function", "AWS::Serverless::WebFunction"
+WEB = "AWS::Serverless::WebFunction"
 BUILT = ".aws-sam/build/template.yaml"
 """The template that `sam build` makes. Its code folders contain the dependencies."""
 UNKNOWN = object()  # stands for a value that only a deployed stack knows
@@ -89,7 +90,7 @@ def from_template(
     """
     from .cloudformation_yaml import load_template  # PyYAML: for a template alone
 
-    template = _mapping(load_template(path))
+    template = _mapping(as_sam(load_template(path), path.parent))
     resources = _mapping(template.get("Resources"))
     functions = [name for name, each in resources.items() if _mapping(each).get("Type") == SERVERLESS]
     if _mapping(resources.get(logical_id)).get("Type") == WEB:

@@ -1,0 +1,173 @@
+"""Which functions are found in a project, how they are built, and which events they get."""
+
+import json
+from pathlib import Path
+
+import pytest
+from truemem_workbench.aws.event_log import is_event
+from truemem_workbench.init import sample_events, tree
+from truemem_workbench.init.found import Source
+from truemem_workbench.init.handlers import in_go, in_java, in_node, in_python
+from truemem_workbench.init.pipeline import Gate, gitlab
+from truemem_workbench.init.plan import plan
+from truemem_workbench.init.repository import cis, files_of
+from truemem_workbench.init.search import find
+
+from tests.init.test_init import HEALTHY, SERVICE, TEMPLATE, project
+
+NODE = "exports.handler = async (event) => event;\n"
+SAM_TS = """
+Resources:
+  It:
+    Type: AWS::Serverless::Function
+    Properties: {CodeUri: src, Handler: app.handler, Runtime: nodejs22.x, FunctionUrlConfig: {AuthType: NONE}}
+    Metadata: {BuildMethod: esbuild, BuildProperties: {EntryPoints: [app.ts]}}
+"""
+CDK = """{"Resources": {"It": {"Type": "AWS::Lambda::Function", "Metadata": {"aws:asset:path": "asset.1"},
+"Properties": {"Handler": "app.handler", "Runtime": "python3.12"}}}}"""
+BUNDLED = """
+service: it
+plugins: [serverless-esbuild]
+provider: {name: aws, runtime: nodejs20.x}
+functions: {it: {handler: src/it.main}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "targets", "commands"),
+    [
+        ({"app_dot_py": HEALTHY, "tests__test_app_dot_py": HEALTHY}, ["app.py:handler"], []),
+        ({"a__app_dot_py": HEALTHY, "b__app_dot_py": HEALTHY}, ["a/app.py:handler", "b/app.py:handler"], []),
+        ({"index_dot_mjs": NODE, "node_modules__x__index_dot_mjs": NODE}, ["index.mjs:handler"], []),
+        (
+            {"src__app_dot_py": HEALTHY, "requirements_dot_txt": "no-such-package==1"},
+            ["src/app.py:handler"],
+            ["python3 -m venv .venv && .venv/bin/pip install -q -r requirements.txt"],
+        ),
+        (
+            {"index_dot_js": NODE, "package_dot_json": '{"dependencies": {"x": "1"}}', "package-lock_dot_json": "{}"},
+            ["index.js:handler"],
+            ["npm ci --no-audit --no-fund"],
+        ),
+        (
+            {
+                "src__app_dot_ts": "export const handler = async (event: object) => event;\n",
+                "package_dot_json": '{"scripts": {"build": "tsc"}, "devDependencies": {"typescript": "5"}}',
+            },
+            ["src/app.ts:handler"],
+            ["npm install --no-audit --no-fund --no-package-lock", "npm run build"],
+        ),
+        (
+            {"main_dot_go": "package main\n\nfunc main() {\n\tlambda.Start(nil)\n}\n", "go_dot_mod": "module it\n"},
+            ["main.go"],
+            ["go build -o bootstrap ."],
+        ),
+        ({"template_dot_yaml": TEMPLATE}, ["template.yaml:Orders", "template.yaml:Bills"], []),
+        (
+            {"template_dot_yaml": SAM_TS, "src__app_dot_ts": "export const handler = 1;\n"},
+            ["template.yaml:It"],
+            ["npx --yes esbuild app.ts --bundle --platform=node --sourcemap --outbase=. --outdir=."],
+        ),
+        ({"serverless_dot_yml": SERVICE, "src__app_dot_py": HEALTHY}, ["serverless.yml:orders"], []),
+        (
+            {"serverless_dot_yml": BUNDLED, "src__it_dot_ts": "export const main = 1;\n"},
+            ["serverless.yml:it"],
+            [
+                "npx --yes esbuild src/it.ts --bundle --platform=node --sourcemap --outbase=."
+                " --outdir=.esbuild/.build"
+            ],
+        ),
+        ({"cdk_dot_out__it_dot_template_dot_json": CDK}, ["cdk.out/it.template.json:It"], []),
+        ({"a__template_dot_yaml": CDK.replace("AWS::Lambda::F", "AWS::Serverless::F")}, ["a/template.yaml:It"], []),
+    ],
+)  # fmt: skip
+def test_functions_are_found_with_what_builds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], targets: list[str], commands: list[str]
+) -> None:
+    monkeypatch.chdir(project(tmp_path, **files))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    found = find(".").found
+    assert [each.target for each in found] == targets
+    assert [build.command for each in found for build in each.builds] == commands
+
+
+def test_what_is_built_and_not_older_is_not_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project(tmp_path, template_dot_yaml=SAM_TS, src__app_dot_ts="export const handler = 1;\n"))
+    assert [each.is_needed for each in plan(".", None, None, None).builds] == [True]
+    project(tmp_path, src__app_dot_js=NODE)
+    assert plan(".", None, None, None).builds == []
+    project(tmp_path, _dot_aws_sam__x="")
+    built = tmp_path / ".aws-sam/build/template.yaml"
+    built.parent.mkdir(parents=True)
+    built.write_text(SAM_TS)
+    (found,) = find(".").found
+    assert (found.target, [each.command for each in found.builds]) == (".aws-sam/build/template.yaml:It", ["sam build"])
+
+
+def test_handlers_are_told_from_other_functions() -> None:
+    assert in_python("def lambda_handler(event, context): ...\ndef other(event, context): ...") == ["lambda_handler"]
+    assert in_python("def orders(event, _context): ...\ndef helper(a, b): ...") == ["orders"]
+    assert in_python("handler = Mangum(app)\n") == ["handler"]
+    assert in_python("def handler(event, context:\n") == in_python("# handler\n") == []
+    assert in_node("export const handler = async () => 1;") == ["handler"]
+    assert in_node("export async function handler(event: E): Promise<R> {}") == ["handler"]
+    assert in_node("module.exports.create = async (event) => {};\nexports.limit = 3;") == ["create"]
+    assert in_node("module.exports = { handler, other };") == in_node("export { main as handler };") == ["handler"]
+    assert in_node("// exports.handler = async (event) => 1;") == []
+    assert in_go("package main\nfunc main() {\n\tlambda.Start(handle)\n}") and not in_go("package main\n")
+    assert in_java("public class App implements RequestHandler<A, B> {") and not in_java("class App {")
+
+
+@pytest.mark.parametrize("kind", sample_events.SAMPLES)
+def test_a_sample_is_an_event_of_aws_with_its_own_id(kind: str) -> None:
+    events = sample_events.events_for([Source(kind, {"path": "/orders/{id}", "method": "post"})])
+    assert len(events) == sample_events.COUNT
+    assert all(isinstance(each, dict) and is_event(each) for each in events), events[0]
+
+
+def test_a_request_has_the_path_and_its_parameters() -> None:
+    details = {"path": "/orders/{id}/{proxy+}", "method": "post"}
+    first: object = sample_events.events_for([Source("Api", details)])[0]
+    assert isinstance(first, dict)
+    assert (first["path"], first["httpMethod"]) == ("/orders/id-1/id-1", "POST")
+    assert first["pathParameters"] == {"id": "id-1", "proxy": "id-1"}
+    assert json.loads(first["body"])["id"] == "id-1"
+
+
+def test_several_sources_take_turns_and_own_events_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project(tmp_path, serverless_dot_yml=SERVICE, src__app_dot_py=HEALTHY))
+    first, second, *_ = map(json.loads, plan(".", None, None, None).files[0].text.splitlines())
+    assert (first["version"], second["Records"][0]["eventSource"]) == ("2.0", "aws:sqs")
+    monkeypatch.chdir(project(tmp_path / "own", app_dot_py=HEALTHY, events__one_dot_json='{"own": 1}'))
+    assert plan(".", None, None, None).files[0].text == '{"own": 1}\n'
+
+
+def test_a_search_has_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "MOST_FILES", 3)
+    project(tmp_path, **{f"f{n}_dot_py": "" for n in range(5)})
+    found = tree.tree(tmp_path)
+    assert (len(found.files), found.is_whole) == (3, False)
+    deep = project(tmp_path / "deep", **{"__".join("abcdefgh"): "", "a__b__near": ""})
+    assert [path.name for path in tree.tree(deep).files] == ["near"]
+
+
+def test_the_ci_is_the_one_that_the_repository_shows(tmp_path: Path) -> None:
+    assert cis(tmp_path) == ["github"]
+    project(tmp_path, _dot_git__config="[remote]\n\turl = git@gitlab.example.com:us/it.git\n")
+    assert cis(tmp_path) == ["gitlab"]
+    (tmp_path / ".github").mkdir()
+    assert cis(tmp_path) == ["github", "gitlab"]
+
+
+def test_beside_a_gitlab_ci_the_job_is_to_be_included(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project(tmp_path, main_dot_py=HEALTHY, _dot_gitlab_ci_dot_yml=""))
+    (tmp_path / ".gitlab-ci.yml").write_text("stages: [lint, checks]\nlint: {script: [!reference [a, b]]}\n")
+    found = find(".").found
+    gate = Gate(checks=[(found[0], found[0].check(Path("e.jsonl")))], install="")
+    file, by_hand = files_of("gitlab", gate, Path())
+    assert (str(file.path), by_hand) == (
+        "memory.gitlab-ci.yml", "add to .gitlab-ci.yml: include: [{local: memory.gitlab-ci.yml}]",
+    )  # fmt: skip
+    assert "  stage: checks\n" in file.text
+    assert gitlab(gate).count("stage:") == 0

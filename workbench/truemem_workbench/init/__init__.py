@@ -1,0 +1,1 @@
+"""What `truemem init` does: finds functions, and writes and runs their gate."""

@@ -1,0 +1,84 @@
+"""What init writes and runs for the functions that it has found. It looks at files, and writes none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..support.bad_input import BadInput
+from ..support.terminal import some
+from ..support.typed_command import Command
+from ..support.untrusted_text import parsed
+from . import repository, sample_events, search
+from .found import Build, Found, builds_of
+from .pipeline import Gate
+from .repository import File
+from .tree import text_of
+
+EVENTS = "memory-events"
+"""The folder of the events, beside the template or the sources."""
+OWN_EVENTS = "events"
+"""Where SAM's templates, and many projects, have theirs."""
+MOST_OWN = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is to be written and run."""
+
+    found: Sequence[Found]
+    checks: Sequence[tuple[Found, Command]]
+    """The gate's command of each."""
+    files: Sequence[File]
+    by_hand: Sequence[str]
+    """What only the reader can do, as sentences."""
+    notes: Sequence[str]
+
+    @property
+    def builds(self) -> list[Build]:
+        """The builds that must run here."""
+        return [each for each in builds_of(self.found) if each.is_needed]
+
+
+def plan(path: str, name: str | None, ci: str | None, install: str | None) -> Plan:
+    """The plan for what is found at this path. `name`: of one of its functions. `ci`: `github`, `gitlab`, `none`, or as
+    the repository shows. `install`: what pip installs in CI. Raises BadInput."""
+    project = search.find(path)
+    found = [each for each in project.found if name in (None, each.name)]
+    if not found:
+        names = some([each.name for each in project.found], 8)
+        raise BadInput(f"--function {name}: found are {names}. Try --function {project.found[0].name}")
+    is_only = len(project.found) == 1
+    events = [_events(project.root, each, is_only=is_only) for each in found]
+    checks = [(each, each.check(file.path)) for each, file in zip(found, events, strict=True)]
+    root = repository.git_root(Path())
+    within = Path.cwd().resolve().relative_to(root.resolve())
+    parts = (within / project.root).parts
+    source = install or repository.installed_from(root)
+    gate = Gate(checks=checks, install=source, folder=within, name="-".join(("memory", *parts)))
+    kinds = [ci] if ci else repository.cis(root)
+    made = [repository.files_of(kind, gate, root) for kind in kinds if kind != "none"]
+    by_hand = [said for _, said in made if said]
+    if made and not source:
+        by_hand.append(
+            "say where CI installs truemem from, as the variable TRUEMEM of your repository:"
+            f" {'glab' if kinds == ['gitlab'] else 'gh'} variable set TRUEMEM --body"
+            " git+https://github.com/YOUR-ORGANISATION/truemem; or put its wheel into the repository, and type truemem"
+            " init --install ./FILE.whl --force"
+        )
+    return Plan(
+        found=found, checks=checks, files=[*events, *(file for file, _ in made)], by_hand=by_hand, notes=project.notes
+    )
+
+
+def _events(root: Path, found: Found, *, is_only: bool) -> File:
+    """The file of a function's events: samples of what invokes it; else the project's own; else `{}`."""
+    name = re.sub(r"[^\w.-]+", "-", found.name)
+    events = sample_events.events_for(found.sources)
+    if events == [{}]:
+        own = [path for path in sorted((root / OWN_EVENTS).glob("*.json")) if is_only or path.stem == found.name]
+        told = [event for path in own[:MOST_OWN] if (event := parsed(text_of(path))) is not None]
+        events = told or events
+    return File(root / EVENTS / f"{name}.jsonl", sample_events.as_lines(events))

@@ -1,0 +1,256 @@
+"""Finds the functions of a project: by its template, else by its sources."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..support.bad_input import BadInput
+from ..support.platform_facts import language, version
+from ..support.terminal import counted, some
+from ..target.as_sam import BUNDLED, SERVERLESS, as_sam
+from ..target.cloudformation_yaml import load_template
+from ..target.sources import TYPESCRIPT
+from . import builds, handlers
+from .found import Build, Found, Language, Source, with_own_names
+from .tree import Tree, text_of, tree
+
+TEMPLATES = (
+    "template.yaml",
+    "template.yml",
+    "template.json",
+    "sam.yaml",
+    "sam.yml",
+    "serverless.yml",
+    "serverless.yaml",
+)
+NODE = (".mjs", ".js", ".cjs")
+MOST_FUNCTIONS = 20
+"""Most functions that are taken from sources: more of them have a template."""
+MOST_READ = 2_000
+"""Most sources that are read."""
+LOOKED_FOR = "a template of SAM or CDK, serverless.yml, and handlers in Python, Node.js, TypeScript, Go and Java"
+ENTRIES = {"app", "index", "main", "handler", "lambda_function", "lambda_handler", "lambda", "function"}
+"""Names of files that do not tell functions apart: their folder does, but for one of PLAIN."""
+PLAIN = {"", "src", "lib", "lambda", "code", "function"}
+
+
+@dataclass(frozen=True)
+class Project:
+    """The functions that were found, below a folder."""
+
+    root: Path
+    found: list[Found]
+    notes: tuple[str, ...] = ()
+
+
+def find(given: str) -> Project:
+    """The functions of a folder, a template or a source; or one function, as `truemem check` takes it. Raises BadInput
+    if there is none, or if nothing says which of several templates."""
+    path, _, name = given.rpartition(":")
+    place = Path(path if name and path and not Path(given).exists() else given)
+    name = name if place == Path(path) and path else ""
+    if not place.exists():
+        raise BadInput(f"no file or folder {place}. Try truemem init, in the folder of a function")
+    if place.is_absolute() or ".." in place.parts:
+        try:
+            place = place.resolve().relative_to(Path.cwd().resolve())
+        except ValueError:
+            folder = place if place.is_dir() else place.parent
+            raise BadInput(f"{place} is not below this folder. Try cd {folder} && truemem init") from None
+    root = place if place.is_dir() else place.parent
+    files = tree(root)
+    if place.is_dir():
+        found, notes = _in_folder(files)
+    else:
+        found, notes = [*_in_file(place, files)], ()
+        if name:
+            found = [each for each in found if each.target.rpartition(":")[2] == name or each.name == name]
+    if not found:
+        what = f"no function {name} in {place}" if name else f"no function in {place.absolute()}"
+        cdk = " It has a cdk.json: try npx cdk synth, then truemem init" if (root / "cdk.json").is_file() else ""
+        limit = "" if files.is_whole else f" (of more than {len(files.files):,} files; name a folder)"
+        tries = cdk or " Try truemem init PATH/app.py:handler, or the folder of a function"
+        raise BadInput(f"{what}: looked for {LOOKED_FOR}{limit}.{tries}")
+    return Project(root, with_own_names(found), notes)
+
+
+def _in_folder(files: Tree) -> tuple[list[Found], tuple[str, ...]]:
+    places = files.named(*TEMPLATES) + sorted((files.root / "cdk.out").glob("*.template.json"))
+    places.sort(key=lambda path: (len(path.parts), TEMPLATES.index(path.name) if path.name in TEMPLATES else 99))
+    by_template: dict[Path, list[Found]] = {}
+    for path in places:
+        try:
+            found = [*_of_template(path, files)]
+        except BadInput:
+            if path.parent == files.root:
+                raise
+            continue  # one that is itself made of a template, such as a cookiecutter's
+        if found:
+            by_template[path] = found
+            if path.parent == files.root:
+                return found, ()
+    of_cdk = [each for path, found in by_template.items() if path.parent.name == "cdk.out" for each in found]
+    if of_cdk:
+        return of_cdk, ()
+    if len(by_template) > 1:
+        folders = [str(path.parent) for path in by_template]
+        raise BadInput(
+            f"{len(folders)} templates below {files.root.absolute()}: {some([*map(str, by_template)], 5)}. Each has a"
+            f" gate of its own. Try truemem init {folders[0]}"
+        )
+    if by_template:
+        return next(iter(by_template.values())), ()
+    found = [*_of_sources(files)]
+    rest = len(found) - MOST_FUNCTIONS
+    notes = (f"{counted(rest, 'more function')} left out: name a folder. Such as truemem init src",) if rest > 0 else ()
+    return found[:MOST_FUNCTIONS], notes
+
+
+def _in_file(path: Path, files: Tree) -> Iterator[Found]:
+    if path.suffix in (".yaml", ".yml", ".json"):
+        yield from _of_template(path, files)
+    elif path.suffix:
+        yield from _of_source(path, files)
+    elif os.access(path, os.X_OK):
+        yield Found(name=path.resolve().parent.name, target=_shown(path), language="other", folder=path.parent)
+
+
+# --- templates --------------------------------------------------------------------------------------------------------
+
+
+def _of_template(path: Path, files: Tree) -> Iterator[Found]:
+    """The functions of a template; none if it has none. Raises BadInput if it cannot be read."""
+    template = _mapping(as_sam(load_template(path), path.parent))
+    shared = _mapping(_mapping(template.get("Globals")).get("Function"))
+    resources = _mapping(template.get("Resources"))
+    functions = {name: _mapping(each) for name, each in resources.items() if _mapping(each).get("Type") == SERVERLESS}
+    built = path.parent / ".aws-sam/build/template.yaml"
+    is_sam = "functions" not in template and path.parent.name != "cdk.out" and path.name[:10] != "serverless"
+    of_sam = builds.of_sam(path, files) if is_sam else None
+    made = [
+        _of_resource(name, each, {**shared, **_mapping(each.get("Properties"))}, path, files)
+        for name, each in functions.items()
+    ]
+    can_sam = of_sam is not None and (shutil.which("sam") is not None or (built.is_file() and not of_sam.is_needed))
+    if of_sam is not None and can_sam and any(each.builds for each in made):
+        for each in made:
+            yield Found(
+                name=each.name, target=f"{built}:{each.name}", language=each.language, version=each.version,
+                sources=each.sources, builds=(of_sam,), folder=each.folder,
+            )  # fmt: skip
+    else:
+        yield from made
+
+
+def _of_resource(
+    name: str, resource: Mapping[str, Any], properties: Mapping[str, Any], path: Path, files: Tree
+) -> Found:
+    runtime, uri = properties.get("Runtime"), properties.get("CodeUri")
+    of = language(runtime) if isinstance(runtime, str) else None
+    root = path.parent
+    code = root / uri if isinstance(uri, str) else root
+    made: tuple[Build, ...] = ()
+    kind: Language = "other"
+    if of == "python":
+        kind, made = "python", builds.of_python(code, root)
+    elif of == "nodejs":
+        kind, made = "nodejs", _of_node(resource, properties, code, root, files)
+    elif of == "os-only" or runtime == "go1.x":
+        main = next((code / each for each in ("main.go", "go.mod") if (code / each).is_file()), None)
+        kind, made = ("go", builds.of_source(str(main), root)) if main else ("other", ())
+    elif of == "java":
+        kind = "java"
+    number = version(runtime) if isinstance(runtime, str) and kind in ("python", "nodejs", "java") else ()
+    return Found(
+        name=name,
+        target=f"{path}:{name}",
+        language=kind,
+        version=".".join(map(str, number[: 2 if kind == "python" else 1])),
+        sources=tuple(_sources(properties)),
+        builds=made,
+        folder=code,
+    )
+
+
+def _of_node(
+    resource: Mapping[str, Any], properties: Mapping[str, Any], code: Path, root: Path, files: Tree
+) -> tuple[Build, ...]:
+    """What is installed for a function in Node.js, and bundled if its source is in TypeScript."""
+    handler = properties.get("Handler")
+    module = handler.rpartition(".")[0] if isinstance(handler, str) else ""
+    place = root if code == root / BUNDLED else code
+    method = _mapping(resource.get("Metadata"))
+    entries = _mapping(method.get("BuildProperties")).get("EntryPoints")
+    names = entries if isinstance(entries, list) and entries else [f"{module}{ending}" for ending in TYPESCRIPT]
+    sources = [place / each for each in names if isinstance(each, str) and (place / each).is_file()]
+    if place != code and not sources:
+        sources = [place / f"{module}{each}" for each in NODE if (place / f"{module}{each}").is_file()]
+    is_there = place == code and any((code / f"{module}{each}").is_file() for each in NODE) and not entries
+    installed = builds.of_packages(place, root)
+    if is_there or not sources:
+        return installed
+    out = BUNDLED if place != code else Path()
+    return (*installed, builds.bundled(sources[0], out, place))
+
+
+def _sources(properties: Mapping[str, Any]) -> Iterator[Source]:
+    if "FunctionUrlConfig" in properties:
+        yield Source("FunctionUrl")
+    for event in _mapping(properties.get("Events")).values():
+        kind, said = _mapping(event).get("Type"), _mapping(_mapping(event).get("Properties"))
+        pattern = _mapping(said.get("Pattern"))
+        firsts = {name: each[0] for name, each in pattern.items() if isinstance(each, list) and each}
+        given = {"path": said.get("Path"), "method": said.get("Method"), **firsts}
+        if isinstance(kind, str):
+            yield Source(kind, {name: each for name, each in given.items() if isinstance(each, str)})
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+
+
+def _of_sources(files: Tree) -> Iterator[Found]:
+    sources = files.ending(".py", *NODE, *TYPESCRIPT, ".go", ".java")
+    for path in sources[:MOST_READ]:
+        yield from _of_source(path, files)
+
+
+def _of_source(path: Path, files: Tree) -> Iterator[Found]:
+    """The functions whose handlers are in this file."""
+    folder, text = path.parent, text_of(path)
+    if path.suffix == ".py":
+        for name in handlers.in_python(text):
+            made = builds.of_python(folder, files.root)
+            yield _found(path, name, f"{path}:{name}", "python", made)
+    elif path.suffix in NODE and "." not in path.stem:
+        if any(path.with_suffix(each).is_file() for each in TYPESCRIPT):
+            return  # it is what is built of that
+        for name in handlers.in_node(text):
+            yield _found(path, name, f"{path}:{name}", "nodejs", builds.of_packages(folder, files.root))
+    elif path.suffix in TYPESCRIPT and "." not in path.stem:
+        for name in handlers.in_node(text):
+            spec = f"{path}:{name}"
+            yield _found(path, name, spec, "nodejs", builds.of_source(spec, files.root))
+    elif (path.suffix == ".go" and handlers.in_go(text)) or (path.suffix == ".java" and handlers.in_java(text)):
+        of: Language = "go" if path.suffix == ".go" else "java"
+        yield _found(path, "", str(path), of, builds.of_source(str(path), files.root))
+
+
+def _found(path: Path, handler: str, target: str, of: Language, made: tuple[Build, ...]) -> Found:
+    folder = path.parent
+    stem = folder.name if path.stem in ENTRIES and folder.name not in PLAIN else path.stem
+    name = stem if handler in ("", *handlers.USUAL) else f"{stem}-{handler}"
+    return Found(name=name, target=target, language=of, builds=made, folder=folder)
+
+
+def _shown(path: Path) -> str:
+    """The path of an executable as a shell takes it."""
+    return f"./{path}" if path.parent == Path() else str(path)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return {name: each for name, each in value.items() if isinstance(name, str)} if isinstance(value, Mapping) else {}
