@@ -69,61 +69,59 @@ class Properties:
     requestId = TEXT
     """of the invocation"""
     environmentId = TEXT
-    """of the execution environment: its log stream, or a random id where telemetry does not say"""
+    """its log stream, or a random id without telemetry"""
     invocation = WHOLE
     """number in this environment, from 1; continues after a reset"""
     coldStart = FLAG
     """the environment's first"""
     suppressedInit = FLAG
-    """the init phase ran within this invocation: after a reset, or after a failed first init"""
+    """init ran within this invocation: after a reset or a failed first init"""
     initializationType = TEXT
     """on the environment's first, unless `on-demand`: `provisioned-concurrency`, `snap-start`"""
     functionVersion = TEXT
-    """version of the function. Short: what `environmentId` has in brackets"""
+    """the function's. Short: in the brackets of `environmentId`"""
     tenantId = TEXT
     """under tenant isolation"""
     traceId = TEXT
-    """of a sampled trace, where records are also [sent elsewhere](outputs.md)"""
+    """of a sampled trace, if records are [sent elsewhere](outputs.md)"""
     status = TEXT
     errorType = TEXT
-    """from the platform: `success`, `error`, `failure`, `timeout`, and why. `Extension.Crash` also where the
-    environment failed without a report and the kernel had killed an extension. Short: `success`"""
+    """from the platform: `success`, `error`, `failure`, `timeout`, and why. `Extension.Crash` also without a report, if
+    the kernel killed an extension. Short: `success`"""
     durationMs = MS
     """from the platform, as in REPORT"""
     cpuMs = MS
-    """CPU time of the function. Absent where a part is not known ([how it measures](how-it-measures.md#cpu-time))"""
+    """[CPU time](how-it-measures.md#cpu-time) of the function"""
     cpuShare = WHOLE
-    """`cpuMs` as a part of the CPU that the memory size buys in `durationMs`: 1 is all of it. Short: `cpuMs` /
-    `durationMs` / (`memoryLimit` / 1769)"""
+    """share of the CPU that the memory size buys: `cpuMs` / `durationMs` / (`memoryLimit` / 1769). Short: not said"""
     initCpuMs = MS
     """`cpuMs` of the init phase, on the first record"""
     initDurationMs = MS
     restoreDurationMs = MS
-    """from the platform: the init phase, or the restore from a snapshot, before this invocation"""
+    """from the platform: the init phase, or the restore, before this invocation"""
     billedDurationMs = MS
-    """from the platform, unless it is `durationMs` rounded up: with an init phase, which is billed too"""
+    """from the platform, unless it is `durationMs` rounded up"""
     method = TEXT
-    """how the peak is known: `vmhwm`, `vmhwm-threads`, `vmhwm-sum`, `vmhwm-segments` or `sampled` ([how it
-    measures](how-it-measures.md))"""
+    """[how the peak is known](how-it-measures.md): `vmhwm`, `vmhwm-threads`, `vmhwm-sum`, `vmhwm-segments` or
+    `sampled`"""
     peakLower = MIB
     peakUpper = MIB
-    """the true peak is between them ([how it measures](how-it-measures.md)). Without `peakUpper` only the memory size
-    bounds it; without `peakLower` (Managed Instances) nothing bounds it below. Short: at most 0.25 MiB apart; take
-    `PeakRSS` for both"""
+    """the true peak is between them. Without `peakUpper` only the memory size bounds it; without `peakLower` (Managed
+    Instances) nothing does from below. Short: `PeakRSS`, to 0.25 MiB"""
     raced = FLAG
-    """default mode: the peak is an interval, because the function may have run before the window opened, or allocated
-    while the watermark was reset"""
+    """default mode: the peak is an interval, because the function may have run before the window opened or during the
+    reset"""
     sharedBy = WHOLE
-    """on Managed Instances: most requests that ran at once during this one, itself included. `PeakRSS` is that of all
-    ([how it measures](how-it-measures.md#managed-instances))"""
+    """[Managed Instances](how-it-measures.md#managed-instances): how many requests ran at once, this one included.
+    `PeakRSS` is that of all"""
     closedBy = TEXT
-    """what ended the window: `next-request` (exact mode), `next-invoke` (default mode) or `shutdown`. Short: one of the
-    first two, by the mode"""
+    """what ended the window: `next-request` (exact mode), `next-invoke` (default mode) or `shutdown`. Short: by the
+    mode"""
     mode = TEXT
-    """`exact`: the sidecar saw this invocation begin and end. Absent in the default mode"""
+    """`exact`: the sidecar saw this invocation begin and end"""
     requestBytes = BYTES
     responseBytes = BYTES
-    """exact mode: size of the event, and of the answer. Short: both below 16 KiB"""
+    """exact mode: size of event and answer. Short: both below 16 KiB"""
     handlerError = FLAG
     """exact mode: the runtime answered with an error, which the platform may call a success"""
     resetDelayUs = US
@@ -131,23 +129,23 @@ class Properties:
     initPeakRSS = MIB
     """peak of the init phase, on the first record"""
     initRaced = FLAG
-    """default mode: `initPeakRSS` may have memory of the first invocation, which may have begun before it was read"""
+    """default mode: `initPeakRSS` may contain memory of the first invocation"""
     highWaterMark = MIB
-    """highest `PeakRSS` since the environment started, init included; continues after a reset. Short: not said"""
+    """highest `PeakRSS` of the environment, init included; continues after a reset. Short: not said"""
     memoryLimit = MIB
     """the function's memory size"""
     baselineRSS = MIB
-    """RSS when the window opened; absent where the function may have run before. Short, in exact mode: `CurrentRSS`"""
+    """RSS when the window opened; absent if the function may have run before. Short, in exact mode: `CurrentRSS`"""
     holders = {"function": MIB, "truemem": MIB, "extensions": {ANY_NAME: MIB}}
     """memory at the close: `function`, `truemem` (this sidecar), `extensions` by name. Short: not said"""
     rss = {"anon": MIB, "file": MIB, "shmem": MIB}
-    """CurrentRSS by kind: `anon`, `file`, `shmem`. Short: no `shmem` is none, and `anon` is the rest"""
+    """CurrentRSS by kind: `anon`, `file`, `shmem`. Short: without `shmem` it is 0; `anon` is the rest"""
     processes = WHOLE
     threads = WHOLE
     """of the function, at the close. Short: one process, and one thread in each"""
     environment = {"source": TEXT, "used": MIB, "peak": MIB}
     """the whole environment at the close: `source` (`cgroup2`, `cgroup1`, `meminfo`), `used` unless the function had
-    ended, and `peak` where the kernel has one. Short: not said"""
+    ended, `peak` if the kernel has it. Short: not said"""
     heap = {
         "runtime": TEXT,
         "used": MIB,
@@ -171,12 +169,11 @@ class Properties:
         "room": WHOLE,
     }
     """the runtime's heap at the invocation's end. With `runtime` (`java`, `nodejs`, `go`, `dotnet`, `ruby`, `php`) it
-    has [these names](heap.md#names). Without it (Python) malloc's `inUse`, `held` (freed, kept by the allocator),
-    `mapped` (in use, each block mapped by itself); `blocks`, Python's own small blocks, and `small`, what they hold,
-    which malloc does not know of; `gc`, counts of each generation; `threads`, Python's; `source` is `mallinfo` if
-    figures restart at 0 every 4 GiB, `outside` if they are [read without a probe](heap.md#without-a-probe). Short: `gc`
-    and `threads` are not said. After some invocations also [what is kept](heap.md#settled-readings): `kept`,
-    `garbage`, `room`"""
+    has [these names](heap.md#names). Python: malloc's `inUse`, `held` (freed, kept by the allocator), `mapped` (in use,
+    blocks with a mapping of their own); `blocks` and `small`, number and MiB of Python's own small blocks; `gc`, counts
+    of each generation; `threads`. `source`: `mallinfo` if figures restart at 0 every 4 GiB, `outside` if [read without
+    a probe](heap.md#without-a-probe). Short: no `gc`, `threads`. After some invocations also [what is
+    kept](heap.md#settled-readings): `kept`, `garbage`, `room`"""
     resources = {
         "tmp": {"used": MIB, "size": MIB, "verdict": TEXT, "perInvocationKiB": KIB, "invocationsLeft": WHOLE},
         "descriptors": {
@@ -203,8 +200,8 @@ class Properties:
             "invocationsLeft": WHOLE,
         },
     }
-    """[what else may run out](resources.md#read-it), at the close: each above a tenth of its limit, or on every 16th
-    line where it grows"""
+    """[what else may run out](resources.md#read-it), at the close: each above a tenth of its limit, and on every 16th
+    line each that grows"""
     drift = {
         "verdict": TEXT,
         "perInvocationKiB": KIB,
@@ -222,12 +219,12 @@ class Properties:
         "signals": [TEXT],
         "running": {"file": TEXT, "line": WHOLE, "function": TEXT, "level": MIB, "stack": [TEXT]},
     }
-    """`signals`: why we say so; `running`: [the line of code that ran](heap.md#the-line-that-ran-when-memory-ran-out)
-    when the environment held `level`, the last time that it was looked at while memory grew: the innermost of the
-    function's own code, and the calls that led there, outermost first ([below](#out-of-memory))"""
+    """`signals`: the [reasons](#out-of-memory); `running`: [the line of code that
+    ran](heap.md#the-line-that-ran-when-memory-ran-out) when the environment held `level`, and the `stack` that led
+    there"""
     environmentKills = WHOLE
-    """OOM kills of an extension in this invocation, and all of no known invocation: in the init phase, between two
-    invocations, or of a child that was left running ([below](#out-of-memory)). They are no `OutOfMemory`"""
+    """OOM kills that are no [`OutOfMemory`](#out-of-memory): of an extension, in the init phase, between two
+    invocations, or of a child that was left running"""
     ending = {
         "level": MIB,
         "growthPerSecond": MIB_PER_S,
@@ -235,12 +232,12 @@ class Properties:
         "lastSampleTime": EPOCH_MS,
     }
     """of an invocation that died: `level` of function, sidecar and extensions at the last sample; `growthPerSecond`,
-    MiB per second over the last 100 ms, or the last second if that is more; `holder`, the process (name, `pid`, `rss`)
-    or `extension` that held most. If `recovered`, also `lastSampleTime`, epoch ms: the kill came up to a second
+    MiB per second over the last 100 ms or the last second, whichever is more; `holder`, the process (name, `pid`,
+    `rss`) or `extension` that held most. If `recovered`, also `lastSampleTime`, epoch ms: the kill came up to a second
     later"""
     lastSamples = [[MS, MIB]]
-    """of an invocation that died: its curve, pairs of ms before the end (`recovered`: before its last sample) and MiB,
-    oldest first, dense at the end"""
+    """of an invocation that died: its curve, as pairs of ms before the end (`recovered`: before its last sample) and
+    MiB, oldest first"""
     reportMissing = FLAG
     """no `platform.report` came: no mark, no status"""
     dropped = WHOLE
@@ -259,9 +256,9 @@ class Properties:
         }
     ]
     """the [lines of code](heap.md#lines) that keep what grows, most first, once in an environment: `perInvocationKiB`,
-    what each invocation adds, and the `share` of all that grows. `stack`: the calls that lead there, outermost first.
-    Empty: no line keeps anything. `column`: where the code is minified. [Java](heap.md#classes-that-grow), and Python
-    where no line is known, have classes: `class`, and `perInvocationObjects`, how many more there are of it"""
+    `share` of all that grows, `stack` of calls (outermost first), `column` of minified code. Empty: no line keeps
+    anything. [Java](heap.md#classes-that-grow), and Python without a known line, have `class` and
+    `perInvocationObjects`"""
     growthProfile = {
         "runtime": TEXT,
         "invocations": WHOLE,
@@ -273,14 +270,13 @@ class Properties:
         "restKiB": KIB,
         "libraries": [TEXT],
     }
-    """what that has cost: `invocations` profiled, `looks`, and their time `lookMs`; more CPU time in percent; memory of
-    the profile. `gaveUp`: why it ended early. `restKiB`: growth per invocation that no line explains, and the
-    function's native `libraries`"""
+    """its cost: `invocations` profiled, `looks` and their time `lookMs`, `cpuPercent` more CPU time, `memoryKiB`.
+    `gaveUp`: why it ended early. `restKiB`: growth per invocation that no line explains; the function's native
+    `libraries`"""
     recovered = FLAG
-    """printed by the next process, because the sidecar was killed. The invocation that ran then is `sampled`"""
+    """printed by the next process, because the sidecar was killed. The invocation that ran is `sampled`"""
     mayRepeat = FLAG
-    """with `recovered`: this line may have been printed already. It has no `_aws`, so that CloudWatch counts nothing
-    twice"""
+    """with `recovered`: this line may be printed twice. It has no `_aws`: CloudWatch does not count it"""
     level = TEXT
     """`INFO`, or the function's log level if that is WARN or above. Short: `INFO`"""
     schema = WHOLE
@@ -297,10 +293,10 @@ class Properties:
         "peakUpper": [MIB],
         "raced": [WHOLE],
     }
-    """on a line of [many invocations](report.md#many-invocations-in-one-line), whose metrics are arrays: `invocations`,
-    how many; `peakMax`, `peakRequestId`, the highest peak and whose; then of each, in order: `requestId`, all in one
-    text; `invocation`, `startMs` (after `_aws.Timestamp`), `durationMs`, `cpuMs`, `peakUpper`; `raced`, places from 0
-    of those that are. Other members are the last invocation's"""
+    """on a line of [many invocations](report.md#many-invocations-in-one-line), whose metrics are arrays: their number
+    `invocations`; the highest peak `peakMax` and its `peakRequestId`; of each, in order, `requestId` (all in one text),
+    `invocation`, `startMs` (after `_aws.Timestamp`), `durationMs`, `cpuMs`, `peakUpper`; places from 0 of the `raced`.
+    Other members are the last invocation's"""
     timestamp = TEXT
     """under a log level of WARN or above: the time, so that Lambda's JSON log filter passes the line"""
 
