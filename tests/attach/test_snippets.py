@@ -37,10 +37,10 @@ def or_skip(find: Callable[[], Path]) -> Path:
 
 
 def sam() -> dict[str, Any]:
-    """The snippet in a template of its own; its code where `sam deploy` would have put it."""
+    """The snippet, which is a whole template; its code where `sam deploy` would have put it."""
     template: dict[str, Any] = yaml.safe_load(block(PAGE, "sam"))
     template["Resources"]["MyFunction"]["Properties"]["CodeUri"] = "s3://bucket/key"
-    return {"AWSTemplateFormatVersion": "2010-09-09", "Transform": "AWS::Serverless-2016-10-31", **template}
+    return template
 
 
 def test_sam_makes_a_function_with_the_layer() -> None:
