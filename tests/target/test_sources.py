@@ -73,7 +73,7 @@ def test_a_typescript_handler_runs_as_what_was_built(files: dict[str, str], outp
     assert made.notices == (f"src/index.ts runs as {output}:lambdaHandler, which is not older",)
 
     os.utime("src/s3.ts", (2_000_000_001,) * 2)  # a file beside it, which the handler imports
-    with pytest.raises(BadInput, match=rf"is newer than {output}\. Try .+, then this command again$"):
+    with pytest.raises(BadInput, match=rf"is newer than {output}\. Try .+ again; or {output}:lambdaHandler as it is$"):
         resolve("src/index.ts:lambdaHandler")
 
 
@@ -133,7 +133,7 @@ NPM = {"src/a.ts": TS, "node_modules/x": ""}
         ({"pom.xml": POM, "mvnw": "", CLASS: JAVA}, ".",
          "./mvnw -q package && truemem check target/orders-1.2.jar:com.example.App::handleRequest"),
         ({"build.gradle": "", "build/libs/x.jar": "", "build/libs/x-plain.jar": " ", CLASS: JAVA}, f"{CLASS}:other",
-         "gradle -q build, then this command again"),
+         "gradle -q build, then this command again; or build/libs/x.jar:com.example.App::other as it is"),
         ({"App.java": JAVA}, "App.java", "truemem check PATH.jar:CLASS::METHOD"),
         ({}, "src/a.ts:h", "PATH/a.ts"),
     ],

@@ -57,7 +57,8 @@ class Build:
         if self.output is not None and not self.is_older:
             return ""
         if self.output is not None:
-            return f"{self.source} is newer than {self.output}. Try {self.command}, then this command again"
+            newer = f"{self.source} is newer than {self.output}. Try {self.command}, then this command again"
+            return f"{newer}; or {self.target} as it is"
         then = f"{self.command} && truemem check {shlex.quote(self.target)}"
         return f"{self.source} must be built before it can run. Try {then}"
 
