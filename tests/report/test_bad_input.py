@@ -113,9 +113,9 @@ def test_what_is_no_number_is_refused(option: str, truemem: Command, files: dict
     [
         ({"AWS_ENDPOINT_URL": "notaurl"}, "Invalid endpoint: notaurl. Check AWS_ENDPOINT_URL"),
         ({"AWS_PROFILE": "unknown"}, "could not be found. Try aws sso login"),
-        ({"AWS_REGION": "eu west"}, "Try AWS_REGION=eu-west-1"),
+        ({"AWS_REGION": "eu west"}, "Try aws configure set region eu-west-1"),
         ({"AWS_ACCESS_KEY_ID": None}, "no AWS credentials. Try aws sso login, or aws configure"),
-        ({"AWS_DEFAULT_REGION": None}, "You must specify a region. Try AWS_REGION="),
+        ({"AWS_DEFAULT_REGION": None}, "You must specify a region. Try aws configure set region eu-west-1"),
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )

@@ -63,7 +63,7 @@ _EXPIRED = (
     "UnrecognizedClientException",
 )
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
-_FIX_REGION = "Try AWS_REGION=eu-west-1 truemem ..."
+_FIX_REGION = "Try aws configure set region eu-west-1, or set the variable AWS_REGION"
 _FIX_CREDENTIALS = "Try aws sso login, or aws configure; AWS_PROFILE chooses one"
 _FIX_PROXY = "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL"
 

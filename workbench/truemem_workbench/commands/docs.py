@@ -7,12 +7,12 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
 import click
 
 from ..support import docs_link
 from ..support.bad_input import BadInput
+from ..support.near import closest
 from ..support.pages import Page, Section, contents, pages, readable
 
 MOST_SECTIONS = 8
@@ -69,7 +69,7 @@ def _named(there: Mapping[str, Page], asked: str) -> Page | Section | None:
 
 def _near(name: str, names: Iterable[str]) -> str:
     """The names that `name` may be a misspelling of, in brackets; empty if there are none."""
-    close = get_close_matches(name.lower(), dict.fromkeys(names), n=3, cutoff=0.7)
+    close = closest(name, names)
     return f" (near: {', '.join(close)})" if close else ""
 
 

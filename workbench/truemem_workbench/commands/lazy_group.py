@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from ..support.bad_input import BadInput
+from ..support.near import meant
 from ..support.terminal import notify
 
 
@@ -55,6 +56,13 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f"{__package__}.{module}"), name)
         command.epilog = wrapped(command.epilog or "")
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self._lazy and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}.{meant(args[0], self._lazy)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -18,7 +18,7 @@ from ..local.configuration.layer import SIDECAR, extensions_in
 from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler
 from ..local.scenarios import BYSTANDER, SCENARIOS
 from ..support.bad_input import BadInput, need_linux
-from ..support.options import check_outputs, output_option, typed
+from ..support.options import Mebibytes, check_outputs, output_option, typed
 from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MANAGED_TIMEOUT_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import notify, steps
 from ..support.typed_command import Command
@@ -85,6 +85,7 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
 @click.option(
     "--memory",
     "memory_mib",
+    type=Mebibytes(),
     default=512,
     show_default=True,
     metavar="MiB",

@@ -6,6 +6,7 @@ Exit code 1 means a broken limit, so nothing else may end with it. Python alone 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -18,6 +19,7 @@ from typing import NoReturn
 import click
 
 from .bad_input import BadFunction, BadInput
+from .near import meant
 from .terminal import notify
 from .untrusted_text import visible
 
@@ -92,13 +94,28 @@ def run(command: click.Command, name: str) -> int:
         code = command.main(prog_name=name, standalone_mode=False)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else name
-        message = error.format_message().rstrip(".")
+        message = _message(error)
         notify(path, f"{message}{'' if message.endswith('?') else '.'} Try {path} --help")
         return error.exit_code
     except BadInput as error:
         notify(name, error)
         return UNUSABLE_CODE
     return code if isinstance(code, int) else 0
+
+
+_NO_CHOICE = re.compile(r"'([^']*)' is not one of ")
+
+
+def _message(error: click.UsageError) -> str:
+    """What was wrong, and what may have been meant. Without its full stop."""
+    if isinstance(error, click.NoSuchOption):
+        return f"No such option '{error.option_name}'.{meant(error.option_name, error.possibilities or ())}".rstrip(".")
+    message = error.format_message().rstrip(".")
+    kind = error.param.type if isinstance(error, click.BadParameter) and error.param is not None else None
+    if isinstance(kind, click.Choice) and (said := _NO_CHOICE.search(message)):
+        near = meant(said[1], map(str, kind.choices))
+        return f"{message}.{near}" if near else message
+    return message
 
 
 @contextmanager

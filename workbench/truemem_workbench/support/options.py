@@ -32,6 +32,23 @@ class Finite(click.FloatRange):
         return number
 
 
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([MG])i?B?", re.IGNORECASE)
+
+
+class Mebibytes(click.IntRange):
+    """A whole number of MiB."""
+
+    name = "MiB"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, str) and not value.strip().lstrip("-").isdigit():
+            size = _SIZE.fullmatch(value.strip())
+            near = f" Did you mean {float(size[1]) * (1024 if size[2] in 'Gg' else 1):.0f}?" if size else ""
+            self.fail(f"{value!r} is no whole number of MiB.{near}", param, ctx)
+        number: int = super().convert(value, param, ctx)
+        return number
+
+
 class CommandLine(str):
     """A target of several words: the command of a web server."""
 

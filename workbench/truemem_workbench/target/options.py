@@ -12,7 +12,7 @@ import click
 
 from ..support.bad_input import BadFunction, BadInput
 from ..support.document import known_members
-from ..support.options import CommandLine, Finite, option_group
+from ..support.options import CommandLine, Finite, Mebibytes, option_group
 from ..support.platform_facts import AT_ONCE, LEAST_MANAGED_MIB, MOST_AT_ONCE, MOST_TIMEOUT_S
 from ..support.terminal import Progress, notify
 from .events import FILE, read_event, read_events
@@ -51,7 +51,7 @@ managed_option = click.option(
 )
 function_options = option_group(
     click.option(
-        "--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512]."
+        "--memory", "memory_mib", type=Mebibytes(), metavar="MiB", help="Memory size [default: the template's, or 512]."
     ),
     click.option(
         "--cpu", metavar="size|off|VCPUS", help="CPU limit: what the memory size buys, or so much [default: off]."

@@ -14,6 +14,7 @@ from ..local.configuration.java_function import from_java_handler, source_of
 from ..local.configuration.node_function import SUFFIXES, from_node_handler
 from ..support import docs_link, web_adapter
 from ..support.bad_input import BadInput
+from ..support.near import closest
 from ..support.platform_facts import (
     AT_ONCE,
     GIB_PER_VCPU,
@@ -98,7 +99,7 @@ def from_template(
         raise BadInput(f"{logical_id} in {path} is {why}. Try a handler that it calls: truemem check app.py:handler")
     if logical_id not in functions:
         found = ", ".join(functions) or "none"
-        example = functions[0] if functions else "LOGICAL_ID"
+        example = next(iter(closest(logical_id, functions) or functions), "LOGICAL_ID")
         raise BadInput(f"no {SERVERLESS} {logical_id!r} in {path} (found: {found}). Try {path}:{example}")
     where = f"{logical_id} in {path}"
     shared = _mapping(_mapping(template.get("Globals")).get("Function"))
