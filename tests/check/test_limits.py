@@ -115,7 +115,7 @@ def test_what_grows_may_end_within_a_few_hundred() -> None:
 def test_a_limit_within_the_interval_is_a_notice() -> None:
     result = Result(noisy := run_of(NOISY), find(noisy, Limits(drift_kib=8.5)))
     assert result.exit_code == 0
-    assert "max-drift: after 200 invocations the interval still has the limit in it" in result.notices()
+    assert "max-drift: after 200 invocations the limit is still within the interval" in result.notices()
     (above,) = find(noisy, Limits(drift_kib=7.5))
     assert above.outcome == "unknown"
     assert above.sentence.endswith("Try more --invocations.")
@@ -152,11 +152,15 @@ def test_a_leak_is_found_within_so_many(kib: float, noise_kib: int, limits: Limi
 
 
 def test_the_answer_is_one_paragraph_with_a_command() -> None:
-    for run in (LEAK, FILLING[:200], LEVEL):
+    for run, begin in ((LEAK, "Next, after the repair: "), (FILLING[:200], "Next: "), (LEVEL, "Next: ")):
         result = Result(measured := run_of(run), find(measured, Limits()))
         (paragraph,) = result.sentences()
         assert paragraph == measured.finding.paragraph() == result.document()["finding"]["sentence"]  # type: ignore[index]
-        assert paragraph.endswith("Next: truemem check")
+        assert paragraph.endswith(f" {begin}truemem check")
+        assert ("nextWhen" in measured.finding.document()) == (run is LEAK)
+        assert measured.finding.said_after("truemem check").next_when == (
+            "after the repair" if run is LEAK else "after more invocations"
+        )
 
 
 def test_what_an_allocator_does_not_say_keeps_no_limit() -> None:
@@ -259,9 +263,22 @@ def test_what_may_be_a_large_cache_is_watched_until_it_is_larger() -> None:
 def test_a_repair_helps_if_nothing_grows_with_it(after: Sequence[float], helps: bool) -> None:
     tried = Tried(setting={"MALLOC_MMAP_THRESHOLD_": "32768"}, before=run_of(LEAK), after=run_of(after))
     assert (tried.helps, tried.document()["helps"]) == (helps, helps)
-    said = tried.sentence()
-    assert said.startswith("The repair helps: with MALLOC_MMAP_THRESHOLD_=32768 RSS is") is helps
-    assert said.endswith("memory grows by 0.0 KiB in each invocation, without it by 8.0.") is helps
+    said, begin = (
+        tried.sentence(),
+        "The repair helps: with MALLOC_MMAP_THRESHOLD_=32768 an invocation leaves 50 MiB behind",
+    )
+    assert said.startswith(f"{begin}, without it 51; memory grows by 0.0 KiB in each invocation, without it") is helps
+    assert "Its price in time: p50 99.5 ms, without it 99.5 (within noise); p99 " in said
+    useless = Result(tried.before, [], tried=tried).finding
+    assert (useless.repair == "MALLOC_MMAP_THRESHOLD_=32768 was tried, and does not help.") is not helps
+
+
+def test_hoarding_is_proven_by_what_it_saves() -> None:
+    holds = with_heap([10.0] * 200)
+    tried = Tried(setting=holds.finding.setting, before=holds, after=run_of([30.0] * 200))
+    assert holds.finding.cause == "hoarding"
+    assert "an invocation leaves 30 MiB behind, without it 90." in tried.sentence()
+    assert "grows" not in tried.sentence()
 
 
 # --- the other limits -------------------------------------------------------------------------------------------------
@@ -301,18 +318,18 @@ def test_out_of_memory_breaks_whatever_the_limits_are() -> None:
     killed = recorded(200, 50, 256, outOfMemory={"signals": ["kernel"]})
     first = find(ending_with(killed, run_of(LEVEL)), Limits())[0]
     assert (first.name, first.outcome) == ("out-of-memory", "broken")
-    assert first.sentence == "Out of memory in invocation 200: over its memory size of 256 MiB."
+    assert first.sentence == "Invocation 200 ran out of the memory size of 256 MiB."
     running = {"file": "orders.py", "line": 31, "function": "load", "level": 250.0, "stack": ["orders.py:31 load"]}
     killed = recorded(200, 50, 256, outOfMemory={"signals": ["kernel"], "running": running})
     first = find(ending_with(killed, run_of(LEVEL)), Limits())[0]
-    assert first.sentence.endswith("over its memory size of 256 MiB. orders.py:31 in load ran then.")
+    assert first.sentence.endswith("the memory size of 256 MiB. orders.py:31 in load ran then.")
 
 
 def test_a_failure_leaves_it_unmeasured_unless_allowed() -> None:
     failing = run_of(LEVEL, failures=[FailedInvocation(7, "KeyError: 'id'")])
     (finding, _) = find(failing, Limits())
     assert finding.outcome == "unknown"
-    assert finding.sentence.startswith("1 of 200 invocations failed, the last of them number 7: KeyError: 'id'.")
+    assert finding.sentence.startswith("1 of 200 invocations failed, the last number 7: KeyError: 'id'.")
     assert "try --allow-errors" in finding.sentence
     assert outcomes(failing, errors_percent=100) == {"growth": "kept"}
     for levels in (LEVEL[:5], []):  # that there is too little to judge as well is no news
@@ -324,7 +341,7 @@ def test_a_failure_leaves_it_unmeasured_unless_allowed() -> None:
     [
         (
             [FailedInvocation(1, "first"), FailedInvocation(5, "\x1b[2Jgone\n\ud800")],
-            "the first of them number 1, the last of them number 5: \\x1b[2Jgone \\ud800.",
+            "the first was number 1, the last number 5: \\x1b[2Jgone \\ud800.",
         ),
         ([FailedInvocation(5, "x" * 10**6)], f"number 5: {'x' * 500}...."),
     ],

@@ -56,7 +56,7 @@ def shown(result: Result, encoding: str = "utf-8", width: int = 110) -> list[str
 
 def test_a_person_sees_limit_measured_curve_and_why(broken: Result) -> None:
     lines = shown(broken)
-    assert lines[0] == "app.py:handler FAILED: 160 invocations after 40 to warm up, 3 s"
+    assert lines[0] == "app.py:handler FAILED: 200 invocations (40 to warm up), 3 s"
     assert any(line.split()[:3] == ["max-drift", "4", "KiB"] and line.endswith("BROKEN") for line in lines)
     assert any(line.split()[:3] == ["max-peak", "256", "MiB"] and line.endswith("kept") for line in lines)
     (current,) = (line for line in lines if line.startswith("current"))

@@ -272,7 +272,7 @@ def test_too_few_invocations_want_more_of_them_next() -> None:
         ("nodejs", "truemem attach NAME --lines"),
         ("java", "truemem attach NAME --lines --lines-java"),
         ("go", "truemem events NAME --since 1h --output events.jsonl"),
-        *((runtime, "truemem report NAME --since 24h") for runtime in ("dotnet", "ruby", "php")),
+        *((runtime, "truemem report NAME --since 1h") for runtime in ("dotnet", "ruby", "php")),
     ],
 )
 def test_what_names_the_line_comes_next(runtime: str, following: str) -> None:

@@ -20,7 +20,7 @@ def fleet(tmp_path: Path) -> Path:
     lines += life("big", 120, FunctionName="oversized", cpuMs=5.0)
     lines += life("old", 120, FunctionName="old")
     lines += life("busy", 120, FunctionName="busy", cpuMs=57.5)
-    lines += life("near", 120, FunctionName="near", memoryLimit=108)
+    lines += life("near", 120, FunctionName="near", memoryLimit=128, PeakRSS=120)
     lines += life("soon", 200, grows=1.0, FunctionName="grows-soon", memoryLimit=320)
     lines += life("later", 200, grows=1.0, FunctionName=LONGEST)
     lines += [*life("dead", 120, FunctionName="dead"), line("dead", 121, FunctionName="dead", OutOfMemory=1)]
@@ -31,7 +31,7 @@ FIRST = [
     ("dead", "out of memory: 1 of 121 invocations, 1,024 MB; try 2,048 MB"),
     ("grows-soon", "growing: leak 1,024 KiB per invocation, 18 invocations left"),
     (LONGEST, "growing: leak 1,024 KiB per invocation, 722 invocations left"),
-    ("near", "near the limit: 105.0 of 108 MB (97%); smallest safe size 128 MB"),
+    ("near", "near the limit: needs 125.0 of 128 MB (98%); smallest safe size 192 MB"),
     ("oversized", "oversized: needs 100.0 of 1,024 MB; 128 MB costs at least 78% less"),
     ("old", "to measure: needs 100.0 of 1,024 MB; CPU time is not known: truemem size"),
     ("a-00", "nothing to do: 128 MB fits"),
@@ -73,7 +73,7 @@ def test_what_a_function_costs_is_beside_its_name(truemem: Command, fleet: Path)
     functions = truemem("report", fleet, *options, "--json").document["functions"]
     (near,) = (each["cost"] for each in functions if each["function"] == "near")
     assert near["invocations"] == pytest.approx(120e6)
-    assert near["computing"] == pytest.approx(1e6 * 108 / 1024 * 0.1 * 0.0000166667)
+    assert near["computing"] == pytest.approx(1e6 * 128 / 1024 * 0.1 * 0.0000166667)
     assert f"  4 near:$LATEST  ${near['per_month']:.2f} a month" in told
     assert f"  3 {LONGEST}:$LATEST" in told  # it has no room
 
@@ -87,7 +87,7 @@ def test_all_is_all_in_full(truemem: Command, fleet: Path) -> None:
 def test_one_function_of_many_is_told_in_full(truemem: Command, fleet: Path) -> None:
     told = truemem("report", fleet, "--function", "near").out
     assert told.startswith("1 function, 120 invocations: 1 near the limit (2,321 lines of another time, function or ")
-    assert "Smallest safe memory size: 128 MB." in told
+    assert "Smallest safe memory size: 192 MB." in told
 
 
 class TestSavedRun:

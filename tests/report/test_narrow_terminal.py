@@ -19,7 +19,7 @@ from tests.report.conftest import Command, aws, aws_endpoint, truemem
 
 __all__ = ["account", "aws", "aws_endpoint", "truemem"]
 
-COMMAND = re.compile(r"\s*(Next: |→ )?(truemem|aws|pip) |.*: truemem ")
+COMMAND = re.compile(r"\s*(Next[^:]*: |→ )?(truemem|aws|pip) |.*: truemem ")
 """A line with a command is not wrapped: it is to be copied."""
 
 

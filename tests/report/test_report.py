@@ -73,7 +73,7 @@ def test_kills_are_counted_by_the_line_that_ran(told: Told, report: Report) -> N
     lines = [line("a", number, **ran("orders.py", 31, 500.0 - number)) for number in (1, 2, 3)]
     lines += [line("a", 4, **ran("app.py", 9, 470)), line("a", 5, OutOfMemory=1, status="error"), line("b", 1)]
     sentence = (
-        "The line that ran then: orders.py:31 in load in 3 of 5, seen at 497.0 MiB or more; app.py:9 in load in 1"
+        "When memory ran out, orders.py:31 in load ran in 3 of 5, seen at 497.0 MiB or more; app.py:9 in load in 1"
     )
     assert f"{sentence}; not known of 1." in told(lines)
     document = report(lines)

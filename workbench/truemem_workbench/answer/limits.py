@@ -30,6 +30,7 @@ UNTOLD = (
 
 ERRORS = ("errors", "max-errors")
 """Names of the check of errors: without a limit, and with one."""
+GROWTH = "growth"
 P99 = "max-p99"
 RECORDS = "records"
 """Name of the check that there are any."""
@@ -195,9 +196,7 @@ def _growth(finding: Finding, limits: Limits) -> LimitCheck:
         measured += f", {finding.per_invocation_kib:,.1f} KiB"
 
     def check(outcome: Outcome, why: str | None = None) -> LimitCheck:
-        return LimitCheck(
-            "growth", "none", measured, outcome, finding.paragraph(), finding.per_invocation_kib, None, why
-        )
+        return LimitCheck(GROWTH, "none", measured, outcome, finding.paragraph(), finding.per_invocation_kib, None, why)
 
     if finding.grows:
         if _is_allowed(finding, limits):
@@ -252,7 +251,7 @@ def against_interval(
     `why` asks for more invocations: `doubt` if a broken limit may be one, `near` if the limit is in the interval. The
     outcome is that of a run that may not make any more, and the sentence has what to try then: `more`.
     """
-    within = f"after {count} invocations the interval still has the limit in it"
+    within = f"after {count} invocations the limit is still within the interval"
     value = check.value or 0.0
     if low > limit:
         return replace(check, outcome="broken", why=doubt)
@@ -294,8 +293,8 @@ def check_p99(
         return LimitCheck(name, allowed, "unknown", "unknown", sentence)
     p99, count = latency.p99, latency.invocations
     measured = f"{ms(p99.value)} ms ({ms(p99.low)} to {ms(p99.high)})"
-    which = f"{count} invocations, the highest," if rank(99, count) == count else f"{count} invocations"
-    sentence = f"p99 of {which} is {measured}, and {allowed} are allowed."
+    which = "the highest of" if rank(99, count) == count else "of"
+    sentence = f"p99 is {measured}, {which} {count} invocations, and {allowed} are allowed."
     check = LimitCheck(name, allowed, measured, "kept", sentence, p99.value)
     return against_interval(check, p99.low, p99.high, limit, count=count, near="p99 near the limit", more=more)
 
@@ -303,9 +302,9 @@ def check_p99(
 def _failures(measurement: Measurement) -> LimitCheck:
     """That invocations failed: a function that does not work was not measured."""
     first, last = measurement.failures[0], measurement.failures[-1]
-    sentence = f"{len(measurement.failures)} of {measurement.invocations} invocations failed,"
-    sentence += f" the first of them number {first.number}," if first is not last else ""
-    sentence += f" the last of them number {last.number}: {printable(last.error)}."
+    sentence = f"{len(measurement.failures)} of {measurement.invocations} invocations failed"
+    sentence += f", the first was number {first.number}" if first is not last else ""
+    sentence += f", the last number {last.number}: {printable(last.error)}."
     sentence += " Fix that, or try --allow-errors if it is meant to fail."
     if measurement.finding.cause == "failing":
         sentence = measurement.finding.paragraph()
@@ -319,11 +318,11 @@ def _nothing(measurement: Measurement) -> LimitCheck:
 
 def _out_of_memory(measurement: Measurement) -> LimitCheck:
     numbers = measurement.out_of_memory
-    sentence = f"Out of memory in invocation {numbers[0]}"
-    sentence += f", and in {len(numbers) - 1} more" if len(numbers) > 1 else ""
+    sentence = f"Invocation {numbers[0]}"
+    sentence += f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
     size = f" of {measurement.memory_mib} MiB" if measurement.memory_mib else ""
     ran = ran_out_at(each.line for each in measurement.seen)
-    sentence = f"{sentence}: over its memory size{size}.{' ' * bool(ran)}{ran}"
+    sentence = f"{sentence} ran out of the memory size{size}.{' ' * bool(ran)}{ran}"
     return LimitCheck("out-of-memory", "never", f"{len(numbers)} times", "broken", sentence)
 
 
@@ -348,7 +347,7 @@ def _current(measurement: Measurement, limit: float) -> LimitCheck:
     value = measurement.highest_current
     if value is None:
         return _unmeasured("max-current", limit)
-    sentence = f"Up to {value:.1f} MiB were left behind by an invocation, and {limit:g} MiB are allowed."
+    sentence = f"An invocation left up to {value:.1f} MiB behind, and {limit:g} MiB are allowed."
     return LimitCheck("max-current", f"{limit:g} MiB", f"{value:.1f} MiB", _over(value, limit), sentence, value)
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from rich.table import Table
 
 from ..judge.finding import Finding
-from ..judge.latency import Figure, errors_figure
+from ..judge.latency import Figure, errors_figure, ms
 from ..runs.measurement import Measurement, curve
 from ..runs.passes import BLOCK, full_by
 from ..support.document import known_members
 from ..support.terminal import counted
 from .baseline import Baseline
-from .limits import ERRORS, P99, RECORDS, LimitCheck
+from .limits import ERRORS, GROWTH, P99, RECORDS, LimitCheck
 
 KEPT, BROKEN, UNKNOWN = 0, 1, 2  # exit codes
 
@@ -71,18 +71,36 @@ class Tried:
         was, now = self.before.finding, self.after.finding
         return now.grows and (now.high_kib or math.inf) < (was.low_kib or 0.0)
 
+    @property
+    def words(self) -> str:
+        """The variables, as they are typed."""
+        return " ".join(f"{name}={value}" for name, value in self.setting.items())
+
     def sentence(self) -> str:
-        words = " ".join(f"{name}={value}" for name, value in self.setting.items())
-        before, after = self._rates
-        levels = [each.untrimmed_mib for each in (self.before, self.after)]
+        """Whether it helps, by what it saves, and what that costs in time."""
         helps = "The repair helps" if self.helps else "The repair does not help"
+        levels = [each.untrimmed_mib for each in (self.before, self.after)]
         killed = [len(each.out_of_memory) for each in (self.before, self.after)]
+        said = f"an invocation leaves {levels[1]:,.0f} MiB behind, without it {levels[0]:,.0f}"
         if killed[0]:
-            return f"{helps}: with {words} it ran out of memory {killed[1]} times, without it {killed[0]}."
-        ends = f"{helps}: with {words} RSS is {levels[1]:,.0f} MiB, without it {levels[0]:,.0f}"
-        if not before and not after:
-            return f"{ends}."
-        return f"{ends}; memory grows by {after:,.1f} KiB in each invocation, without it by {before:,.1f}."
+            said = f"it ran out of memory {counted(killed[1], 'time')}, without it {killed[0]:,}"
+        elif self.before.finding.grows:
+            before, after = self._rates
+            said += f"; memory grows by {max(0.0, after):,.1f} KiB in each invocation, without it by {before:,.1f}"
+        return f"{helps}: with {self.words} {said}.{self._price()}"
+
+    def _price(self) -> str:
+        """What it costs in time, by these two runs."""
+        was, now = self.before.latency, self.after.latency
+        if was is None or now is None:
+            return ""
+        figures = []
+        for name in ("p50", "p99"):
+            one, other = getattr(was, name), getattr(now, name)
+            change = other.change(one)
+            how = "within noise" if change == "alike" else change
+            figures.append(f"{name} {ms(other.value)} ms, without it {ms(one.value)} ({how})")
+        return f" Its price in time: {'; '.join(figures)}."
 
     @property
     def _rates(self) -> list[float]:
@@ -93,15 +111,35 @@ class Tried:
         ]
 
     def document(self) -> dict[str, object]:
-        return {
-            "setting": dict(self.setting),
-            "helps": self.helps,
-            "before": self._rates[0],
-            "after": self._rates[1],
-            "currentBefore": self.before.untrimmed_mib,
-            "currentAfter": self.after.untrimmed_mib,
-            "finding": self.after.finding.document(),
-        }
+        was, now = self.before.latency, self.after.latency
+        return known_members(
+            {
+                "setting": dict(self.setting),
+                "helps": self.helps,
+                "before": self._rates[0],
+                "after": self._rates[1],
+                "currentBefore": self.before.untrimmed_mib,
+                "currentAfter": self.after.untrimmed_mib,
+                "latencyBeforeMs": was.document() if was else None,
+                "latencyAfterMs": now.document() if now else None,
+                "sentence": self.sentence(),
+                "finding": self.after.finding.document(),
+            }
+        )
+
+
+def untried(finding: Finding, ran_out: bool = False) -> str:
+    """Why no repair was tried, of a finding without a setting. `ran_out`: it ran out of memory."""
+    why = "there is nothing to repair"
+    if finding.cause == "failing":
+        why = "the function fails, which comes first"
+    elif finding.grows or ran_out:
+        repair = finding.repair[:1].lower() + finding.repair[1:]
+        why = f"no setting repairs {'a leak' if finding.cause in ('leak', 'native') else 'that'}"
+        why += f". What does: {repair.rstrip('.')}" if repair else ""
+    elif finding.cause == "undecided":
+        why = "it is not decided yet what has to be repaired"
+    return f"--try-repair tried nothing: {why}"
 
 
 @dataclass(frozen=True)
@@ -117,6 +155,21 @@ class Result:
     """What it is compared with."""
     tried: Tried | None = None
     """A run with the finding's repair, if that was asked for and there is one."""
+
+    def explained(self, made: Explained) -> Result:
+        """The same with the lines that hold what grew, in the sentence on growth too."""
+        told = replace(
+            self.measurement,
+            commands=replace(self.measurement.commands, explain=""),  # that is done
+        )
+        return replace(self, measurement=told, explanation=made).retold()
+
+    def retold(self) -> Result:
+        """The same with what is known of the finding by now in the sentence on growth."""
+        said = self.finding.paragraph()
+        return replace(
+            self, limits=[replace(each, sentence=said) if each.name == GROWTH else each for each in self.limits]
+        )
 
     @property
     def spec(self) -> str:
@@ -141,6 +194,10 @@ class Result:
     def finding(self) -> Finding:
         """With the line that holds what grew, if that was asked for and found."""
         finding = self.measurement.finding
+        if self.tried is not None and not self.tried.helps:
+            sweep = self.measurement.commands.sweep
+            useless = f"{self.tried.words} was tried, and does not help."
+            finding = replace(finding, repair=useless, setting={}, next=sweep or finding.next, next_when="")
         return finding if self.explanation is None else self.explanation.named(finding)
 
     @property
@@ -150,9 +207,10 @@ class Result:
         if self.measurement.signal:
             word += " to the end" if self.exit_code == UNKNOWN else ", ended early"
         measured = self.measurement
-        rounds = f"rounds of {measured.shared.at_once} requests at once" if measured.shared else "invocations"
-        counted = f"{len(measured.judged)} {rounds} after {measured.warm_up} to warm up"
-        return f"{measured.spec} {word}: {counted}, {measured.seconds:.0f} s"
+        made = counted(measured.invocations, "invocation")
+        if measured.shared:
+            made = f"{measured.invocations:,} rounds of {counted(measured.shared.at_once, 'request')} at once"
+        return f"{measured.spec} {word}: {made} ({measured.warm_up} to warm up), {measured.seconds:.0f} s"
 
     @property
     def figures(self) -> list[Figure]:
@@ -184,7 +242,7 @@ class Result:
     def sentences(self) -> list[str]:
         """The finding, and a sentence for each other limit that was not kept."""
         finding = self.finding
-        covered = ("growth", RECORDS, *(ERRORS if finding.cause == "failing" else ()))
+        covered = (GROWTH, RECORDS, *(ERRORS if finding.cause == "failing" else ()))
         broken = [each for each in self.limits if each.outcome != "kept" and each.name not in covered]
         others = [each.sentence for each in broken if each.sentence != finding.title]
         tried = [self.tried.sentence()] if self.tried else []
@@ -236,10 +294,18 @@ class Result:
         measured = self.measurement
         if not measured.asked:
             return 0
-        made = measured.judged_until or measured.invocations
+        made = measured.new_from - 1 if measured.new_from else measured.invocations
         most = max(measured.warm_up + measured.asked, full_by(measured.asked) if measured.finding.grows else 0)
         is_news = made > most + max(BLOCK, measured.asked // 10)  # one look more is none
         return made - measured.warm_up - measured.asked if is_news else 0
+
+    def _latency(self) -> dict[str, float] | None:
+        """Percentiles in ms, and of how many invocations after the warm-up."""
+        measured, latency = self.measurement, self.measurement.latency
+        if latency is None:
+            return None
+        left_out = measured.invocations - measured.warm_up - latency.invocations
+        return {**latency.document(), "leftOut": left_out}
 
     def baseline(self) -> Baseline | None:
         return Baseline.of(self.measurement)
@@ -254,6 +320,7 @@ class Result:
             "warmUp": measured.warm_up,
             "asked": measured.asked,
             "judged": len(measured.judged),
+            "notJudged": measured.invocations - measured.warm_up - len(measured.judged),
             "records": len(measured.seen),
             "seconds": round(measured.seconds, 1),
             "memorySize": measured.memory_mib,
@@ -261,7 +328,7 @@ class Result:
             "peakIn": measured.peak[0] if measured.peak else None,
             "current": measured.usual_current,
             "highestCurrent": measured.highest_current,
-            "latencyMs": measured.latency.document() if measured.latency else None,
+            "latencyMs": self._latency(),
             "errors": {
                 "count": len(measured.failures),
                 "share": round(len(measured.failures) / max(1, measured.invocations), 4),

@@ -246,18 +246,16 @@ def _check(
     result, lines = Result(measurement, find(measurement, limits, was), was=was), None
     if target is not None:
         result = replace(result, source=target.source, line=target.line)
-        if try_repair is None:
-            try_repair = measurement.finding.grows or bool(measurement.out_of_memory)
-        if not measurement.signal and try_repair and (setting := measurement.finding.setting):
-            result = _tried(result, command, target, payloads, plan, limits, setting)
-            measurement = result.measurement
+        if not measurement.signal:
+            result = _repaired(result, command, target, payloads, plan, limits, try_repair)
+        measurement = result.measurement
         if not measurement.signal and (explain or (explain is None and can_explain and result.grows)):
             from ..explain.run import explained
 
             made = explained(target, payloads, measurement)
             # of descriptors and the like, memory that no line holds says nothing
             if explain or made.holders or measurement.finding.cause not in COUNTED:
-                lines, result = made, replace(result, explanation=made)
+                lines, result = made, result.explained(made)
     draw = {".png": partial(_draw, result, limits), ".html": partial(_explain_in, lines, result.headline)}
     code = places.write(result, draw)
     return 128 + measurement.signal if measurement.signal else code
@@ -278,7 +276,8 @@ def _explain_in(lines: Explanation | None, headline: str, path: Path) -> None:
 def _commands(command: Command, spec: str, target: Target | None) -> Commands:
     """What can be typed next. `target`: the function, if it is here."""
     if target is None:
-        return replace(commands_deployed(spec.removeprefix("remote:")), again=str(command), longer=longer(command))
+        deployed = commands_deployed(spec.removeprefix("remote:"))
+        return replace(deployed, again=str(command), proof="", longer=longer(command))
     return commands_local(
         command,
         is_probed=target.probe,
@@ -286,6 +285,28 @@ def _commands(command: Command, spec: str, target: Target | None) -> Commands:
         function=target.function,
         is_web=target.http is not None,
     )
+
+
+def _repaired(
+    result: Result,
+    command: Command,
+    target: Target,
+    payloads: list[object],
+    plan: Plan,
+    limits: Limits,
+    is_asked: bool | None,
+) -> Result:
+    """The result with the repair tried, where it is a setting; where that was asked for and is none, with the reason.
+    `is_asked`: None where nobody has said it."""
+    from ..answer.result import untried
+
+    finding, ran_out = result.measurement.finding, bool(result.measurement.out_of_memory)
+    if finding.setting and (is_asked or (is_asked is None and (finding.grows or ran_out))):
+        return _tried(result, command, target, payloads, plan, limits, finding.setting)
+    if not is_asked:
+        return result
+    notices = (*result.measurement.notices, untried(finding, ran_out))
+    return replace(result, measurement=replace(result.measurement, notices=notices))
 
 
 def _tried(
@@ -329,7 +350,7 @@ def _tried(
     told = after if is_librarys is False and tried.keeps_less else before  # without that cache: the rest is its own
     measurement = replace(told, commands=commands, is_librarys=is_librarys)
     if is_librarys is None:
-        return replace(result, measurement=measurement, tried=tried)
+        return replace(result, measurement=measurement, tried=tried).retold()
     checked = find(measurement, limits, result.was)
     return replace(result, measurement=measurement, limits=checked, tried=tried if is_librarys else None)
 

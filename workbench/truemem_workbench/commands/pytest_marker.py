@@ -17,6 +17,7 @@ from ..judge.finding import GROWS
 from ..runs.passes import INVOCATIONS, WARM_UP, Plan
 from ..support.bad_input import BadInput
 from ..support.platform_facts import LEAST_MIB, MOST_MIB, MOST_TIMEOUT_S
+from ..support.typed_command import NEXT
 from ..target.events import read_events
 
 if TYPE_CHECKING:
@@ -150,10 +151,9 @@ _OPTION = re.compile(rf"({'|'.join(_NAMES)})(?![\w-])(?: (?=KiB\b|MiB\b|MS\b|SEC
 
 def in_words_of_the_marker(text: str) -> str:
     """Replace the command's options in a message by the marker's arguments. A command to type stays as it is."""
-    parts = (line.partition("Next: ") for line in text.split("\n"))
-    return "\n".join(
-        _OPTION.sub(lambda found: _NAMES[found[1]], said) + before + command for said, before, command in parts
-    )
+    parts = (NEXT.split(line, maxsplit=1) for line in text.split("\n"))
+    told = ((_OPTION.sub(lambda found: _NAMES[found[1]], said), "".join(command)) for said, *command in parts)
+    return "\n".join(" ".join(filter(None, each)) for each in told)
 
 
 def _causes(given: Sequence[str]) -> Sequence[str]:

@@ -106,8 +106,6 @@ def _marker(item: pytest.Item) -> MemoryMarker:
 
 def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
     """Make the run that the marker asks for."""
-    from dataclasses import replace
-
     from ..answer.limits import LimitsDecision
     from ..explain.run import explained
     from ..runs.here import measure, need_explicable
@@ -122,7 +120,7 @@ def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
         can_explain = target.is_explicable or measurement.is_jvm
         if marker.explain or (marker.explain is None and can_explain and result.grows):
             why = explained(target, events, measurement, progress=lambda *_: None)
-            result = replace(result, explanation=why)
+            result = result.explained(why)
     return result
 
 

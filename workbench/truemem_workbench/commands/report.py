@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +121,13 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
         from ..report.collect import report_here as report_of
     made = report_of(where, options, prices)
     _check_by(made)
+    name = (where.log_group or "").removeprefix("/aws/lambda/")
+    again = f"truemem report {shlex.quote(name)} --since {options['since']}"
+    made = replace(
+        made,
+        functions=[replace(each, finding=each.finding.said_after(again)) for each in made.functions],
+        environments=[replace(each, finding=each.finding.said_after(again)) for each in made.environments],
+    )
     comparison = None if options["compared"] is None else compare_versions(made, options["compared"])
     view = View(
         report=made,

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from ..attach.session import session_options
 from ..aws.cloudwatch import target_or_function
-from ..judge.finding import commands_deployed, commands_local
+from ..judge.finding import AFTER_REPAIR, commands_deployed, commands_local
 from ..size.varied import variants_of
 from ..support.bad_input import BadInput
 from ..support.document import known_members
@@ -22,7 +22,7 @@ from ..support.exit_codes import exit_with
 from ..support.options import Finite, check_outputs, option_group, output_option, typed
 from ..support.platform_facts import ARCHITECTURES, LEAST_MANAGED_MIB, LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
 from ..support.terminal import fitted, notify, output, say, steps, table
-from ..support.typed_command import Command
+from ..support.typed_command import Command, following
 from ..target.options import environment_options, event_options, managed_option, read_payloads, resolved
 
 if TYPE_CHECKING:
@@ -236,7 +236,12 @@ def _result(
         log=swept.log,
         is_cut=swept.signal > 0,
     )
-    return replace(result, next=_next(context, result, env))
+    if not result.is_cut and result.finding is not None:
+        command, when = result.finding.following
+    else:
+        command = _next(context, result, env)
+        when = AFTER_REPAIR if command == str(typed(context, "size")) and not result.is_cut else ""
+    return replace(result, next=command, next_when=when)
 
 
 def alike(context: click.Context, env: Sequence[str] | None = None) -> Command:
@@ -300,17 +305,19 @@ def _check_managed(context: click.Context, sizes: Sequence[int] | None) -> None:
 def _managed(context: click.Context, result: at_once.Result) -> int:
     """Print and write the result for a function of Managed Instances. Returns the exit code."""
     again, judge = typed(context, "size"), typed(context, "check", only=(*ALIKE, "--managed-instances"))
-    following = result.finding.next if result.finding else str(again)
+    command, when = result.finding.following if result.finding else (str(again), AFTER_REPAIR)
     if result.suggested is not None:
         judge = judge if result.suggested == result.memory else judge.with_option("--memory", result.suggested)
-        following = str(judge)
+        command, when = str(judge), ""
     elif result.needs is not None:
         fewer = result.needs.most(result.sizes[-1])
-        following = str(again.without("--managed-instances").with_option("--managed-instances", max(1, fewer)))
+        narrower = again.without("--managed-instances").with_option("--managed-instances", max(1, fewer))
+        command, when = str(narrower), ""
     outputs, as_json = context.params["outputs"], context.params["as_json"]
     if picture := next((path for path in outputs if path.suffix.lower() == ".png"), None):
         notify("truemem size", f"--output {picture}: there is no picture for Managed Instances. Try .json")
-    is_written = _write(replace(result, next=following), as_json, [each for each in outputs if each != picture])
+    told = replace(result, next=command, next_when=when)
+    is_written = _write(told, as_json, [each for each in outputs if each != picture])
     return 130 if result.is_cut else result.exit_code if is_written else result.exit_code or 2
 
 
@@ -326,8 +333,6 @@ def _next(context: click.Context, result: Result, env: Sequence[str] | None = No
     again = typed(context, "size")
     if result.is_cut:
         return str(again)
-    if result.finding is not None:
-        return result.finding.next
     suggested, name = result.choice.suggested, context.params["function_name"]
     if suggested is not None and name is None:
         return str(alike(context, env).with_option("--memory", suggested.memory))
@@ -388,4 +393,4 @@ def _print(result: Result | at_once.Result) -> None:
         console.print(f"  {line}", soft_wrap=True)
     for notice in result.all_notices():
         say(console, notice, begin="note: ", style="dim")
-    console.print(f"Next: {result.next}", soft_wrap=True)
+    console.print(following(result.next, result.next_when), soft_wrap=True)

@@ -13,6 +13,7 @@ import click
 from ..support.bad_input import BadInput
 from ..support.options import check_outputs, typed
 from ..support.terminal import fitted, output, say, table
+from ..support.typed_command import following
 
 if TYPE_CHECKING:
     from ..size.result import Result
@@ -51,7 +52,8 @@ def compare(
     made = Comparison(
         spec=context.params["target"], name=variants.name, tried=tried, untried=variants.values[len(tried) :]
     )
-    made = replace(made, next=str(typed(context, "size")) if signal else _next(made))
+    command, when = (str(typed(context, "size")), "") if signal else _next(made)
+    made = replace(made, next=command, next_when=when)
     document = json.dumps(made.document(), indent=2)
     if as_json:
         click.echo(document)
@@ -62,10 +64,10 @@ def compare(
     return 128 + signal if signal else made.exit_code
 
 
-def _next(made: Comparison) -> str:
-    """The command of the best value; without one that of the first that was tried."""
+def _next(made: Comparison) -> tuple[str, str]:
+    """The command of the best value, without one that of the first that was tried; and what must be done before."""
     results = [each.result for each in (made.best, *made.tried) if each is not None and each.result is not None]
-    return results[0].next
+    return results[0].next, results[0].next_when
 
 
 def _print(made: Comparison) -> None:
@@ -80,4 +82,4 @@ def _print(made: Comparison) -> None:
         say(console, sentence, begin="- ")
     for notice in made.notices():
         say(console, notice, begin="note: ", style="dim")
-    console.print(f"Next: {made.next}", soft_wrap=True)
+    console.print(following(made.next, made.next_when), soft_wrap=True)

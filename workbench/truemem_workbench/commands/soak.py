@@ -24,6 +24,7 @@ from ..support.bad_input import BadInput
 from ..support.exit_codes import exit_with
 from ..support.options import (
     Finite,
+    Mebibytes,
     check_outputs,
     chosen,
     format_options,
@@ -157,7 +158,9 @@ limit_options = option_group(
 @traffic_options
 @scaling_options
 @event_options
-@click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
+@click.option(
+    "--memory", "memory_mib", type=Mebibytes(), metavar="MiB", help="Memory size [default: the template's, or 512]."
+)
 @click.option("--cpu", metavar="size|off|VCPUS", help="CPU limit of each environment [default: size].")
 @http_option
 @environment_options
@@ -249,7 +252,7 @@ def _soak(
     commands = replace(
         commands,
         again=str(again),
-        profile="" if is_web else str(again if function.names_lines else again.with_option("--lines")),
+        profile="" if is_web or function.names_lines else str(again.with_option("--lines")),
         with_variable=f"{again} --env",
         with_event="" if again.has("--event") or again.has("--events") else f"{again} --event @event.json",
         with_path=with_path(again) if is_web else "",

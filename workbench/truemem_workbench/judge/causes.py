@@ -18,7 +18,7 @@ from ..support.terminal import counted
 from . import settled
 from .curves import IN_USE, RSS, Curves
 from .drift import Verdict
-from .finding import COUNTED, TOO_FEW, Cause, Commands, Finding
+from .finding import AFTER_REPAIR, COUNTED, TOO_FEW, Cause, Commands, Finding
 from .growth_causes import (
     descriptors_stay,
     extension_grows,
@@ -78,8 +78,9 @@ class Row:
     needs: str
     """Which evidence, how much: for the table in docs/patterns.md."""
     repair: str = ""
-    next: Sequence[str] = ("again",)
-    """Names of Commands, the best first."""
+    next: Sequence[str] = ()
+    """Names of Commands that tell more, the best first. Without any, the next is what measures again: after the repair
+    where there is one."""
     pattern: str = ""
 
 
@@ -139,18 +140,23 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
     evidence += [witnesses.curves.ended] if witnesses.curves.ended else _ends(found, witnesses.curves)
     if (failed := witnesses.curves.failed.in_all) and found.cause != "failing":
         evidence.append(f"{failed:,} of {counted(witnesses.curves.invocations, 'invocation')} failed")
+    repair = found.repair or row.repair
     following = _next(row, commands, witnesses, found)
     if found.pattern == TOO_FEW:
         following = commands.longer or commands.again
-    repair = found.repair or row.repair
-    if found.cause == "failing":
+    elif found.cause == "failing":
         repair, following = _known_repair(witnesses.curves, commands) or (repair, following)
+    when = ""
+    if not following:
+        following = commands.proof or commands.again if found.grows or repair else commands.again
+        when = AFTER_REPAIR if found.grows or repair else ""
     completed = replace(
         found,
         by_event=by_event,
         evidence=evidence,
         repair=repair,
         next=following,
+        next_when=when,
         pattern=found.pattern or row.pattern,
     )
     return named(completed, merged(witnesses.curves.profiles), commands)
@@ -176,8 +182,8 @@ def _kinds(cause: Cause, by_event: Mapping[str, float], rest: float) -> str:
     def words(kept: float) -> str:
         return f"{kept:,.2g}" if cause in COUNTED and cause != "tmp" else size_words(kept)
 
-    named = [f"{words(kept)} of {kind}" for kind, kept in by_event.items()][:MOST_KINDS]
-    return f"kept each time: {', '.join(named)}, {words(rest)} at most of the others"
+    named = [f"{words(kept)} with {kind}" for kind, kept in by_event.items()][:MOST_KINDS]
+    return f"each invocation keeps {', '.join(named)}, {words(rest)} at most with the others"
 
 
 def _ends(found: Finding, curves: Curves) -> list[str]:
@@ -187,19 +193,22 @@ def _ends(found: Finding, curves: Curves) -> list[str]:
         where = f"invocation {killed[0]}" + (f" and {len(killed) - 1} more" if len(killed) > 1 else "")
         ends.append(f"out of memory in {where}")
     if ended and found.cause != "extension":
-        ends.append(f"the environment ended in invocation {ended[0]}, for something beside the function")
+        ends.append(f"something beside the function ended the environment in invocation {ended[0]}")
     return ends
 
 
 def _next(row: Row, commands: Commands, witnesses: Witnesses, found: Finding) -> str:
-    """The first of the row's commands that is there, and has a use."""
+    """The first of the row's commands that is there, and tells more as long as nothing is repaired. Empty: none."""
     runtime = witnesses.curves.runtime
     for name in row.next:
         command: str = getattr(commands, name)
         if name == "profile" and runtime == "java":
             command = commands.classes
+        if name == "size" and witnesses.curves.out_of_memory:
+            command = commands.sweep
         if (
             not command
+            or (name == "longer" and found.grows and found.settled)
             or (name == "heap" and runtime)
             or (name == "repair" and not found.setting)
             or (name == "profile" and runtime in ("go", *WITHOUT_LINES))
@@ -212,7 +221,7 @@ def _next(row: Row, commands: Commands, witnesses: Witnesses, found: Finding) ->
                 continue
             return f"{command} {variable}"
         return command
-    return commands.again
+    return ""
 
 
 def _known_repair(curves: Curves, commands: Commands) -> tuple[str, str] | None:
@@ -257,7 +266,7 @@ TABLE: tuple[Row, ...] = (
         look=descriptors_stay,
         needs="open descriptors grow, and end before memory does",
         repair="Close files, sockets and clients; make clients once, outside of the handler.",
-        next=("explain", "again"),
+        next=("explain",),
         pattern="descriptors-that-leak",
     ),
     Row(
@@ -272,7 +281,7 @@ TABLE: tuple[Row, ...] = (
         look=extension_grows,
         needs="an extension's RSS grows, by more than the function's",
         repair=OF_EXTENSION,
-        next=("extensions", "again"),
+        next=("extensions",),
         pattern="an-extensions-own-leak",
     ),
     Row(
@@ -280,14 +289,14 @@ TABLE: tuple[Row, ...] = (
         look=failing,
         needs="half of all invocations failed, or more",
         repair="Fix that first.",
-        next=("log", "again"),
+        next=("log",),
         pattern="",
     ),
     Row(
         cause="cache",
         look=filling_cache,
         needs="what is in use grows, and so do the entries of a cache that has a bound and is not full",
-        next=("longer", "again"),
+        next=("longer",),
         pattern="a-cache-that-fills",
     ),
     Row(
@@ -295,7 +304,7 @@ TABLE: tuple[Row, ...] = (
         look=leak_in_use,
         needs="malloc's memory in use grows, or Python's objects do",
         repair=_OBJECTS,
-        next=("profile", "explain", "longer", "again"),
+        next=("profile", "explain", "longer"),
         pattern="a-cache-without-bound",
     ),
     Row(
@@ -303,7 +312,7 @@ TABLE: tuple[Row, ...] = (
         look=leak_on_heap,
         needs="what is live after major collections grows; classes or code; buffers; `native`: RSS beside the heap",
         repair=_OBJECTS,
-        next=("profile", "explain", "longer", "again"),
+        next=("profile", "explain", "longer"),
         pattern="a-cache-without-bound",
     ),
     Row(
@@ -311,7 +320,7 @@ TABLE: tuple[Row, ...] = (
         look=hoarding_grows,
         needs="RSS grows, memory in use does not, what malloc holds explains at least half",
         repair="Set MALLOC_MMAP_THRESHOLD_=32768: large blocks go back to the system when they are freed.",
-        next=("repair", "again"),
+        next=("repair",),
         pattern="arenas",
     ),
     Row(
@@ -320,14 +329,14 @@ TABLE: tuple[Row, ...] = (
         needs="it ran out of memory, an allocator that is not glibc's held a fifth of the memory size free, and nothing"
         " else rose",
         repair="Set MIMALLOC_PURGE_DELAY=0 (pyarrow): it gives back what is freed.",
-        next=("repair", "sweep", "again"),
+        next=("repair", "sweep"),
         pattern="arenas",
     ),
     Row(
         cause="native",
         look=native_in_jvm,
         needs="a JVM: what malloc has given out grows, by 1 MiB or more",
-        next=("longer", "again"),
+        next=("longer",),
         pattern="buffers-outside-of-the-heap",
     ),
     Row(
@@ -335,21 +344,21 @@ TABLE: tuple[Row, ...] = (
         look=native_beside,
         needs="RSS grows, and malloc's memory and Python's objects explain less than half",
         repair="Close what is mapped, or take a newer version of the library that maps it.",
-        next=("profile", "explain", "longer", "again"),
+        next=("profile", "explain", "longer"),
         pattern="fragmentation",
     ),
     Row(
         cause="collector",
         look=garbage_outgrows_memory,
         needs="Go: what is live does not grow, and garbage is collected when the heap is larger than the memory size",
-        next=("repair", "again"),
+        next=("repair",),
         pattern="a-heap-limit-above-the-memory-size",
     ),
     Row(
         cause="leak",
         look=leak_by_rss,
         needs="RSS grows, and nothing else is known",
-        next=("profile", "heap", "explain", "longer", "again"),
+        next=("profile", "heap", "explain", "longer"),
         pattern="a-cache-without-bound",
     ),
     Row(
@@ -357,49 +366,49 @@ TABLE: tuple[Row, ...] = (
         look=answers_with_errors,
         needs="nothing grows, and half of all invocations answered with an error (exact mode)",
         repair="Fix that first.",
-        next=("log", "again"),
+        next=("log",),
     ),
     Row(
         cause="undecided",
         look=heap_ran_out,
         needs="the runtime's own heap was full",
         repair="Find what fills it.",
-        next=("heap", "explain", "again"),
+        next=("heap", "explain"),
         pattern="a-cache-without-bound",
     ),
     Row(
         cause="undecided",
         look=killed_early,
         needs="it ran out of memory twice or more, each time within 128 invocations, and nothing above explains it",
-        next=("repair", "sweep", "again"),
+        next=("repair", "sweep"),
         pattern="out-of-memory-in-one-go",
     ),
     Row(
         cause="undecided",
         look=allocator_is_silent,
         needs="nothing grows that is known, and a preloaded allocator (mimalloc) does not say what is in use",
-        next=("with_variable", "again"),
+        next=("with_variable",),
         pattern="a-cache-that-fills",
     ),
     Row(
         cause="undecided",
         look=undecided,
         needs="memory rises, and no witness decides",
-        next=("heap", "with_variable", "longer", "again"),
+        next=("heap", "with_variable", "longer"),
         pattern="a-cache-that-fills",
     ),
     Row(
         cause="collector",
         look=collected,
         needs="RSS rises, what is live after major collections does not",
-        next=("size", "again"),
+        next=("size",),
         pattern="a-collector-that-has-not-run",
     ),
     Row(
         cause="page-cache",
         look=page_cache,
         needs="the environment is at its limit, a quarter of it is in no process, and nothing was killed",
-        next=("size", "again"),
+        next=("size",),
         pattern="page-cache",
     ),
     Row(
@@ -407,16 +416,16 @@ TABLE: tuple[Row, ...] = (
         look=hoarding,
         needs="nothing grows, an allocator holds 16 MiB or more, and a fifth of all that it has",
         repair="Set MALLOC_MMAP_THRESHOLD_=32768 if that memory is wanted back.",
-        next=("repair", "size", "again"),
+        next=("repair", "size"),
         pattern="arenas",
     ),
     Row(
         cause="cache",
         look=full_cache,
         needs="memory has grown and stopped",
-        next=("size", "again"),
+        next=("size",),
         pattern="a-cache-that-fills",
     ),
-    Row(cause="none", look=steady, needs="nothing grows", next=("size", "again"), pattern="steady"),
+    Row(cause="none", look=steady, needs="nothing grows", next=("size",), pattern="steady"),
 )
 """Asked in this order: what ends sooner, and what is known for certain, comes first."""

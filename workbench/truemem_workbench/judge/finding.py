@@ -16,7 +16,7 @@ from ..support.environment_ids import is_local
 from ..support.own_modules import modules_above
 from ..support.platform_facts import MOST_MANAGED_MIB
 from ..support.terminal import counted
-from ..support.typed_command import Command
+from ..support.typed_command import Command, following
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,8 @@ class Commands:
 
     again: str
     """Measures once more."""
+    proof: str = ""
+    """Proves a repair. Empty: `again` does."""
     longer: str = ""
     mixed: str = ""
     """Sends traffic that tells clocks of growth apart."""
@@ -67,6 +69,8 @@ def commands_deployed(function: str) -> Commands:
     name = shlex.quote(function or "NAME")
     return Commands(
         again=f"truemem report {name} --since 24h",
+        proof=f"truemem report {name} --since 1h",
+        longer=f"truemem report {name} --since 7d",
         profile=f"truemem attach {name} --lines",
         classes=f"truemem attach {name} --lines --lines-java",
         lines=f"truemem lines {name}",
@@ -89,8 +93,9 @@ def commands_of(function: str, environment: str) -> Commands:
 
 
 def longer(command: Command) -> str:
-    """The text of this check with more invocations."""
-    return str(command.without("--invocations", "--most").with_option("--invocations", 2000))
+    """The text of this check with more invocations: 2,000, or twice as many as were asked for."""
+    asked = [int(value) for option, value in command.options if option in ("--invocations", "--most") and value]
+    return str(command.without("--invocations", "--most").with_option("--invocations", 2 * max(1000, *asked, 0)))
 
 
 OF_BOTH = ("--http", "--event", "--events", "--memory", "--timeout", "--env", "--python", "--cmd")
@@ -168,6 +173,9 @@ fills the memory (`Finding.grows`)."""
 COUNTED: tuple[Cause, ...] = ("processes", "threads", "descriptors", "tmp")
 """What is counted, and has a limit of its own."""
 
+AFTER_REPAIR = "after the repair"
+AFTER_MORE = "after more invocations"
+
 TOO_FEW = "too-few-invocations"
 """Section of docs/patterns.md for a finding that only lacks invocations."""
 
@@ -207,12 +215,23 @@ class Finding:
     """Variables that are the repair, if it is a setting."""
     next: str = ""
     """The command to type next."""
+    next_when: str = ""
+    """What must be before that command has a use: AFTER_REPAIR, AFTER_MORE. Empty: nothing."""
     grows: bool = False
     """True if it ends the environment when it goes on."""
     settled: bool = True
     """False if more invocations can still change the answer."""
     pattern: str = ""
     """Section of docs/patterns.md."""
+
+    def said_after(self, typed: str) -> Finding:
+        """The same in the answer to a command that was `typed`: once more it tells nothing before there is more."""
+        return replace(self, next_when=AFTER_MORE) if self.next == typed and not self.next_when else self
+
+    @property
+    def following(self) -> tuple[str, str]:
+        """The command to type next, and what must be done before."""
+        return self.next, self.next_when
 
     def paragraph(self) -> str:
         """All of it, in one paragraph that ends with the command."""
@@ -228,7 +247,7 @@ class Finding:
         if self.repair:
             parts.append(self.repair)
         if self.next:
-            parts.append(f"Next: {self.next}")
+            parts.append(following(self.next, self.next_when))
         return " ".join(parts)
 
     def document(self) -> dict[str, object]:
@@ -249,6 +268,7 @@ class Finding:
             "repair": self.repair or None,
             "setting": dict(self.setting) or None,
             "next": self.next or None,
+            "nextWhen": self.next_when or None,
             "pattern": self.pattern or None,
             "sentence": self.paragraph(),
         }

@@ -46,6 +46,8 @@ SIDECAR = "truemem"
 """Our own memory rises by some 0.3 MiB in 2,000 invocations, ever less, and by 0.6 MiB where a busy machine has it fall
 behind (seen on each line: `holders.truemem`)."""
 OBJECTS = "Python objects"
+SOMEWHERE = "memory in use"
+"""The holder where nothing more is known."""
 _PARTS = {
     HEAP: "live objects",
     EXTERNAL: "buffers outside of the heap",
@@ -196,7 +198,7 @@ processes_stay = _Counted(
     "Child processes stay{name}: {rate} in each invocation.",
     "child processes",
     "no process can be started (EAGAIN)",
-    "Nearly as many processes run as may.",
+    "Nearly as many processes run as Lambda permits.",
 )
 
 threads_stay = _Counted(
@@ -204,7 +206,7 @@ threads_stay = _Counted(
     "Threads stay: {rate} in each invocation.",
     "threads",
     "no thread can be started",
-    "Nearly as many threads run as may.",
+    "Nearly as many threads run as Lambda permits.",
 )
 
 descriptors_stay = _Counted(
@@ -212,7 +214,7 @@ descriptors_stay = _Counted(
     "Descriptors stay open: {rate} in each invocation.",
     "descriptors",
     "opening a file or a socket fails (EMFILE)",
-    "Nearly as many descriptors are open as may be.",
+    "Nearly as many descriptors are open as Lambda permits.",
 )
 
 tmp_fills = _Counted(
@@ -272,7 +274,7 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
         return None
     known = in_use if in_use.name == "growing" or (in_use.low_kib or 0.0) > 0 else blocks
     is_level = blocks.name != "insufficient" and witnesses.rate(BLOCKS) < PER_BLOCK
-    holder = "large objects or native memory" if is_level else "memory in use"
+    holder = "large objects or native memory" if is_level else SOMEWHERE
     if witnesses.objects_kib >= OF_OBJECTS * (in_use.per_invocation_kib or 0.0):
         holder = OBJECTS
     if (part := witnesses.part) is not None:
@@ -288,8 +290,9 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
         is_whole = witnesses.is_settled and witnesses.rss.name == "growing"
         known = max([in_use, witnesses.rss] if is_whole else [known, witnesses.rss], key=_rate_of)
     some = "some " if known is blocks else ""
-    hidden = "" if witnesses.rss_shows else ", and RSS does not show it: the memory was freed before, and is used again"
-    title = f"Leak: {some}{rate_words(known)} kept in {holder}{hidden}."
+    where = "" if holder == SOMEWHERE else f", in {holder}"
+    hidden = "" if witnesses.rss_shows else " RSS hides it at first: memory that was free is used again."
+    title = f"Leak: {some}{rate_words(known)}{where}.{hidden}"
     curves = witnesses.curves
     is_live, library = holder == _PARTS[HEAP], curves.library
     may_be_cache = holder != OBJECTS and (is_live or library != SOFT) and library != DIRECT
@@ -426,7 +429,7 @@ def hoarding_grows(witnesses: Witnesses) -> Finding | None:
         "hoarding",
         held,
         title=(
-            f"Hoarding, not a leak: {rate_words(held)} freed by the function and held by malloc. What is in use does"
+            f"Hoarding, not a leak: malloc holds {rate_words(held)}, which the function has freed. What is in use does"
             " not grow."
         ),
         holder="malloc",
@@ -448,7 +451,7 @@ def native_in_jvm(witnesses: Witnesses) -> Finding | None:
         return None
     if verdict.name == "warming" and (verdict.per_invocation_kib or 0.0) < GATE_KIB:
         return None
-    evidence = [f"in use by malloc {_span(before, after)}"]
+    evidence = [f"malloc has given out {_span(before, after)}"]
     cache = _library_cache(witnesses) if witnesses.curves.library == DIRECT else None
     if cache is not None and witnesses.curves.is_librarys:
         return _bounded(cache, witnesses, verdict, evidence)
@@ -499,7 +502,7 @@ def native_beside(witnesses: Witnesses) -> Finding | None:
         witnesses.rss,
         title=f"Leak in native memory: {rate_words(witnesses.rss)}, in {holder}.",
         holder=holder,
-        evidence=[f"in use by malloc {_span(*witnesses.span(IN_USE))}", rss_span(witnesses)],
+        evidence=[f"malloc has given out {_span(*witnesses.span(IN_USE))}", rss_span(witnesses)],
         pattern="mapped-files" if files else "",
     )
 
@@ -537,8 +540,8 @@ def leak_by_rss(witnesses: Witnesses) -> Finding | None:
 def _of_malloc(witnesses: Witnesses) -> str:
     """What is known of malloc where RSS alone decides."""
     if not witnesses.is_outside:
-        return "RSS does not tell what is in use from what an allocator or a collector holds"
-    return f"of that malloc has in use {_span(*witnesses.span(IN_USE))}, and holds {_span(*witnesses.span(HELD))}"
+        return "RSS alone cannot tell a leak from memory that an allocator or a collector holds"
+    return f"of that malloc has given out {_span(*witnesses.span(IN_USE))}, and holds {_span(*witnesses.span(HELD))}"
 
 
 def _grown(witnesses: Witnesses, cause: Cause, verdict: Verdict, **words: object) -> Finding:
@@ -561,7 +564,9 @@ def _grown(witnesses: Witnesses, cause: Cause, verdict: Verdict, **words: object
 
 
 def rss_span(witnesses: Witnesses) -> str:
-    before, after = span_of(witnesses.untrimmed)
+    """RSS at the begin and at the end; where malloc was asked to give back what is free, and that hides what it holds
+    in Lambda, until then."""
+    before, after = max(span_of(witnesses.untrimmed), span_of(witnesses.curves.rss), key=lambda span: span[1])
     own = witnesses.curves.own_kib
     without = f", without a step of {size_words(own)} where lines were profiled" if own >= OWN_KIB else ""
     return f"RSS {_span(before, after)}{without}"
@@ -577,7 +582,9 @@ def rate_words(verdict: Verdict) -> str:
     rate = f"{size_words(verdict.per_invocation_kib)} more in each invocation"
     if verdict.low_kib is None or verdict.high_kib is None:
         return rate
-    return f"{rate} (95 % interval {size_words(verdict.low_kib)} to {size_words(verdict.high_kib)})"
+    low, high = size_words(verdict.low_kib), size_words(verdict.high_kib)
+    low = low.partition(" ")[0] if low[-3:] == high[-3:] else low  # the unit once
+    return f"{rate} (95 % interval {low} to {high})" if low != high.partition(" ")[0] else rate
 
 
 def size_words(kib: float | None) -> str:

@@ -140,11 +140,13 @@ def named(finding: Finding, growth: Growth | None, commands: Commands) -> Findin
     if first is not None and (rate is None or first.rank or first.kib >= LEAST_FIRST_SHARE * rate):
         sentence = f"If it is a leak: {growth.sentence()}" if is_open(finding) else growth.sentence()
         line = {**growth.lines[0].document(), "invocations": growth.invocations}
-        return replace(finding, line=line, line_sentence=sentence, next=commands.lines or finding.next)
+        named = replace(finding, line=line, line_sentence=sentence)
+        return replace(named, next=commands.lines, next_when="") if commands.lines else named
     silence = "" if is_open(finding) or first is not None else growth.silence()
     asked = finding.next in (commands.profile, commands.classes)
     explain = commands.explain if asked else ""  # that was done, and named nothing
-    return replace(finding, line_sentence=silence, next=explain or finding.next)
+    told = replace(finding, line_sentence=silence)
+    return replace(told, next=explain, next_when="") if explain else told
 
 
 def _weight(profile: GrowthProfile) -> int:

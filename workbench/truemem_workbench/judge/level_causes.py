@@ -57,13 +57,13 @@ def collected(witnesses: Witnesses) -> Finding | None:
     is_level = "growing" not in (witnesses.of(IN_USE).name, witnesses.rss.name)
     if garbage > GREW_KIB and is_level and _has_grown(witnesses):
         title = (
-            f"No leak: {mib(garbage / 1024)} MiB of garbage come together until the collector runs. What is left then"
-            " does not grow."
+            f"No leak: {mib(garbage / 1024)} MiB of garbage gather before the collector runs. What it leaves does not"
+            " grow."
         )
         repair = "Size the function by its peaks."
         return Finding(cause="collector", title=title, holder="garbage", evidence=[rss_span(witnesses)], repair=repair)
     if witnesses.is_go and witnesses.rss.name in ("stable", "plateau") and _has_grown(witnesses):
-        title = "No leak: it was garbage. The heap has grown and stopped, as one does until it is collected."
+        title = "No leak: what grew was garbage. The heap has grown and stopped, as a heap in Go does."
         return Finding(cause="collector", title=title, holder="garbage", evidence=[rss_span(witnesses)])
     heap = witnesses.curves.heap
     if heap is None or heap.kind != "lazy" or heap.live.name not in ("level", "filled") or not is_known(heap):
@@ -120,7 +120,7 @@ def garbage_outgrows_memory(witnesses: Witnesses) -> Finding | None:
     if goal + beside <= limit or live > GO_SHARE * limit or grows or not is_soon:
         return None
     title = (
-        f"Garbage ends the environment: {mib(live / 1024)} MiB are live, and do not grow; but a heap in Go has"
+        f"Garbage ends the environment: {mib(live / 1024)} MiB are live and do not grow, but a heap in Go grows to"
         f" {mib(goal / 1024)} MiB before its garbage is collected."
     )
     known = [f"at least {size_words(garbage)} of garbage in each invocation"] if garbage > 0 else []
@@ -180,8 +180,8 @@ def hoarding(witnesses: Witnesses) -> Finding | None:
     if held < max(HELD_MIB * 1024, HELD_SHARE * (held + in_use)) or is_set:
         return None  # with the setting it holds only what it needs to work
     title = (
-        f"Hoarding, not a leak: {mib(held / 1024)} MiB are freed and held by {name}, beside {mib(in_use / 1024)} MiB in"
-        " use. Nothing grows."
+        f"Hoarding, not a leak: {name} holds {mib(held / 1024)} MiB that the function has freed, beside"
+        f" {mib(in_use / 1024)} MiB in use. Nothing grows."
     )
     return _hoarded(witnesses, name, title)
 
@@ -208,10 +208,10 @@ def filling_cache(witnesses: Witnesses) -> Finding | None:
     more = mib(left * rate / 1024)
     full = f"{cache.name} has {cache.entries:,} of {cache.bound:,} {cache.unit}"
     if not cache.bound:  # of a line
-        full = f"It has room for {-cache.entries:,} more entries"
+        full = f"it has room for {-cache.entries:,} more entries"
     made = Finding(
         cause="leak",
-        title=f"A cache fills that is too large. {full}. Full, it needs {more} MiB more.",
+        title=f"A cache is too large for the memory size: {full}. It needs {more} MiB more until it is full.",
         holder=cache.name or "a cache",
         per_invocation_kib=rate,
         invocations_left=witnesses.memory_left(rate),
@@ -224,8 +224,8 @@ def filling_cache(witnesses: Witnesses) -> Finding | None:
         made = until_full(made, witnesses.curves.heap, witnesses.span(HEAP)[1] / 1024)
     if made.invocations_left is not None and made.invocations_left < left:
         return made
-    title = f"No leak so far: a cache with a bound of its own fills. {full}."
-    evidence = [f"if that is all that grows, {more} MiB more come, in {counted(left, 'invocation')}"] if left else []
+    title = f"No leak so far: a cache with a bound of its own fills: {full}."
+    evidence = [f"it needs {more} MiB more in the next {counted(left, 'invocation')}, then it is full"] if left else []
     return Finding(
         cause="cache",
         title=title,

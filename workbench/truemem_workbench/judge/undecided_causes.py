@@ -52,9 +52,14 @@ def allocator_is_silent(witnesses: Witnesses) -> Finding | None:
         return None
     title = f"Undecided: {name} does not say what is in use, and what it holds free can hide a leak."
     return Finding(
-        cause="undecided", title=title, holder=name, evidence=[rss_span(witnesses)], repair="Run it without, to know.",
-        setting={"LD_PRELOAD": ""}, settled=False,
-    )  # fmt: skip
+        cause="undecided",
+        title=title,
+        holder=name,
+        evidence=[rss_span(witnesses)],
+        repair=f"Run the function without {name}, to know.",
+        setting={"LD_PRELOAD": ""},
+        settled=False,
+    )
 
 
 def undecided(witnesses: Witnesses) -> Finding | None:
@@ -75,10 +80,10 @@ def undecided(witnesses: Witnesses) -> Finding | None:
     rising, verdict, extension = max(found, key=lambda each: each[1].per_invocation_kib or 0.0)
     if not extension and heap is not None and heap.kind in ("filling", "lazy"):
         what, holder = "a leak, a cache that fills, or garbage", "heap"
-        decides = "the next collections of the heap decide it"
+        decides = "the next collections of the heap decide"
     else:
-        what, holder, decides = "a leak, or a cache that fills", extension, "more invocations decide it"
-    title = f"Undecided after {counted(judged, 'invocation')}: {rising}. It is {what}; {decides}."
+        what, holder, decides = "a leak or a cache that fills", extension, "more invocations decide"
+    title = f"Undecided after {counted(judged, 'judged invocation')}: {rising}. It may be {what}: {decides}."
     return Finding(
         cause="undecided",
         title=title,

@@ -135,7 +135,7 @@ def _near(function: Function) -> _Found | None:
     if used < NEAR * size:
         return None
     more = f"; smallest safe size {function.sizing.safe:,} MB" if function.sizing.fit is Fit.SMALL else ""
-    return Need.NEAR_THE_LIMIT, -used / size, f"{mib(used)} of {whole(size)} MB ({used / size:.0%}){more}"
+    return Need.NEAR_THE_LIMIT, -used / size, f"needs {mib(used)} of {whole(size)} MB ({used / size:.0%}){more}"
 
 
 def _oversized(function: Function) -> _Found | None:

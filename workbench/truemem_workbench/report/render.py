@@ -414,7 +414,7 @@ def _where_it_ran_out(lines: Sequence[RanOut], kills: int) -> str:
     more = "".join(f"; {each.place} in {each.kills:,}" for each in others[: NAMED - 1])
     rest = f"; {counted(len(others) - NAMED + 1, 'line')} more" if len(others) >= NAMED else ""
     unknown = f"; not known of {kills - known:,}" if known < kills else ""
-    return f"The line that ran then: {first.place} in {first.kills:,} of {kills:,}{seen}{more}{rest}{unknown}."
+    return f"When memory ran out, {first.place} ran in {first.kills:,} of {kills:,}{seen}{more}{rest}{unknown}."
 
 
 def _parts_of_cost(cost: Cost) -> str:

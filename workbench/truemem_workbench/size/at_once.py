@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..judge.finding import Finding
 from ..judge.prices import MANAGED_FEE, MANAGED_PRICES, MILLION, REQUEST, dollars
@@ -102,6 +102,8 @@ class Result:
     notices: Sequence[str] = ()
     log: Sequence[str] = ()
     next: str = ""
+    next_when: str = ""
+    """What must be done before; empty for nothing."""
     is_cut: bool = False
 
     @property
@@ -139,7 +141,7 @@ class Result:
 
     def sentences(self) -> list[str]:
         if self.finding is not None and (self.needs is None or self.finding.cause == "failing"):
-            return [self.finding.paragraph()]
+            return [replace(self.finding, next="").paragraph()]
         if self.needs is None:
             return ["Nothing was measured."]
         needs, size = self.needs, self.suggested
@@ -152,7 +154,7 @@ class Result:
         if size is None:
             largest = self.sizes[-1]
             holds = needs.most(largest)
-            most = f"{largest:,} MB hold {holds:,} at most" if holds else "none holds one"
+            most = f"{largest:,} MB hold {holds:,} at most" if holds else "not even one fits"
             return [f"No size holds {self.at_once} at once with {HEADROOM:.0%} headroom: {most}.", parts]
         most = f"With {HEADROOM:.0%} headroom it holds {needs.most(size):,} at most"
         fits = f"{size:,} MB for {self.at_once} at once, which need {needs.used(self.at_once, size):.0%} of it. {most}."
@@ -193,6 +195,7 @@ class Result:
                 "sentences": self.sentences(),
                 "notices": self.all_notices(),
                 "next": self.next,
+                "nextWhen": self.next_when or None,
                 "endedEarly": self.is_cut or None,
             }
         )

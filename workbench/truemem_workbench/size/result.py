@@ -33,6 +33,8 @@ class Result:
     """The end of the log of an invocation, where all have failed."""
     next: str = ""
     """The command to type next."""
+    next_when: str = ""
+    """What must be done before; empty for nothing."""
     is_cut: bool = False
     """True if it was ended early."""
 
@@ -117,6 +119,7 @@ class Result:
             "sentences": self.sentences(),
             "notices": self.all_notices(),
             "next": self.next,
+            "nextWhen": self.next_when or None,
             "endedEarly": self.is_cut or None,
         }
         return known_members(members)

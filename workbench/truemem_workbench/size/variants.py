@@ -96,6 +96,8 @@ class Comparison:
     untried: Sequence[str] = ()
     """Values that were not, as it was ended early."""
     next: str = ""
+    next_when: str = ""
+    """What must be done before; empty for nothing."""
 
     @property
     def best(self) -> Tried | None:
@@ -173,6 +175,7 @@ class Comparison:
             "sentences": self.sentences(),
             "notices": self.notices(),
             "next": self.next,
+            "nextWhen": self.next_when or None,
             "untried": list(self.untried) or None,
         }
         return known_members(members)

@@ -580,7 +580,7 @@ def _judged(rows: _Rows, fits: _Fits) -> GrowthClock:
         evidence="",
     )
     said = f"Growth follows {CLOCK_WORDS[leader]}{found.counted}: they predict it better than {others} do"
-    return replace(found, evidence=f"{said}, in parts that were left out.")
+    return replace(found, evidence=f"{said}, in parts of the run that they were not fitted to.")
 
 
 def _is_clear(whole: float, part: tuple[float, float]) -> bool:

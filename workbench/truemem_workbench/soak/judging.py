@@ -12,8 +12,8 @@ from ..answer.limits import Rate
 from ..judge.causes import OF_EXTENSION, find, find_by
 from ..judge.curves import DESCRIPTORS, EXTENSION, IN_USE, PROCESSES, THREADS, Curves, Failed, curves_of
 from ..judge.drift import INSUFFICIENT, MINUTE_MS, Point, Verdict
+from ..judge.finding import AFTER_REPAIR, TOO_FEW, Cause, Commands, Finding, most_urgent, unmeasured
 from ..judge.finding import COUNTED as COUNTS
-from ..judge.finding import TOO_FEW, Cause, Commands, Finding, most_urgent, unmeasured
 from ..judge.growth_lines import merged, named
 from ..judge.runtime_heap import kept_at_most
 from ..judge.thresholds import MATTERS_KIB
@@ -269,10 +269,10 @@ def _counting(steps: Sequence[Step], counts: Sequence[Point]) -> list[Step]:
     return _with(steps, {number: count * COUNTED_KIB for number, count in _by_number(counts).items()})
 
 
-def _next(cause: Cause, found: Finding, commands: Commands) -> str:
-    if cause == "extension":
-        return commands.extensions or commands.again
-    return found.next if found.line else commands.profile or commands.again
+def _next(cause: Cause, found: Finding, commands: Commands) -> tuple[str, str]:
+    """The next command, and what must be done before."""
+    tells = commands.extensions if cause == "extension" else "" if found.line else commands.profile
+    return (tells, "") if tells else (commands.again, AFTER_REPAIR)
 
 
 def _clock_of(environments: Sequence[list[Step]]) -> GrowthClock:
@@ -315,13 +315,13 @@ def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Coll
         return replace(found, evidence=[*found.evidence, little])
     if found.grows and grown.what == RSS and clock.may_end and found.confidence is not None:  # a curve is a guess
         title = "Undecided: memory grows, but ever less, as a cache that fills does."
-        return replace(
-            found, cause="undecided", title=title, grows=False, settled=False, repair="", next=commands.longer
-        )
+        open_ = replace(found, cause="undecided", title=title, grows=False, settled=False, repair="")
+        return replace(open_, next=commands.longer, next_when="")
     if found.grows and clock.name in ("", "invocation"):
         return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")])
     if found.cause == "undecided" and (clock.may_end or clock.name == "invocation"):  # a leak, or what fills
-        return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")], next=commands.longer)
+        evidence = [*found.evidence, clock.evidence.rstrip(".")]
+        return replace(found, evidence=evidence, next=commands.longer, next_when="")
     if clock.may_end:
         return found
     is_told = clock.name != ""
@@ -331,6 +331,7 @@ def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Coll
         grow = "memory grows" if grown.what == RSS else "they grow"
         title = f"Leak by a clock, of {grown.what}: {clock.evidence.replace('Memory grows', grow, 1)}"
     telling = commands.longer if clock.traffic == LONGER else commands.mixed
+    following, when = _next(cause, found, commands) if is_told else (telling, "")
     return replace(
         found,
         cause=cause,
@@ -338,7 +339,8 @@ def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Coll
         holder=found.holder or "function",
         evidence=[*([clock.evidence.rstrip(".")] if is_told else []), *found.evidence],
         repair=OF_EXTENSION if cause == "extension" else REPAIRS.get(clock.name, ""),
-        next=_next(cause, found, commands) if is_told else telling,
+        next=following,
+        next_when=when,
         invocations_left=None,
         grows=True,
         settled=is_told,

@@ -12,6 +12,7 @@ from ..judge.finding import COUNTED
 from ..judge.latency import Latency, percentage
 from ..runs.measurement import Outcome
 from ..support.terminal import counted, some
+from ..support.typed_command import following
 from .judging import JudgedSoak, Unit, failed_in
 from .tally import Tally
 
@@ -95,13 +96,13 @@ def _growth(judged: JudgedSoak, limits: SoakLimits) -> list[LimitCheck]:
 def _rate(name: str, judged: JudgedSoak, unit: Unit, limit: float) -> LimitCheck:
     allowed, rate = f"{limit:g} KiB", judged.rate(unit)
     if rate is None:
-        sentence = f"{name}: growth is not known yet. Next: {judged.finding.next}"
+        sentence = f"{name}: growth is not known yet. {following(judged.finding.next, judged.finding.next_when)}"
         return LimitCheck(name, allowed, "unknown", "unknown", sentence)
     per = f"{'in each invocation' if unit == 'invocation' else 'a minute'} of this traffic"
     sentence = f"It grows by {rate} {per}, and {allowed} are allowed."
     outcome: Outcome = "broken" if rate.low > limit else "kept" if rate.high <= limit or rate.low <= 0 else "unknown"
     if outcome == "unknown":
-        sentence += f" The limit is in the interval. Next: {judged.longer}"
+        sentence += f" Undecided: the limit is within the interval. {following(judged.longer)}"
     return LimitCheck(name, allowed, str(rate), outcome, sentence, rate.value)
 
 

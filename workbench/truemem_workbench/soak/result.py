@@ -108,9 +108,11 @@ class SoakResult:
             said.append(f"{counted(tally.dropped, 'request')} were not sent: too many were under way")
         if tally.throttled:
             refused = counted(tally.throttled, "request")
-            said.append(f"{refused} throttled (429): above {self.most}")
+            said.append(f"{refused} were throttled (429): more ran at once than {self.most} permits")
         for at_s, seconds in tally.interruptions:
-            said.append(f"interrupted after {clock_time(at_s)}, for {clock_time(seconds)}: then all was new")
+            said.append(
+                f"interrupted after {clock_time(at_s)}, for {clock_time(seconds)}: then all environments were new"
+            )
         if tally.left_out:
             said.append(f"{counted(tally.left_out, 'environment')} that ended early are only counted")
         if self.is_cut:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .typed_command import NEXT
 from .untrusted_text import visible
 
 if TYPE_CHECKING:  # rich is for the work itself, not for every `truemem --help`
@@ -161,10 +162,10 @@ def say(console: Console, text: str, *, begin: str = "", style: str = "") -> Non
     the command that it ends with (`Next: ...`) is on a line of its own, to be copied. Elsewhere it is one line."""
     lines = [begin + text]
     if _is_terminal():
-        prose, following, command = lines[0].partition(" Next: ")
+        prose, *command = NEXT.split(lines[0], maxsplit=1)
         hang = begin if begin.isspace() and len(begin) > 1 else INDENT
         lines = wrap(prose, console.width, subsequent_indent=hang, **_WHOLE_WORDS) or [""]
-        lines += [f"{hang}Next: {command}"] if following else []
+        lines += [hang + "".join(command)] if command else []
     for line in lines:
         console.print(line, style=style, soft_wrap=True)
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass, replace
+
+NEXT = re.compile(r"(?:^| )(Next(?:, [a-z ]+)?: )")
+"""Begin of the command that a text ends with, as `following` writes it."""
+
+
+def following(command: str, when: str = "") -> str:
+    """The command to type next, as all commands print it. `when`: what must be done before, as in `after the repair`;
+    empty for nothing."""
+    return f"Next{f', {when}' if when else ''}: {command}"
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,8 @@ class Command:
 
     def with_option(self, option: str, value: object = None) -> Command:
         """This command with one option more, a flag if it has no value."""
+        if isinstance(value, float) and value.is_integer():  # as it was typed
+            value = int(value)
         return replace(self, options=(*self.options, (option, None if value is None else str(value))))
 
     def without(self, *options: str) -> Command:
