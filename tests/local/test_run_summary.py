@@ -26,13 +26,13 @@ def reports(invocations: int, environment: str) -> list[Report]:
 def test_a_run_ends_with_a_table_a_verdict_and_the_files(tmp_path: Path, local_run: LocalRun) -> None:
     files = [tmp_path / "memory.png", tmp_path / "memory.html"]
     outputs = [argument for file in files for argument in ("--output", str(file))]
-    done = local_run(HANDLER, "--event", '{"print": "hello"}', "--invocations", "12", *outputs)
+    done = local_run(HANDLER, "--event", '{"print": "hello"}', "--invocations", "12", "--responses", "all", *outputs)
     lines, _, table = done.stdout.partition("The last 10 of 12 invocations")
     numbers = [row.split()[0] for row in table.splitlines() if row.endswith(" success ")]
 
     assert done.returncode == 0, done.stderr
     assert {each.split(" | ")[0].strip() for each in lines.splitlines() if each} == {"function", "response"}
-    assert lines.count(" function | hello\n") == 12
+    assert (lines.count(" function | hello\n"), lines.count(" response | ")) == (12, 12)
     assert numbers == [str(number) for number in range(3, 13)]
     assert "- Undecided: 12 invocations can be judged, 128 are needed. Next: truemem check" in table
     assert table.count("Written: ") == 2

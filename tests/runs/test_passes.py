@@ -1,11 +1,12 @@
 """How long it warms up, and when it gives up."""
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from truemem_workbench.local import BadInput
-from truemem_workbench.runs.passes import HOPELESS, Decision, Plan, invoke_until_decided
+from truemem_workbench.runs.passes import HOPELESS, Decision, Plan, hopeless, invoke_until_decided
 
 
 @dataclass
@@ -31,8 +32,8 @@ class Pretended:
         return len(self.events) >= self.settles_after
 
     @property
-    def failing(self) -> int:
-        return len(self.events) if self.fails else 0
+    def errors(self) -> list[str]:
+        return [str(f"Timeout: {number}" if self.fails else "") for number, _ in enumerate(self.events)]
 
 
 def drive_it(
@@ -103,6 +104,29 @@ def test_where_everything_fails_it_gives_up(warm_up: int) -> None:
     run = Pretended(1000, fails=True)
     drive_it(run, warm_up=warm_up)
     assert len(run.events) == HOPELESS
+
+
+@pytest.mark.parametrize(
+    ("ended", "events", "may_fail", "said"),
+    [
+        ("TTTTT", "a", 0, "all 5 failed"),
+        ("TETET", "a", 0, "all 5 failed"),
+        ("TTTT", "a", 0, ""),
+        (".TTTTTTTTT", "a", 0, ""),
+        (".TTTTTTTTTT", "a", 0, "the last 10 failed in the same way (Timeout)"),
+        (".TTTTTETTTTT", "a", 0, ""),
+        (".TTTTTTTTTT", "ab", 0, "the last 10 failed in the same way (Timeout)"),
+        (".TTTTTTTTTT", "abcdefghijk", 0, ""),
+        (".TTTTTTTTTTT", "abcdefghijk", 0, "the last 11 failed in the same way (Timeout)"),
+        (".TTTTTTTTTT", "a", 10, ""),
+        (".TTTTTTTTTTT", "a", 10, "the last 11 failed in the same way (Timeout)"),
+    ],
+)
+def test_it_stops_where_no_event_can_succeed(ended: str, events: str, may_fail: int, said: str) -> None:
+    kinds = {".": "", "T": "Timeout", "E": "OSError"}
+    errors = [kinds[each] and f"{kinds[each]}: {number}" for number, each in enumerate(ended)]
+    sent = [*itertools.islice(itertools.cycle(events), len(errors))]
+    assert hopeless(errors, sent, may_fail) == said
 
 
 @pytest.mark.parametrize(

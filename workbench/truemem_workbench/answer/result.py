@@ -323,6 +323,7 @@ class Result:
             "notJudged": measured.invocations - measured.warm_up - len(measured.judged),
             "records": len(measured.seen),
             "seconds": round(measured.seconds, 1),
+            "endedEarly": bool(measured.signal) or None,
             "memorySize": measured.memory_mib,
             "peak": measured.peak[1] if measured.peak else None,
             "peakIn": measured.peak[0] if measured.peak else None,

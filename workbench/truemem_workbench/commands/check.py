@@ -234,6 +234,7 @@ def _check(
     measurement, target, payloads = _measured(plan, LimitsDecision(limits), explain=bool(explain), **given)
     can_explain = target is not None and (target.is_explicable or measurement.is_jvm)
     if measurement.signal and not measurement.invocations:
+        notify("truemem check", "undecided: it was ended before the first invocation was over")
         return 128 + measurement.signal
     commands = _commands(command, spec, target)
     if explain is False and can_explain:
@@ -250,15 +251,25 @@ def _check(
             result = _repaired(result, command, target, payloads, plan, limits, try_repair)
         measurement = result.measurement
         if not measurement.signal and (explain or (explain is None and can_explain and result.grows)):
-            from ..explain.run import explained
-
-            made = explained(target, payloads, measurement)
-            # of descriptors and the like, memory that no line holds says nothing
-            if explain or made.holders or measurement.finding.cause not in COUNTED:
-                lines, result = made, result.explained(made)
+            lines, result = _with_lines(result, target, payloads, always=bool(explain))
     draw = {".png": partial(_draw, result, limits), ".html": partial(_explain_in, lines, result.headline)}
-    code = places.write(result, draw)
-    return 128 + measurement.signal if measurement.signal else code
+    code, signal = places.write(result, draw), result.measurement.signal
+    return 128 + signal if signal else code
+
+
+def _with_lines(
+    result: Result, target: Target, payloads: list[object], *, always: bool
+) -> tuple[Explanation | None, Result]:
+    """The lines that hold what grew, as far as they were found, and the result with them."""
+    from ..explain.run import explained
+
+    measured, made = result.measurement, explained(target, payloads, result.measurement)
+    if made.signal:
+        result = replace(result, measurement=measured.ended_by(made.signal, "all lines were found"))
+    # of descriptors and the like, memory that no line holds says nothing
+    if always or made.holders or measured.finding.cause not in COUNTED:
+        return made, result.explained(made)
+    return None, result
 
 
 def _draw(result: Result, limits: Limits, path: Path) -> None:
@@ -345,7 +356,7 @@ def _tried(
     except Ended as ended:
         signal = ended.number
     if signal:
-        return replace(result, measurement=replace(before, signal=signal))
+        return replace(result, measurement=before.ended_by(signal, "the repair was tried"))
     commands = replace(before.commands, repair=str(with_it) if tried.helps else "")
     told = after if is_librarys is False and tried.keeps_less else before  # without that cache: the rest is its own
     measurement = replace(told, commands=commands, is_librarys=is_librarys)

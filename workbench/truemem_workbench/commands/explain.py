@@ -36,7 +36,7 @@ Examples:
 Exit codes:
   0  the lines are named, or none holds what grows; or with --init the parts
   2  it is not known: the input cannot be used, invocations failed, or the tracer saw too little
-  130, 143  Ctrl-C or SIGTERM
+  130, 143  Ctrl-C or SIGTERM: what is known so far is printed
 """
 
 
@@ -90,13 +90,20 @@ def _init(
         check = str(typed(context, "check", but=ONLY_HERE))
         found = init_cost(function, payloads[0], progress, check, function.memory_mib if is_sized else None)
     following = str(typed(context, "size", only=ALIKE))
-    document = {"checked": target, "init": found.document(), "notices": [*function.notices], "next": following}
+    document: dict[str, Any] = {
+        "checked": target,
+        "init": found.document(),
+        "notices": [*function.notices],
+        "next": following,
+    }
+    document |= {"endedEarly": True} if found.signal else {}
+    code = 128 + found.signal if found.signal else 0
     text = json.dumps(document, indent=2)
     for path in outputs:
         path.write_text(f"{text}\n", encoding="utf-8")
     if as_json:
         click.echo(text)
-        return 0
+        return code
     out = output()
     for line in found.lines():
         say(out, line)
@@ -104,7 +111,7 @@ def _init(
     for notice in function.notices:
         say(out, notice, begin="note: ", style="dim")
     out.print(f"Next: {following}", soft_wrap=True)
-    return 0
+    return code
 
 
 def _explain(
@@ -133,9 +140,12 @@ def _explain(
     from ..explain.run import explained
 
     # a function that fails does so under a tracer too, and what it holds then tells nothing
-    found = None if finding.cause == "failing" else explained(function, payloads, measurement)
+    ends = finding.cause == "failing" or measurement.signal
+    found = None if ends else explained(function, payloads, measurement)
     finding = finding if found is None else found.named(finding)
-    document = {"checked": target, "finding": finding.document(), "notices": [*function.notices]}
+    signal = measurement.signal if found is None else found.signal
+    document: dict[str, Any] = {"checked": target, "finding": finding.document(), "notices": [*measurement.notices]}
+    document |= {"endedEarly": True} if signal else {}
     if found is not None:
         document["explanation"] = found.document()
     headline = f"{target}: {finding.title}"
@@ -150,6 +160,8 @@ def _explain(
         for line in (*found.lines(), "") if found else ():
             say(out, line)
         say(out, finding.paragraph(), begin="- ")
-        for notice in function.notices:
+        for notice in measurement.notices:
             say(out, notice, begin="note: ", style="dim")
+    if signal:
+        return 128 + signal
     return 0 if found is not None and found.is_known else 2

@@ -8,7 +8,8 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -22,8 +23,10 @@ from ..local.scenarios import SCENARIOS
 from ..local.session import Invocation, LocalLambda
 from ..printed.line import parse_event
 from ..runs.here import Run
-from ..runs.passes import in_a_pass
+from ..runs.passes import hopeless, in_a_pass
 from ..support.exit_codes import Ended, raise_on_signals
+from ..support.failed_answer import way_of
+from ..support.terminal import counted, steps
 from ..support.untrusted_text import loads, visible
 from .local_summary import Summary, short
 
@@ -57,14 +60,58 @@ CREDENTIALS = "export AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
 SOURCES = {"function": "green", "platform": "cyan"}
 
 
+class Few:
+    """Which responses are printed of many: the first of each way to end, and the last two. Pure."""
+
+    FIRST, LAST = 3, 2
+
+    def __init__(self) -> None:
+        self._ways: Counter[str] = Counter()
+        self._printed: set[bytes] = set()
+        self._held: deque[Invocation] = deque(maxlen=self.LAST)
+        self._left: Counter[str] = Counter()
+        self._are_same = True
+
+    def prints(self, answer: Invocation) -> bool:
+        """False if it is held back."""
+        way = way_of(answer.error)
+        self._ways[way] += 1
+        if self._ways[way] <= self.FIRST:
+            self._printed.add(answer.raw)
+            return True
+        self._left[way] += 1
+        self._held.append(answer)
+        self._are_same = self._are_same and answer.raw in self._printed
+        return False
+
+    def rest(self) -> tuple[str, list[Invocation]]:
+        """What is said of those that were held back, and the last of them; empty if none was, or all were printed."""
+        last = [] if self._are_same else [*self._held]
+        held = self._left.total() - len(last)
+        self._left -= Counter(way_of(each.error) for each in last)
+        self._held.clear()
+        if held <= 0:
+            return "", last
+        ways = [f"{count:,} failed with {way}" for way, count in self._left.items() if way]
+        told = [*(["each the same as one above"] if self._are_same else []), *ways]
+        return f"{counted(held, 'more response')}{''.join(f', {each}' for each in told)}", last
+
+
 class Console:
     """Prints text, or with `as_json` one JSON object per line: `notice`, `log`, `response`, `serving`, `summary`."""
 
     def __init__(
-        self, *, as_json: bool, quiet: bool = False, function: Function | None = None, scaled: bool = False
+        self,
+        *,
+        as_json: bool,
+        quiet: bool = False,
+        function: Function | None = None,
+        scaled: bool = False,
+        few: Few | None = None,
     ) -> None:
         """`quiet` leaves out the ordinary lines of the platform and the sidecar; not from JSON. `function`: what is
-        run. `scaled`: each line has the name of its environment."""
+        run. `scaled`: each line has the name of its environment. `few`: chooses the responses that are printed."""
+        self._few = None if as_json else few
         self._as_json = as_json
         self._quiet = quiet and not as_json
         self._target = function
@@ -100,6 +147,18 @@ class Console:
                 self.notice(f"{missing}, or --python PATH of an interpreter that has it")
 
     def response(self, invocation: Invocation) -> None:
+        if self._few is None or self._few.prints(invocation):
+            self._respond(invocation)
+
+    def last_responses(self) -> None:
+        """Say how many responses were held back, and print the last of them."""
+        said, last = ("", []) if self._few is None else self._few.rest()
+        if said:
+            self._print({}, click.style("      ... | ", bold=True) + f"{said}; --responses all prints each")
+        for each in last:
+            self._respond(each)
+
+    def _respond(self, invocation: Invocation) -> None:
         text = _indented(invocation.raw.decode(errors="replace"))
         mark = click.style("   failed | " if invocation.function_error else " response | ", bold=True)
         body = {
@@ -180,36 +239,50 @@ def invoke(
     tenant_id: str | None,
     *,
     console: Console,
-    finished: Callable[[], None],
+    finished: Callable[[str], None],
 ) -> int:
     """Invoke with this event so many times, at once where it may be. Returns the exit code. Raises BadInput.
 
-    `finished` is called when the environment has ended; a signal ends it early.
+    It ends early after a signal, and where more invocations are hopeless. `finished` is called when the environment has
+    ended, with a sentence why it ended early; empty if it did not.
     """
-    is_finished = False
+    early, signal = "", 0
     raise_on_signals()
     try:
-        with run:
+        with run, steps() as progress:
             console.notices(run.local)
-            if run.at_once is not None:
-                for answer in run.invoke_at_once(event, invocations, tenant_id=tenant_id):
-                    console.response(answer)
-            else:
-                run.begin_passes(in_a_pass(invocations))
-                for _ in range(invocations):
-                    run.invoke(event, tenant_id=tenant_id, timeout=None, on_answer=console.response)
-                    run.local.settle()
+            for made in _invoked(run, event, invocations, tenant_id, console):
+                progress("invoking", made, invocations)
+                if made < invocations and (why := hopeless(run.errors, [""] * made)):
+                    early = f"It stopped after {made} of {invocations} invocations: {why}."
+                    break
             run.local.settle()
             run.local.stop()
-            is_finished = True
-            finished()
     except Ended as ended:
-        if run.answers and not is_finished:
-            finished()
-        return 128 + ended.number
+        signal, made = ended.number, len(run.answers)
+        early = f"It was ended early, in invocation {made + 1} of {invocations}." if made < invocations else ""
+    if run.answers:
+        console.last_responses()
+        finished(early)
+    if signal:
+        return 128 + signal
     # an extension may be over the deadline after a good answer
     late = run.settings.managed_instances is None and any(each.status != "success" for each in run.local.reports)
     return int(late or any(answer.error for answer in run.answers))
+
+
+def _invoked(run: Run, event: object, invocations: int, tenant_id: str | None, console: Console) -> Iterator[int]:
+    """Make the invocations, and say after each how many were made."""
+    if run.at_once is not None:
+        for made, answer in enumerate(run.invoke_at_once(event, invocations, tenant_id=tenant_id), 1):
+            console.response(answer)
+            yield made
+        return
+    run.begin_passes(in_a_pass(invocations))
+    for made in range(1, invocations + 1):
+        run.invoke(event, tenant_id=tenant_id, timeout=None, on_answer=console.response)
+        run.local.settle()
+        yield made
 
 
 def serve(run: Run, console: Console) -> int:

@@ -164,6 +164,13 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
 @click.option("--gap", "gap_s", default=5.0, show_default=True, metavar="SECONDS", help="Length of the freeze.")
 @click.option("--user", type=click.Choice(["auto", "current"]), default="auto", show_default=True)
 @output_option(*ENDINGS)
+@click.option(
+    "--responses",
+    type=click.Choice(["few", "all"]),
+    default="few",
+    show_default=True,
+    help="With --event, print the first and the last responses, or all.",
+)
 @click.option("--raw", is_flag=True, help="With --event, print all lines and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def run(
@@ -190,6 +197,7 @@ def run(
     snap_start: bool,
     scenario: str | None,
     gap_s: float,
+    responses: str,
     **settings: Any,
 ) -> int:
     """Run a function: a handler in Python, Node.js or Java through a runtime client, or a bootstrap executable.
@@ -233,7 +241,13 @@ def run(
     parsed = read_event(event or "{}") if event is not None or scenario is not None else None
     times = _times(invocations, with_event=event is not None)
     scaling = _scaling(environments, reserved_concurrency, with_event=event is not None)
-    console = local_console.Console(as_json=as_json, quiet=finite and not raw, function=own, scaled=scaling is not None)
+    console = local_console.Console(
+        as_json=as_json,
+        quiet=finite and not raw,
+        function=own,
+        scaled=scaling is not None,
+        few=local_console.Few() if finite and not raw and responses == "few" else None,
+    )
 
     def changed(change: EnvironmentChange) -> None:
         """With scaling an environment comes later, and with it what this machine does not permit."""
@@ -267,11 +281,15 @@ def run(
     return code
 
 
-def _finish(here: Run, target: Target, outputs: Sequence[Path], console: Console | None, *, scaled: bool) -> None:
+def _finish(
+    here: Run, target: Target, outputs: Sequence[Path], console: Console | None, early: str, *, scaled: bool
+) -> None:
     """Draw what was measured, and say it at the console, if there is one. Raises BadInput for a file."""
     from ..judge.curves import CLASSES
     from .local_summary import summarise
 
+    if console is None and early:
+        notify("truemem local run", early)
     written: Sequence[Path] = ()
     try:
         _write_outputs(outputs, here.printed)
@@ -293,6 +311,7 @@ def _finish(here: Run, target: Target, outputs: Sequence[Path], console: Console
                 measured=SIDECAR in here.settings.extensions,
                 scaled=scaled,
                 settled=here.settler.readings,
+                early=early,
             )
             console.summary(summary, written)
 

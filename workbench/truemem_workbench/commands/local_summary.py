@@ -15,6 +15,7 @@ from ..judge.curves import Curves, Failed, curves_of
 from ..judge.finding import Commands, Finding, unmeasured
 from ..judge.settled import Reading, last_life
 from ..local import Invocation, Report
+from ..local.errors import STOPPED_FAILURE
 from ..printed.line import Line, parse_event
 from ..printed.running import ran_out_at
 from ..runs.measurement import printable
@@ -85,6 +86,8 @@ class Summary:
     """On the memory size."""
     findings: Mapping[str, Finding] = field(default_factory=dict)
     """The finding of each environment by its id, where there may be several."""
+    early: str = ""
+    """Why it has ended early; empty if it has not."""
 
     def document(self, files: Sequence[Path]) -> dict[str, object]:
         environments = [{"environment": name, **each.document()} for name, each in self.findings.items()]
@@ -93,7 +96,8 @@ class Summary:
             "failed": self.failed,
             "last": [row.document() for row in self.last],
             "finding": self.finding.document(),
-            "sentences": list(self.sentences),
+            "sentences": [*filter(None, [self.early]), *self.sentences],
+            **({"endedEarly": True} if self.early else {}),
             "files": [str(path) for path in files],
             **({"environments": environments} if environments else {}),
         }
@@ -111,7 +115,7 @@ class Summary:
         console.print(f"{some}{counted(self.invocations, 'invocation')} (peak, current and mark in MiB):")
         console.print(made)
         found = [f"{short(name)}: {each.paragraph()}" for name, each in self.findings.items()]
-        for sentence in (*(found or [self.finding.paragraph()]), *self.sentences):
+        for sentence in (*filter(None, [self.early]), *(found or [self.finding.paragraph()]), *self.sentences):
             say(console, sentence, begin="- ")
         for path in files:
             console.print(f"Written: {path}", soft_wrap=True)
@@ -126,16 +130,18 @@ def summarise(
     measured: bool = True,
     scaled: bool = False,
     settled: Sequence[Reading] = (),
+    early: str = "",
 ) -> Summary:
     """Summarise a run that has ended. `printed`: the sidecar's stdout; `measured`: false if it was not attached.
 
     `scaled`: there may be several environments, and each has a finding. `settled`: what the one environment kept.
+    `early`: a sentence on why it has ended early.
     """
     lines = {line.request_id: line for text in printed for line in parse_event(text)}
     answered = {answer.request_id: answer for answer in answers}
     rows = [
         _row(number, report, lines.get(report.request_id), answered.get(report.request_id), scaled=scaled)
-        for number, report in enumerate((each for each in reports if not answers or each.request_id in answered), 1)
+        for number, report in enumerate(_counted(reports, answered, is_cut=bool(early)), 1)
     ]
     findings = _findings(_by_environment(printed, answered, scaled=scaled), rows, commands, settled)
     # Of several the growing one, else the one that was looked at for longest.
@@ -155,7 +161,16 @@ def summarise(
         finding=finding,
         sentences=[*_ran_out(lines.values()), *(_on_size(printed, finding, commands) if names else [])],
         findings=findings if scaled else {},
+        early=early,
     )
+
+
+def _counted(reports: Sequence[Report], answered: Mapping[str, Invocation], *, is_cut: bool) -> list[Report]:
+    """The reports of invocations that were answered; of a run that was cut without one that was stopped after its
+    answer."""
+    cut = STOPPED_FAILURE.error_type if is_cut else None
+    kept = [each for each in reports if not answered or each.request_id in answered]
+    return [each for each in kept if cut is None or each.error_type != cut or answered[each.request_id].error]
 
 
 def _ran_out(lines: Iterable[Line]) -> list[str]:
@@ -222,10 +237,11 @@ def _findings(
     """The finding of each environment."""
     findings = {}
     for name, own in lines.items():
-        failed = _failed([row for row in rows if row.environment == name])
-        curves = curves_of(own)
-        failed = failed if failed.count else curves.failed
-        findings[name] = find(replace(curves, settled=last_life(settled) or curves.settled, failed=failed), commands)
+        of_it = [row for row in rows if row.environment == name]
+        failed, curves = _failed(of_it), curves_of(own)
+        if failed.count:  # of one that was cut off there may be no line
+            curves = replace(curves, failed=failed, invocations=len(of_it))
+        findings[name] = find(replace(curves, settled=last_life(settled) or curves.settled), commands)
     return findings
 
 

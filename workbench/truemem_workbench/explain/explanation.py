@@ -174,6 +174,8 @@ class Explanation:
     """Invocations of the first run after which it looked at what is held."""
     account: Account | None = None
     """Where the growth is, part by part. None after too few looks."""
+    signal: int = 0
+    """Number of the signal that has ended it; 0 if none has."""
 
     def share(self, kib: float) -> float:
         """Share of the measured growth."""

@@ -213,6 +213,8 @@ class InitCost:
     runs: int = 1
     """Runs that took the time: it is that of the fastest."""
     missing: Sequence[str] = ()
+    signal: int = 0
+    """Number of the signal that has ended it; 0 if none has."""
 
     def shown(self) -> list[tuple[Row, list[Row]]]:
         """The rows worth it, each with those of its rows that are, most memory first."""

@@ -17,8 +17,9 @@ from ..local.configuration.node_function import SUFFIXES
 from ..local.processes.tmp import elsewhere
 from ..runs.here import Run
 from ..support.bad_input import BadInput
+from ..support.exit_codes import Ended
 from ..support.platform_facts import MOST_MIB, MOST_TIMEOUT_S
-from ..support.terminal import Progress
+from ..support.terminal import Progress, counted
 from ..target.target import Target
 from .attribution import Users
 from .init_cost import InitCost, cost, nested, node_packages, python_packages
@@ -65,22 +66,28 @@ def init_cost(
     users = Users(function.task_root)
     load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
     busy = [f"This machine is busy (load {load:.1f}): it takes longer than it must."] if load > BUSY * cpus else []
-    passes = []
-    for number in range(1 + TIMED):
-        progress("time" if number else "memory", number, 1 + TIMED)
-        passes.append(_pass(target, event, tracer, 0 if number else STEP_KIB, check))
-    progress("time", 1 + TIMED, 1 + TIMED)
+    passes, signal = list[Pass](), 0
+    try:
+        for number in range(1 + TIMED):
+            progress("starting it for the time" if number else "starting it for memory", number, 1 + TIMED)
+            passes.append(_pass(target, event, tracer, 0 if number else STEP_KIB, check))
+    except Ended as ended:
+        if not passes:
+            raise
+        signal, timed = ended.number, counted(len(passes) - 1, "start") if passes[1:] else "the start that was traced"
+        busy.append(f"It was ended early: the time is that of {timed}.")
     memory, *times = passes
     missing = [*busy, *memory.log.missing, *([f"The first invocation failed: {memory.error}."] if memory.error else [])]
-    return cost(
+    told = cost(
         memory.log,
-        [(each.log, each.init_ms) for each in times],
+        [(each.log, each.init_ms) for each in times or passes],
         python_packages if is_python else node_packages,
         lambda file: users.is_theirs((function.placed(file), 0)) and "/node_modules/" not in file,
         lambda name: _line_of(Path(target.source) if target.source else None, name),
         missing,
         size_mib,
     )
+    return dataclasses.replace(told, signal=signal)
 
 
 def _line_of(source: Path | None, package: str) -> str:

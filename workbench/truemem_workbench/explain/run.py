@@ -26,6 +26,7 @@ from ..runs.measurement import Measurement
 from ..runs.settle import jvm
 from ..support.bad_input import BadInput
 from ..support.estimates import theil_sen
+from ..support.exit_codes import Ended
 from ..support.platform_facts import MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import Progress, notify, steps
 from ..support.untrusted_text import loads, visible
@@ -211,6 +212,8 @@ class Traced:
     seconds: float
     missing: tuple[str, ...] = ()
     """What is missing in the answer, as sentences."""
+    signal: int = 0
+    """Number of the signal that has ended it; 0 if none has."""
 
 
 def _written(folder: Path) -> list[dict[str, Any]]:
@@ -226,7 +229,7 @@ def explained(
     target: Target, events: Sequence[object], measured: Measurement, progress: Progress | None = None
 ) -> Explanation:
     """Run a measured function again under a tracer, with progress at the terminal unless another is given. The verdict
-    is the plain run's."""
+    is the plain run's. A signal ends it with what is known."""
     most = limit_s(measured.seconds)
     if progress is None:
         again = "; then once more, as long, if native code may keep it" if target.function.language == "python" else ""
@@ -242,17 +245,21 @@ def explained(
         timeout_s=min(MOST_TIMEOUT_S, 4 * target.timeout_s + 60),
         cpu="off",
     )
-    return explain(
-        roomy,
-        events,
-        invocations=measured.invocations,
-        plain_seconds=measured.seconds,
-        measured_kib=max(0.0, rate or 0.0),
-        lines=[each.line for each in one.judged],
-        settled_kib={name: _growth(one.settled, name) for name in (MALLOC, HELD)},
-        is_jvm=measured.is_jvm,
-        progress=progress,
-    )
+    rate = max(0.0, rate or 0.0)
+    try:
+        return explain(
+            roomy,
+            events,
+            invocations=measured.invocations,
+            plain_seconds=measured.seconds,
+            measured_kib=rate,
+            lines=[each.line for each in one.judged],
+            settled_kib={name: _growth(one.settled, name) for name in (MALLOC, HELD)},
+            is_jvm=measured.is_jvm,
+            progress=progress,
+        )
+    except Ended as ended:
+        return Explanation([], rate, 0, 0.0, ("It was ended early.",), signal=ended.number)
 
 
 def _growth(readings: Sequence[Reading], name: str) -> float:
@@ -290,7 +297,7 @@ def explain(
     missing, seconds, done = list(traced.missing), traced.seconds, traced.invocations
     looks: tuple[int, ...] = tuple(traced.found["invocations"]) if traced.found else ()
     if len(looks) < LEAST_LOOKS:
-        return Explanation([], measured_kib, done, seconds, tuple(missing), looks=looks)
+        return Explanation([], measured_kib, done, seconds, tuple(missing), looks=looks, signal=traced.signal)
     holders: list[Holder] = []
     known, counted, outside = way.known, 0.0, 0.0
     try:
@@ -300,13 +307,15 @@ def explain(
     except NOT_UNDERSTOOD as problem:  # the function's process has written it
         missing.append(f"What the tracer wrote could not be understood: {problem!r}")
     own = OwnSources(target.function.task_root) if target.function.language == "python" and holders else None
-    if own or measured_kib - sum(each.kib for each in holders) > REST * measured_kib:
+    is_rest = own or measured_kib - sum(each.kib for each in holders) > REST * measured_kib
+    signal = traced.signal
+    if is_rest and not signal:
         before = holders
         second, holders = _native(target, way, traced, run, invocations, measured_kib, before)
         if holders != before:
             known += f" and {native.KNOWN if second.found.get('sources') is not None else native_samples.KNOWN}"
         missing += second.missing
-        seconds, done = seconds + second.seconds, done + second.invocations
+        seconds, done, signal = seconds + second.seconds, done + second.invocations, second.signal
     named_kib = sum(each.kib for each in holders)
     measured_kib = max(measured_kib, named_kib)  # RSS follows late, and not at all while freed memory is used again
     account = Account.of(
@@ -326,6 +335,7 @@ def explain(
         first_run_s=traced.seconds,
         looks=looks,
         account=account,
+        signal=signal,
     )
     rest = way.rest(traced.found, account) or likely(lines, explanation.rest_kib, account.lines)
     return dataclasses.replace(explanation, rest=rest)
@@ -434,7 +444,7 @@ def trace(
     }
     traced = tracer.around(function, folder, variables)
     started, total = time.monotonic(), looks[-1] + WATCHED
-    done, failed, missing, error, left, slowest = 0, 0, [], "", limit, 0.0
+    done, failed, missing, error, left, slowest, signal = 0, 0, [], "", limit, 0.0, 0
     try:
         with Run(dataclasses.replace(target, function=traced, environment=variables, sidecar=False)) as run:
             tracer.between(folder, run, 0)
@@ -450,10 +460,13 @@ def trace(
                 tracer.between(folder, run, done)
                 if answer.function_error is not None:
                     failed, error = failed + 1, _error(answer.raw)
-                progress("explaining", done, total)
+                progress("explaining under a tracer", done, total)
     except TimeoutError:  # of the time that was left: was that enough for any other invocation?
         ended = "An invocation did not end" if left > slowest else f"It was ended after {limit:.0f} s"
         missing.append(f"{ended}: {done} of {total} were traced.")
+    except Ended as by:
+        signal = by.number
+        missing.append(f"It was ended early: {done} of {total} were traced.")
     except (BadInput, Stopped) as problem:
         missing.append(f"It could not be traced further than {done} invocations: {problem}")
     except (OSError, ValueError, LookupError) as problem:
@@ -473,4 +486,4 @@ def trace(
     if not found:
         missing.append(f"The tracer wrote nothing: {tracer.silence}.")
     missing += found.get("missing", [])
-    return Traced(found, done, time.monotonic() - started, tuple(dict.fromkeys(missing)))
+    return Traced(found, done, time.monotonic() - started, tuple(dict.fromkeys(missing)), signal)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..support import web_adapter
-from ..support.failed_answer import MISSING_MEMBER, MISSING_MODULE, UNSET_VARIABLE
+from ..support.failed_answer import MISSING_MEMBER, MISSING_MODULE, TIMED_OUT, UNSET_VARIABLE
+from ..support.platform_facts import MOST_TIMEOUT_S
 from ..support.terminal import counted
 from . import settled
 from .curves import IN_USE, RSS, Curves
@@ -144,7 +145,10 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
     following = _next(row, commands, witnesses, found)
     if found.pattern == TOO_FEW:
         following = commands.longer or commands.again
-    elif found.cause == "failing":
+    is_hopeless = found.cause == "undecided" and witnesses.curves.failed.is_hopeless
+    if is_hopeless:
+        repair, following = "Fix that first.", ""
+    if found.cause == "failing" or is_hopeless:
         repair, following = _known_repair(witnesses.curves, commands) or (repair, following)
     when = ""
     if not following:
@@ -235,6 +239,9 @@ def _known_repair(curves: Curves, commands: Commands) -> tuple[str, str] | None:
         return f"Its interpreter has no module {module[1]!r}.", f"{commands.install} {name}"
     if commands.with_variable and (variable := UNSET_VARIABLE.search(said)):
         return f"Give it {variable[1]}.", f"{commands.with_variable} {variable[1]}=VALUE"
+    if commands.with_timeout and (after := TIMED_OUT.search(said)) and (seconds := float(after[1])) < MOST_TIMEOUT_S:
+        longer = f"{commands.with_timeout} {min(MOST_TIMEOUT_S, 2 * seconds):g}"
+        return "It waits for what does not come, or needs more time.", longer
     if commands.sweep and curves.failed.in_init and "Runtime.OutOfMemory" in said:
         return "It needs more memory to begin.", commands.sweep
     if commands.with_path and said.startswith(web_adapter.HTTP):

@@ -18,6 +18,7 @@ import numpy as np
 from ..printed.document import figure
 from ..printed.growth import GrowthProfile, profile_in
 from ..printed.line import Line
+from ..support.failed_answer import way_of
 from . import runtime_heap
 from .drift import Curve, Point, median_of, point_of
 from .heap import is_outside, malloc_heap, size_of
@@ -71,6 +72,8 @@ class Failed:
     """How many more answered with an error, which the platform calls a success: their memory is well known."""
     in_init: bool = False
     """True if no invocation has a record: the init phase has failed."""
+    is_hopeless: bool = False
+    """True if no more were made for that."""
 
     @property
     def count(self) -> int:
@@ -96,7 +99,7 @@ class Failed:
     def with_errors(cls, errors: Sequence[str]) -> Failed:
         """The failures with these errors, counted by type: a message may be another one each time, and the first is
         said."""
-        kinds = [error.partition(":")[0] for error in errors]
+        kinds = [*map(way_of, errors)]
         examples = dict(zip(reversed(kinds), reversed(errors), strict=True))
         return cls({examples[kind]: count for kind, count in Counter(kinds).items()})
 

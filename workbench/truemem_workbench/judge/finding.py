@@ -44,6 +44,8 @@ class Commands:
     """Tries a repair that is a setting."""
     with_variable: str = ""
     """Ends with `--env`: a variable follows."""
+    with_timeout: str = ""
+    """Ends with `--timeout`: seconds follow."""
     with_event: str = ""
     """Sends an event of the user's own, where none was given."""
     with_path: str = ""
@@ -149,6 +151,7 @@ def commands_local(
         heap="" if is_probed else str(command),
         repair=str(command.with_option("--try-repair")),
         with_variable=f"{command} --env",
+        with_timeout=f"{command.without('--timeout')} --timeout",
         with_event="" if given or command.has("--events") else f"{command} --event @event.json",
         with_path=with_path(command) if is_web else "",
         install=f"{shlex.quote(str(python))} -m pip install" if python else "",

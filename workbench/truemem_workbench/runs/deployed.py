@@ -15,6 +15,7 @@ from ..aws.clients import client, log_group_of, name_of, refused
 from ..local.lifecycle.events import Report, parse_report
 from ..printed.line import Line, parse_event
 from ..support.bad_input import BadInput
+from ..support.exit_codes import Ended
 from ..support.failed_answer import error_of
 from ..support.platform_facts import LONGEST_ANSWER_S
 from ..support.terminal import Progress
@@ -63,6 +64,8 @@ class Remote:
     started: float = field(default_factory=time.time)
     requests: list[str] = field(default_factory=list)
     failures: list[FailedInvocation] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    """What each request has said; empty where it succeeded."""
     reported_ms: dict[int, float] = field(default_factory=dict)
     """Durations by number of the request, as far as log tails have them."""
     lines: dict[str, Line] = field(default_factory=dict)
@@ -97,6 +100,7 @@ class Remote:
     def keep(self, answer: Answer) -> None:
         """Take the answer, with the lines in its log tail: that has the line of the invocation before."""
         self.requests.append(answer.request)
+        self.errors.append(answer.error)
         if (report := answer.report) is not None:
             self.reported_ms[len(self.requests)] = report.duration_ms
         if answer.error:
@@ -139,10 +143,6 @@ class Remote:
     def settled(self) -> bool:
         return settled([seen.line for seen in self.seen()])
 
-    @property
-    def failing(self) -> int:
-        return len(self.requests) if len(self.failures) == len(self.requests) else 0
-
     def enough(self, of: int) -> bool:
         """True if enough records of the first `of` invocations have come."""
         needed = 1.0 if self.decision.needs_all else ENOUGH
@@ -157,21 +157,27 @@ def measure(
     progress: Progress,
     log_group: str | None = None,
 ) -> Measurement:
-    """Make a whole run. A few more invocations are made so that the last line is printed. Raises BadInput."""
+    """Make a whole run. A few more invocations are made so that the last line is printed. A signal ends it with what
+    is known. Raises BadInput."""
     run = Remote(function, client("lambda", read_timeout=LONGEST_ANSWER_S), decision=decision)
-    taken = invoke_until_decided(run, events, plan, decision, progress)
-    counted = len(run.requests)
-    for _ in range(FLUSHING):
-        if run.requests[counted - 1] not in run.lines:
-            run.invoke(events[0])
-    notices = []
-    if not run.enough(counted):
-        log_group = log_group or log_group_of(function)
-        try:
-            from_logs(run, client("logs"), log_group, of=counted)
-        except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError) as error:
-            notices.append(f"log tails had too few lines, and {log_group} could not be read: {error}")
-    return replace(run.so_far(taken, counted), asked=plan.invocations, notices=notices)
+    notices: list[str] = []
+    try:
+        taken = invoke_until_decided(run, events, plan, decision, progress)
+        counted = len(run.requests)
+        for _ in range(FLUSHING):
+            if run.requests[counted - 1] not in run.lines:
+                run.invoke(events[0])
+        if not run.enough(counted):
+            log_group = log_group or log_group_of(function)
+            try:
+                from_logs(run, client("logs"), log_group, of=counted)
+            except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError) as error:
+                notices.append(f"log tails had too few lines, and {log_group} could not be read: {error}")
+    except Ended as ended:
+        warm_up = min(plan.warm_up, len(run.requests) // 2)
+        return replace(run.so_far(warm_up), notices=notices).ended_by(ended.number)
+    measured = replace(run.so_far(taken, counted), asked=plan.invocations, notices=notices)
+    return measured.stopped(decision.given_up) if decision.given_up else measured
 
 
 def from_logs(

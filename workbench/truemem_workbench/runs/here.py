@@ -132,6 +132,8 @@ class Run:
             self.at_once = (self.settings.managed_instances or 1) * (scaling.environments if scaling else 1)
         self.answers: list[Invocation] = []
         """To all invocations, but for those that are not counted."""
+        self.errors: list[str] = []
+        """What each of them has said; empty where it succeeded, or failed as it may."""
         self._begins: list[int] = []
         """Number of log lines at the beginning of each invocation."""
         self._in_tmp: dict[int, float] = {}
@@ -235,11 +237,16 @@ class Run:
             answer = self.local.invoke(event, tenant_id=tenant_id, timeout=timeout)
         if self._target.http is not None and (failed := web_adapter.failed(answer.payload, event)):
             answer = replace(answer, function_error=failed)
-        self.answers.append(answer)
+        self._keep(answer)
         on_answer(answer)
         self._in_tmp[number] = self.local.tmp_kib() / 1024
         self.settler.after(self.local, number, self.rounds.processes() if self.rounds else ())
         return answer
+
+    def _keep(self, answer: Invocation) -> None:
+        self.answers.append(answer)
+        is_meant = self._decision.errors_percent >= 100 and answer.error.startswith(web_adapter.HTTP)
+        self.errors.append("" if is_meant else answer.error)  # that server is at work all the same
 
     def invoke_at_once(self, event: object, invocations: int, *, tenant_id: str | None = None) -> Iterator[Invocation]:
         """Invoke all environments, with as many requests at once as they take. After a pass, each says on its next line
@@ -249,7 +256,7 @@ class Run:
             for answer in callers.map(
                 lambda _: self.local.invoke(event, tenant_id=tenant_id, may_wait=True), range(invocations)
             ):
-                self.answers.append(answer)
+                self._keep(answer)
                 yield answer
                 if len(self.answers) % in_a_pass(invocations) == 0:
                     self.settler.ask()
@@ -317,12 +324,9 @@ class Run:
         return settled([seen.line for seen in self._seen()])
 
     @property
-    def failing(self) -> int:
-        meant = (
-            (web_adapter.HTTP,) if self._decision.errors_percent >= 100 else ()
-        )  # the server is at work all the same
-        failed = (each.error for each in self.answers)
-        return len(self.answers) if all(said and not said.startswith(meant) for said in failed) else 0
+    def failing(self) -> bool:
+        """True if all invocations failed."""
+        return bool(self.errors) and all(self.errors)
 
     def measurement(self, warm_up: int | None = None, asked: int | None = None, *, is_cut: bool = False) -> Measurement:
         """End the environment and return what was measured. The first `warm_up` invocations do not count for drift.
@@ -480,21 +484,22 @@ def measure(
         same, new = held_back(events)
         try:
             taken = invoke_until_decided(run, same, plan, decision, progress)
-            if new and not run.failing:
+            if new and not decision.given_up:
                 run.ask_new(same, new, progress)
-            if not run.failing and run.so_far(taken).finding.grows:
+            if not decision.given_up and run.so_far(taken).finding.grows:
                 run.ask_kinds(same, progress)
+            run.follow(events[0])
+            measured = run.measurement(taken, plan.invocations)
         except Ended as ended:
-            return replace(run.measurement(is_cut=True), signal=ended.number)
-        run.follow(events[0])
-        measured = run.measurement(taken, plan.invocations)
+            return run.measurement(is_cut=True).ended_by(ended.number)
         measured = replace(measured, judged_until=decision.until or measured.judged_until)
+        measured = measured.stopped(decision.given_up) if decision.given_up else measured
     if not decision.asks_peaks or not measured.is_collected:
         return measured
     try:
         return replace(measured, uncollected=_uncollected(target, same, measured.invocations, progress))
     except Ended as ended:
-        return replace(measured, signal=ended.number)
+        return measured.ended_by(ended.number, "peaks were measured without settling")
 
 
 def _uncollected(target: Target, events: Sequence[object], count: int, progress: Progress) -> Sequence[Recorded]:

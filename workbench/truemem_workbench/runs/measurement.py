@@ -225,6 +225,8 @@ class Measurement:
     seconds: float
     signal: int = 0
     """Number of the signal that has ended it early; 0 if none has."""
+    given_up: str = ""
+    """Why it has stopped before it had all that it asks for, in a few words; empty if it has not."""
     settled: Sequence[Reading] = ()
     """What was kept after each pass of invocations, the process settled."""
     uncollected: Sequence[Recorded] = ()
@@ -270,6 +272,17 @@ class Measurement:
     """Conditions of the run, for a baseline."""
     commands: Commands = field(default_factory=lambda: Commands(again="truemem check"))
     """What can be typed next."""
+
+    def ended_by(self, signal: int, before: str = "") -> Measurement:
+        """The same of a run that this signal has ended, after the invocations or `before` something that follows."""
+        until = f"the figures are of the {counted(self.invocations, 'invocation')} until then"
+        told = f"it was ended before {before}" if before else f"it was ended early: {until}"
+        return replace(self, signal=signal, notices=(*self.notices, told))
+
+    def stopped(self, why: str) -> Measurement:
+        """The same of a run that made no more invocations for this reason."""
+        told = f"it stopped after {counted(self.invocations, 'invocation')}: {why}"
+        return replace(self, given_up=why, notices=(*self.notices, told))
 
     @cached_property
     def judged(self) -> list[Recorded]:
@@ -354,7 +367,7 @@ class Measurement:
         logs = (line for failure in self.failures for line in failure.log)
         of_heap = next((line for line in logs if any(words in line for words in HEAP_RAN_OUT)), "")
         failed = Failed({of_heap: len(errors)}) if of_heap else Failed.with_errors(errors)
-        return replace(failed, in_init=not self.seen)
+        return replace(failed, in_init=not self.seen, is_hopeless=bool(self.given_up))
 
     @cached_property
     def loudest(self) -> Measurement:

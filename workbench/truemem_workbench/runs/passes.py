@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ..support.bad_input import BadInput
+from ..support.failed_answer import way_of
 from ..support.terminal import Progress
 from ..target.events import text_of
 
@@ -32,6 +33,8 @@ PATIENCE_S = 120.0
 """and no more than those asked for after so many seconds: a minute or two of CI cost less than a wrong answer."""
 HOPELESS = 5
 """Invocations that may all fail before the run gives up. An init that fails takes its time with each of them."""
+ALIKE = 10
+"""Invocations in a row that may end in the same way, after one that succeeded, before it gives up."""
 
 NEW_PASSES, NEW_IN_A_PASS, LEAST_NEW = 5, 10, 12
 """Passes of events that the function has not seen, so many events in each at most, and so many in all at least."""
@@ -97,6 +100,8 @@ class Decision:
     """True if it is asked how much memory is needed at most."""
     until: int | None = None
     """Number of the last invocation of the look that decided; None if none did."""
+    given_up: str = ""
+    """Why the run has ended before the least invocations, in a few words; empty if it has not."""
 
     def why(self, measurement: Measurement) -> str:
         """Why more invocations are needed, in a few words; empty if they are not."""
@@ -118,8 +123,25 @@ class Invoker(Protocol):
         """What was measured so far, without the last records."""
 
     @property
-    def failing(self) -> int:
-        """The number of invocations if all of them failed; else 0."""
+    def errors(self) -> Sequence[str]:
+        """What each invocation so far has said; empty where it succeeded."""
+
+
+def hopeless(errors: Sequence[str], events: Sequence[str], may_fail: float = 0.0) -> str:
+    """Why more invocations would say no more, in a few words; empty if they might. `errors`: what each said so far,
+    empty where it succeeded; `events`: theirs, as text; `may_fail`: so many may fail.
+
+    All have failed; or so did the last ALIKE in the same way, and one of them with an event that had succeeded before:
+    a function may fail by its event."""
+    row = [*itertools.takewhile(bool, reversed(errors))]
+    if len(row) == len(errors) >= HOPELESS:
+        return f"all {len(row)} failed"
+    if len(row) < ALIKE or len({*map(way_of, row)}) > 1 or sum(map(bool, errors)) <= may_fail:
+        return ""
+    succeeded = {event for event, error in zip(events, errors, strict=True) if not error}
+    if succeeded.isdisjoint(events[-len(row) :]):
+        return ""
+    return f"the last {len(row)} failed in the same way ({way_of(row[0])})"
 
 
 def invoke_until_decided(
@@ -130,22 +152,30 @@ def invoke_until_decided(
     progress: Progress,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Make the invocations of a run. Returns how many the warm-up took. Stops early if every invocation fails.
+    """Make the invocations of a run. Returns how many the warm-up took. Stops early where more are `hopeless`.
     `clock` tells seconds."""
-    upcoming = itertools.cycle(events)
+    upcoming, sent = itertools.cycle(events), list[str]()
     taken, began = 0, clock()
+
+    def invoke() -> bool:
+        """Once more, unless that is hopeless."""
+        decision.given_up = hopeless(run.errors, sent, decision.errors_percent / 100 * plan.invocations)
+        if not decision.given_up:
+            event = next(upcoming)
+            sent.append(text_of(event))
+            run.invoke(event)
+        return not decision.given_up
+
     while taken < plan.warm_up and not (taken and taken % BLOCK == 0 and run.settled()):
-        if run.failing >= HOPELESS:
+        if not invoke():
             return taken
-        run.invoke(next(upcoming))
         taken += 1
         progress("warming up", taken, plan.warm_up)
     run.begin_passes(plan.in_a_pass(len(events)))
     done, until, doing = 0, plan.invocations, "measuring"
     while done < until:
-        if run.failing >= HOPELESS:
+        if not invoke():
             return taken
-        run.invoke(next(upcoming))
         done += 1
         progress(doing, done, until if doing == "measuring" else plan.bound)
         patient = plan.most is not None or clock() - began < PATIENCE_S

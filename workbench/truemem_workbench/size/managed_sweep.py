@@ -12,10 +12,11 @@ import psutil
 from ..judge.finding import Commands, Finding
 from ..runs.here import Run
 from ..runs.measurement import Measurement
-from ..runs.passes import in_a_pass
+from ..runs.passes import hopeless, in_a_pass
 from ..support.exit_codes import Ended
 from ..support.platform_facts import LEAST_MANAGED_MIB, NODE_THREADS_PER_VCPU
 from ..support.terminal import Progress
+from ..target.events import text_of
 from ..target.target import NODE_WORKERS, Target
 from .at_once import Result, Tried, needs_of, sizes_within
 from .local_sweep import JUDGE_S, JUDGED, SPARE, UNJUDGED
@@ -112,11 +113,13 @@ class ManagedSweep:
         with Run(target, settles=settles) as run:
             if settles:  # Python's collection writes into pages that workers share, as it does in Lambda later
                 run.begin_passes(in_a_pass(most))
-            for done, event in enumerate(itertools.islice(itertools.cycle(self.events), most), 1):
+            events = [*itertools.islice(itertools.cycle(self.events), most)]
+            for done, event in enumerate(events, 1):
                 run.invoke(event)
                 doing = f"{target.managed_instances} at once"
                 self.progress("does it grow?" if judges else doing, done, most)
-                if run.failing >= 5 or (judges and time.monotonic() - began > JUDGE_S * (1 + later)):
+                is_hopeless = hopeless(run.errors, [*map(text_of, events[:done])])
+                if is_hopeless or (judges and time.monotonic() - began > JUDGE_S * (1 + later)):
                     break
             return replace(run.measurement(warm_up), commands=self.commands)
 

@@ -133,7 +133,7 @@ class RemoteSweep:
                 f"no log tail had REPORT, so durations are not known. Try truemem doctor {self.state.name}"
             ] = None
         self.notices[f"its invocations have cost ${self.budget.spent:.4f}, by the prices of us-east-1"] = None
-        log = next((e.remote.failures[-1].log for e in tried if e.remote.failing), ())
+        log = next((e.remote.failures[-1].log for e in tried if e.remote.errors and all(e.remote.errors)), ())
         return Sweep(trials=trials, notices=list(self.notices), signal=signal, failed=failed, log=log)
 
     def _sensible(self) -> Sequence[int]:

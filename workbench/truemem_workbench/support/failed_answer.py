@@ -11,11 +11,18 @@ UNSET_VARIABLE = re.compile(r"KeyError: '(\w+)', a variable that is not set\b")
 MISSING_MEMBER = re.compile(r"(?:Attribute|Index|Key|Type)Error: ")
 """Errors of a handler whose event lacks something."""
 
+TIMED_OUT = re.compile(r"Task timed out after ([\d.]+) seconds")
+
 _MOST_FRAMES = 50
 _OF_PYTHON = re.compile(r'File "([^"\n]+)", line (\d+)')
 _OF_NODE = re.compile(r"at .*?([^\s(]+):(\d+):\d+\)?$")
 _NOT_OWN = re.compile(r"^<|^node:|/lib(64)?/python\d|/(site|dist)-packages/|/node_modules/|/var/(runtime|lang)/")
 """Files that are not the function's own: of the language, the runtime client, or a package in its usual folder."""
+
+
+def way_of(error: str) -> str:
+    """The type of an error, by which failures are alike: messages may differ each time."""
+    return error.partition(":")[0]
 
 
 def error_of(payload: object, function_error: str | None) -> str:
