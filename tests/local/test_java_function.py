@@ -101,7 +101,7 @@ def test_errors_have_type_message_and_the_handlers_stack(here: Path) -> None:
 
 def test_the_source_and_its_line_are_found(here: Path) -> None:
     target = resolve("target/app.jar:com.example.App::keeps")
-    assert target.source == here / "src/main/java/com/example/App.java"
+    assert target.source == Path("src/main/java/com/example/App.java")
     assert "void keeps" in target.source.read_text().splitlines()[(target.line or 0) - 1]
     assert (target.name, target.is_explicable, target.notices) == ("App", True, (NOTICE,))
 
@@ -123,7 +123,7 @@ def test_a_templates_function_is_a_jar_or_what_sam_builds(here: Path) -> None:
     for name, root in (("Jar", here / "target"), ("Built", here / "target/classes")):
         target = resolve(f"template.yaml:{name}")
         assert (target.function.task_root, target.function.language, target.memory_mib) == (root, "java", 256)
-        assert target.source == here / "src/main/java/com/example/App.java"
+        assert target.source == Path("src/main/java/com/example/App.java")
         assert (NOTICE in target.notices, any(each.startswith("java8.al2 is asked") for each in target.notices)) == (
             True,
         ) * 2

@@ -52,10 +52,13 @@ def init_cost(
     function = target.function
     is_python = function.language == "python"
     if not is_python and function.language != "nodejs":
+        run = f"truemem local run {target.spec} --env"
+        told = f"A program in Go says it itself: {run} GODEBUG=inittrace=1; a JVM its classes"
+        if function.language == "java":
+            told = "A JVM says its classes"
         raise BadInput(
-            f"{target.spec}: --init is for handlers in Python and Node.js. A program in Go says it itself:"
-            f" truemem local run {target.spec} --env GODEBUG=inittrace=1; a JVM its classes:"
-            " --env JAVA_TOOL_OPTIONS=-Xlog:class+load"
+            f"{target.spec}: --init is for handlers in Python and Node.js. {told}: {run}"
+            " JAVA_TOOL_OPTIONS=-Xlog:class+load"
         )
     code = Path(__file__).with_name("init_tracer.mjs")
     tracer = (

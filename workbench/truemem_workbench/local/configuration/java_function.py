@@ -127,8 +127,8 @@ def from_java_handler(spec: str, notify: Callable[[str], None] = lambda _: None)
 
 
 def source_of(place: Path, handler: str) -> tuple[Path | None, int | None]:
-    """The handler's source file in Maven's and Gradle's layout above a jar or a folder of classes, and the line of its
-    method, as far as they are found."""
+    """The handler's source file in Maven's and Gradle's layout above a jar or a folder of classes, from the current
+    folder if it lies below that, and the line of its method, as far as they are found."""
     of, _, method = handler.partition("::")
     outer = of.partition("$")[0].replace(".", "/")
     for above in list(place.absolute().parents)[:4]:
@@ -137,7 +137,8 @@ def source_of(place: Path, handler: str) -> tuple[Path | None, int | None]:
             if path.is_file():
                 lines = enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
                 called = re.compile(rf"\b{re.escape(method or 'handleRequest')}\s*\(")
-                return path, next((number for number, line in lines if called.search(line)), None)
+                here = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+                return here, next((number for number, line in lines if called.search(line)), None)
     return None, None
 
 

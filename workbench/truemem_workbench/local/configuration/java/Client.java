@@ -112,7 +112,7 @@ public final class Client {
         try {
             return new Client(found, best);
         } catch (InvocationTargetException problem) {
-            throw problem.getCause();
+            throw new Fault(problem.getCause().getLocalizedMessage(), problem.getCause());
         } catch (NoSuchMethodException problem) {
             throw new Fault("Class " + name + " has no public zero-argument constructor", problem);
         }

@@ -338,10 +338,14 @@ final class Json {
             double number = ((Number) value).doubleValue();
             return new Date((long) (number < 1e11 ? 1000 * number : number));
         }
+        if (to.isEnum()) {
+            return Arrays.stream(to.getEnumConstants()).filter(each -> ((Enum<?>) each).name().equals(said)).findAny()
+                    .orElse(null); // as AWS's
+        }
         return parsed(said, to);
     }
 
-    /** By its own `parse` or `valueOf`, else by its constructor: java.time, joda, enums, UUID. */
+    /** By its own `parse` or `valueOf`, else by its constructor: java.time, joda, UUID. */
     private static Object parsed(String said, Class<?> to) throws Exception {
         for (String name : new String[] {"parse", "valueOf", "fromString"}) {
             for (Class<?> taken : new Class<?>[] {CharSequence.class, String.class}) {
