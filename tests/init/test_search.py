@@ -25,6 +25,14 @@ Resources:
 """
 CDK = """{"Resources": {"It": {"Type": "AWS::Lambda::Function", "Metadata": {"aws:asset:path": "asset.1"},
 "Properties": {"Handler": "app.handler", "Runtime": "python3.12"}}}}"""
+OUTSIDE = " '--external:aws-sdk' '--external:@aws-sdk/*' --outbase=."
+JAVA = """
+Resources:
+  It:
+    Type: AWS::Serverless::Function
+    Properties: {CodeUri: it, Handler: "com.example.App::handle", Runtime: java17, MemorySize: 512}
+"""
+JAVA_SOURCE = "package com.example;\n\npublic class App {\n    public String handle(String it) {\n"
 BUNDLED = """
 service: it
 plugins: [serverless-esbuild]
@@ -66,16 +74,22 @@ functions: {it: {handler: src/it.main}}
         (
             {"template_dot_yaml": SAM_TS, "src__app_dot_ts": "export const handler = 1;\n"},
             ["template.yaml:It"],
-            ["npx --yes esbuild app.ts --bundle --platform=node --sourcemap --outbase=. --outdir=."],
+            ["npx --yes esbuild app.ts --bundle --platform=node --sourcemap" + OUTSIDE + " --outdir=."],
         ),
         ({"serverless_dot_yml": SERVICE, "src__app_dot_py": HEALTHY}, ["serverless.yml:orders"], []),
         (
             {"serverless_dot_yml": BUNDLED, "src__it_dot_ts": "export const main = 1;\n"},
             ["serverless.yml:it"],
-            [
-                "npx --yes esbuild src/it.ts --bundle --platform=node --sourcemap --outbase=."
-                " --outdir=.esbuild/.build"
-            ],
+            [f"npx --yes esbuild src/it.ts --bundle --platform=node --sourcemap{OUTSIDE} --outdir=.esbuild/.build"],
+        ),
+        (
+            {
+                "template_dot_yaml": JAVA,
+                "it__pom_dot_xml": "<project><artifactId>a</artifactId><version>1</version></project>",
+                "it__src__main__java__com__example__App_dot_java": JAVA_SOURCE,
+            },
+            ["it/src/main/java/com/example/App.java:handle"],
+            ["(cd it && mvn -q package)"],
         ),
         ({"cdk_dot_out__it_dot_template_dot_json": CDK}, ["cdk.out/it.template.json:It"], []),
         ({"a__template_dot_yaml": CDK.replace("AWS::Lambda::F", "AWS::Serverless::F")}, ["a/template.yaml:It"], []),
@@ -139,8 +153,12 @@ def test_several_sources_take_turns_and_own_events_stand_in(tmp_path: Path, monk
     monkeypatch.chdir(project(tmp_path, serverless_dot_yml=SERVICE, src__app_dot_py=HEALTHY))
     first, second, *_ = map(json.loads, plan(".", None, None, None).files[0].text.splitlines())
     assert (first["version"], second["Records"][0]["eventSource"]) == ("2.0", "aws:sqs")
-    monkeypatch.chdir(project(tmp_path / "own", app_dot_py=HEALTHY, events__one_dot_json='{"own": 1}'))
-    assert plan(".", None, None, None).files[0].text == '{"own": 1}\n'
+    own = {"events__one_dot_json": '{"id": "x", "of": {"requestId": "y"}}'}
+    monkeypatch.chdir(project(tmp_path / "own", app_dot_py=HEALTHY, **own))
+    first, second, *_ = plan(".", None, None, None).files[0].text.splitlines()
+    assert (first, second) == ('{"id": "x", "of": {"requestId": "y"}}', '{"id": "x-1", "of": {"requestId": "y-1"}}')
+    monkeypatch.chdir(project(tmp_path / "other", serverless_dot_yml=SERVICE, src__app_dot_py=HEALTHY, **own))
+    assert '"version": "2.0"' in plan(".", None, None, None).files[0].text  # what it gets has another shape
 
 
 def test_a_search_has_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +166,7 @@ def test_a_search_has_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     project(tmp_path, **{f"f{n}_dot_py": "" for n in range(5)})
     found = tree.tree(tmp_path)
     assert (len(found.files), found.is_whole) == (3, False)
-    deep = project(tmp_path / "deep", **{"__".join("abcdefgh"): "", "a__b__near": ""})
+    deep = project(tmp_path / "deep", **{"__".join("abcdefghijkl"): "", "a__b__near": ""})
     assert [path.name for path in tree.tree(deep).files] == ["near"]
 
 

@@ -7,7 +7,7 @@ import sys
 
 import click
 import pytest
-from truemem_workbench.commands.__main__ import COMMANDS, cli
+from truemem_workbench.commands.__main__ import BARE, COMMANDS, cli
 
 from tests.install.dependencies import imported
 from tests.install.test_first_contact import TYPED
@@ -47,8 +47,8 @@ def test_help_imports_no_package_that_is_slow() -> None:
     assert not loaded & {"multiprocessing", *imported()} - {"click"}  # they are slow
 
 
-def test_bare_it_prints_its_help() -> None:
-    assert run()[0] == run("--help")[0]
+def test_bare_it_prints_its_help_and_what_to_begin_with() -> None:
+    assert run()[0] == run("--help")[0] + BARE
     assert run("local")[0] == run("local --help")[0]
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
 from ..support.document import known_members
+from ..support.failed_answer import MISSING_MODULE, UNSET_VARIABLE
 from ..support.terminal import output, say, table
 from .gates import Ran, worst
 from .plan import Plan
 from .repository import File
 
 WRITTEN = {"new": "written", "same": "as it was", "other": "left as it is: it has another text (--force writes it)"}
+
+OF_OTHERS = re.compile(rf"{MISSING_MODULE.pattern}|{UNSET_VARIABLE.pattern}|Cannot find (module|package)|Runtime\.")
+"""Errors that no event repairs, and whose finding says what does."""
+CALLS_AWS = re.compile(
+    r"EndpointConnectionError|amazonaws\.com|(ENOTFOUND|ECONNREFUSED|EAI_AGAIN)|ConnectTimeout|Credentials|Region"
+)
+STAND_IN = "http://localhost:4566"
+"""Where LocalStack listens. The SDKs take AWS_ENDPOINT_URL."""
 
 
 def told(plan: Plan, states: Mapping[File, str]) -> None:
@@ -56,15 +66,27 @@ def answer(ran: Sequence[Ran], left: int) -> None:
         for each in sorted(ran, key=lambda one: one.rank, reverse=True):
             rows.add_row(each.found.name, each.outcome, each.said)
         printer.print(rows)
-    if first.is_failing:
-        file = dict(first.command.options)["--events"]
-        said = next(iter(first.finding.get("evidence", [])), "its invocations fail")
-        say(printer, f"{first.found.name} fails with the events of {file}: {said}. They are samples: put there what it"
-                     " really gets, one event on each line (one is enough)")  # fmt: skip
+    if trouble := _trouble(first):
+        say(printer, trouble)
     if first.text:
         printer.print()
         for line in first.text.rstrip("\n").splitlines():
             printer.print(line, soft_wrap=True)
+
+
+def _trouble(ran: Ran) -> str:
+    """Why it has no answer about memory, and what the reader can do. Empty if it has one, or if its finding says it."""
+    name, said = ran.found.name, next(iter(ran.finding.get("evidence", [])), "")
+    if ran.document is None:
+        return f"{name} could not be run: {ran.why}"
+    if not ran.is_failing or OF_OTHERS.search(said):
+        return ""
+    if CALLS_AWS.search(said):
+        return f"{name} calls AWS, which does not answer it here: {said}. A stand-in such as LocalStack or moto would"
+    return (
+        f"{name} fails with the events of {ran.events}: {said}. They may not be what it gets: put true ones there, one"
+        " on each line (one is enough)"
+    )
 
 
 def following(plan: Plan, ran: Sequence[Ran]) -> tuple[str, str]:
@@ -72,14 +94,17 @@ def following(plan: Plan, ran: Sequence[Ran]) -> tuple[str, str]:
     if not ran:
         return str(plan.checks[0][1]), ""
     first = worst(ran)
-    if first.is_failing:
+    said = next(iter(first.finding.get("evidence", [])), "")
+    if first.document is None:
+        return "truemem init", "after the repair"
+    if first.is_failing and not OF_OTHERS.search(said):
+        if CALLS_AWS.search(said):
+            return str(first.command.with_option("--env", f"AWS_ENDPOINT_URL={STAND_IN}")), "with a stand-in there"
         return str(first.command), "after the edit"
-    if first.outcome == "failed":
-        finding = first.finding
-        return str(finding.get("next") or first.command), str(finding.get("nextWhen") or "after the repair")
-    if first.outcome == "unknown":
-        return str(first.finding.get("next") or first.command), str(first.finding.get("nextWhen") or "")
-    return f"git add {shlex.join(str(file.path) for file in plan.files)}", ""
+    if first.outcome == "passed":
+        return f"git add {shlex.join(str(file.path) for file in plan.files)}", ""
+    when = "after the repair" if first.outcome == "failed" else ""
+    return str(first.finding.get("next") or first.command), str(first.finding.get("nextWhen") or when)
 
 
 def document(plan: Plan, states: Mapping[File, str], ran: Sequence[Ran]) -> dict[str, object]:

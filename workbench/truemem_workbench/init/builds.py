@@ -19,6 +19,8 @@ from .tree import Tree, text_of, written
 LISTED = re.compile(r"^\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?:[<>=!~].*)?$")
 """A line of requirements.txt that names a package, without a marker."""
 ESBUILD = "--bundle --platform=node --sourcemap"
+SDK = ("aws-sdk", "@aws-sdk/*")
+"""What Lambda's runtime has, and so a project need not list."""
 
 
 def upwards(folder: Path, root: Path, *names: str) -> Path | None:
@@ -97,7 +99,11 @@ def of_source(spec: str, root: Path) -> tuple[Build, ...]:
 def bundled(source: Path, out: Path, root: Path) -> Build:
     """esbuild, as the plugins of the Serverless Framework and SAM call it: it writes the same path below `out`."""
     made = root / out / _from(source, root).with_suffix(".js")
-    command = f"npx --yes esbuild {_from(source, root)} {ESBUILD} --outbase=. --outdir={out}"
+    package = upwards(source.parent, root, "package.json")
+    listed = {**_members(_document(package), "dependencies"), **_members(_document(package), "devDependencies")}
+    absent = [each for each in SDK if not any(name.startswith(each.rstrip("*")) for name in listed)]
+    external = "".join(f" '--external:{each}'" for each in absent)
+    command = f"npx --yes esbuild {_from(source, root)} {ESBUILD}{external} --outbase=. --outdir={out}"
     return Build(command, root, written(made) < written(source), "npx")
 
 

@@ -45,6 +45,8 @@ class Found:
     language: Language
     version: str = ""
     """The version of its runtime, such as `3.12` or `22`, if something says it."""
+    options: tuple[tuple[str, str], ...] = ()
+    """Options of the gate that a template says, where the target is not in it."""
     sources: tuple[Source, ...] = ()
     builds: tuple[Build, ...] = ()
     folder: Path = Path()
@@ -52,7 +54,7 @@ class Found:
 
     def check(self, events: Path) -> Command:
         """The gate's command for it, with these events."""
-        return Command("check", (self.target,)).with_option("--events", events.as_posix())
+        return Command("check", (self.target,), self.options).with_option("--events", events.as_posix())
 
 
 def with_own_names(found: Sequence[Found]) -> list[Found]:

@@ -50,6 +50,11 @@ class Ran:
         return self.finding.get("cause") == "failing"
 
     @property
+    def events(self) -> str:
+        """The file of its events."""
+        return dict(self.command.options)["--events"] or ""
+
+    @property
     def said(self) -> str:
         """The finding in a few words, with the line."""
         growth = [each["measured"] for each in (self.document or {}).get("limits", []) if each["name"] == "growth"]
@@ -84,7 +89,7 @@ def build(each: Build) -> None:
     if done.returncode:
         for line in done.stdout.splitlines()[-LAST_LINES:]:
             click.echo(f"  {visible(line)}", err=True)
-        raise BadInput(f"the build failed: {each}. Repair what it says above, and type truemem init again")
+        raise BadInput(f"the build failed, as it says above. Repair that, and type truemem init again ({each})")
 
 
 def check(found: Found, command: Command) -> Ran:

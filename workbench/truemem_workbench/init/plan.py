@@ -74,11 +74,18 @@ def plan(path: str, name: str | None, ci: str | None, install: str | None) -> Pl
 
 
 def _events(root: Path, found: Found, *, is_only: bool) -> File:
-    """The file of a function's events: samples of what invokes it; else the project's own; else `{}`."""
+    """The file of a function's events: the project's own, if they are of what invokes it; else samples of that; else
+    `{}`."""
     name = re.sub(r"[^\w.-]+", "-", found.name)
-    events = sample_events.events_for(found.sources)
-    if events == [{}]:
-        own = [path for path in sorted((root / OWN_EVENTS).glob("*.json")) if is_only or path.stem == found.name]
-        told = [event for path in own[:MOST_OWN] if (event := parsed(text_of(path))) is not None]
-        events = told or events
+    own = [path for path in sorted((root / OWN_EVENTS).glob("*.json")) if is_only or _is_of(path, found)][:MOST_OWN]
+    told = [event for path in own if isinstance(event := parsed(text_of(path)), dict)]
+    fitting = [event for event in told if sample_events.fits(event, found.sources)]
+    events = sample_events.varied(fitting) if fitting else sample_events.events_for(found.sources)
     return File(root / EVENTS / f"{name}.jsonl", sample_events.as_lines(events))
+
+
+def _is_of(path: Path, found: Found) -> bool:
+    """The file's name has the function's in it: event-get-by-id.json is of getByIdFunction."""
+    plain = re.compile(r"[\W_]|events?|function|lambda|handler")
+    file, function = (plain.sub("", each.lower()) for each in (path.stem, found.name))
+    return bool(file) and (file in function or (bool(function) and function in file))

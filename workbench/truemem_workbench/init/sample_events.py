@@ -21,6 +21,14 @@ _TIME, _EPOCH_S = "2026-01-02T03:04:05Z", 1_767_323_045
 _PARAMETER = re.compile(r"\{(\w+)\+?\}|:(\w+)|\*")
 _WITH_BODY = ("POST", "PUT", "PATCH", "ANY", "*")
 
+_DETAILS: Mapping[str, Mapping[str, Any]] = {
+    "EC2 Instance State-change Notification": {"instance-id": "i-0123456789abcdef0", "state": "running"},
+    "Object Created": {"bucket": {"name": "example-bucket"}, "object": {"key": "folder/object.json", "size": 1024}},
+}
+"""By the detail-type of AWS's own events."""
+_OF_ITS_OWN = {"messageId", "MessageId", "requestId", "eventID", "id", "SequenceNumber", "sequenceNumber"}
+"""Members whose value no two events share."""
+
 Event = dict[str, Any]
 
 
@@ -31,6 +39,47 @@ def events_for(sources: Sequence[Source]) -> list[object]:
         return [{}]
     events = [SAMPLES[known[n % len(known)].kind](n + 1, known[n % len(known)].details) for n in range(COUNT)]
     return list({json.dumps(each): each for each in events}.values())
+
+
+def kind_of(event: object) -> str:
+    """The kind of source that sends an event of this shape; empty if it is none of AWS's."""
+    if not isinstance(event, Mapping):
+        return ""
+    records = event.get("Records")
+    if isinstance(records, list) and records and isinstance(records[0], Mapping):
+        name = str(records[0].get("eventSource", records[0].get("EventSource", ""))).removeprefix("aws:")
+        return next((kind for kind in SAMPLES if kind.lower() == name), "")
+    if "detail-type" in event:
+        return "Schedule" if event["detail-type"] == "Scheduled Event" else "EventBridgeRule"
+    context = event.get("requestContext")
+    if isinstance(context, Mapping):
+        return "ALB" if "elb" in context else "HttpApi" if "routeKey" in event else "Api"
+    return ""
+
+
+FAMILY = {"FunctionUrl": "HttpApi", "CloudWatchEvent": "EventBridgeRule", "ScheduleV2": "Schedule"}
+"""Kinds whose events have the shape of another's."""
+
+
+def fits(event: object, sources: Sequence[Source]) -> bool:
+    """True if one of these sources sends events of this shape, or none is known."""
+    kinds = {FAMILY.get(each.kind, each.kind) for each in sources if each.kind in SAMPLES}
+    return not kinds or kind_of(event) in kinds
+
+
+def varied(events: Sequence[object]) -> list[object]:
+    """COUNT events that are these in turn, each with ids of its own."""
+    made = [_with_ids(events[n % len(events)], n) for n in range(COUNT)]
+    return [json.loads(text) for text in dict.fromkeys(json.dumps(each) for each in made)]
+
+
+def _with_ids(value: Any, n: int) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            name: f"{each}-{n}" if name in _OF_ITS_OWN and isinstance(each, str) and n else _with_ids(each, n)
+            for name, each in value.items()
+        }
+    return [_with_ids(each, n) for each in value] if isinstance(value, list) else value
 
 
 def as_lines(events: Sequence[object]) -> str:
@@ -246,7 +295,7 @@ def _eventbridge(n: int, details: Mapping[str, str]) -> Event:
         "time": _TIME,
         "region": REGION,
         "resources": [],
-        "detail": _item(n),
+        "detail": dict(_DETAILS.get(details.get("detail-type", ""), _item(n))),
     }
 
 

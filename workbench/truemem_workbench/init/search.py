@@ -155,7 +155,9 @@ def _of_resource(
     root = path.parent
     code = root / uri if isinstance(uri, str) else root
     made: tuple[Build, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
     kind: Language = "other"
+    target = f"{path}:{name}"
     if of == "python":
         kind, made = "python", builds.of_python(code, root)
     elif of == "nodejs":
@@ -165,16 +167,30 @@ def _of_resource(
         kind, made = ("go", builds.of_source(str(main), root)) if main else ("other", ())
     elif of == "java":
         kind = "java"
+        if source := _java_source(properties.get("Handler"), code):
+            method = str(properties["Handler"]).rpartition("::")[2]
+            target, made = f"{source}:{method}", builds.of_source(f"{source}:{method}", root)
+            sizes = ("--memory", properties.get("MemorySize")), ("--timeout", properties.get("Timeout"))
+            options = tuple((option, str(size)) for option, size in sizes if isinstance(size, int))
     number = version(runtime) if isinstance(runtime, str) and kind in ("python", "nodejs", "java") else ()
     return Found(
         name=name,
-        target=f"{path}:{name}",
+        target=target,
+        options=options,
         language=kind,
         version=".".join(map(str, number[: 2 if kind == "python" else 1])),
         sources=tuple(_sources(properties)),
         builds=made,
         folder=code,
     )
+
+
+def _java_source(handler: object, code: Path) -> Path | None:
+    """The source of the class that a handler names, below the folder of its project: it is built without SAM."""
+    if not isinstance(handler, str) or not code.is_dir():
+        return None
+    below = handler.partition("::")[0].replace(".", "/") + ".java"
+    return next((path for path in tree(code).files if path.as_posix().endswith(f"/{below}")), None)
 
 
 def _of_node(

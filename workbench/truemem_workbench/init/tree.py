@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_FILES, MOST_DEPTH, MOST_S = 20_000, 6, 5.0
+MOST_FILES, MOST_DEPTH, MOST_S = 20_000, 10, 5.0
 """Most files, folders one in the other, and seconds of a search."""
 MOST_BYTES = 1 << 20
 """A larger file is no source that somebody has written."""

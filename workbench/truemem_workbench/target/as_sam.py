@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..support.platform_facts import language
-from .cloudformation_yaml import load_template
 
 SERVERLESS = "AWS::Serverless::Function"
 BUNDLED = Path(".esbuild/.build")
 """Where serverless-esbuild leaves what it has bundled."""
-BUNDLERS = ("serverless-esbuild", "serverless-plugin-typescript", "serverless-bundle", "serverless-webpack")
+BUNDLERS = re.compile(r"esbuild|typescript|bundle|webpack")
+"""In the name of a plugin that builds what runs."""
 MOST_VARIABLES = 20
 """Deepest variable in a variable that is looked up."""
 SERVERLESS_MIB, SERVERLESS_S = 1024, 6
@@ -63,7 +63,7 @@ class _Service:
             functions |= _mapping(each)
         plugins = self._known(self._document.get("plugins"))
         names = _mapping(plugins).get("modules") if isinstance(plugins, Mapping) else plugins
-        is_bundled = any(each in BUNDLERS for each in (names if isinstance(names, list) else []))
+        is_bundled = any(BUNDLERS.search(str(each)) for each in (names if isinstance(names, list) else []))
         made = {name: self._function(_mapping(each), provider, is_bundled) for name, each in functions.items()}
         return {"Resources": {name: {"Type": SERVERLESS, "Properties": each} for name, each in made.items()}}
 
@@ -126,6 +126,8 @@ class _Service:
             path = self._folder / of_file[1].strip()
             if path.suffix not in (".yml", ".yaml", ".json") or not path.is_file():
                 return UNKNOWN  # secrets.json is in no repository
+            from .cloudformation_yaml import load_template  # PyYAML: for a template alone
+
             found = self._at(load_template(path), of_file[2] or "")
         if found is UNKNOWN and usual:
             return self._known(f"${{{usual}}}" if ":" in usual and "'" not in usual else usual.strip("'\""), depth)
