@@ -38,7 +38,12 @@ def source_options_with(default: str) -> Callable[[F], F]:
     since = f"`90m`, `3h`, `2d`, or ISO 8601 [CloudWatch's default: {default}]."
     return option_group(
         click.argument("files", nargs=-1, metavar="NAME|[FILE]...", type=click.Path(path_type=Path, allow_dash=True)),
-        click.option("--function", "function_name", metavar="NAME", help="As NAME; with FILEs, only its lines."),
+        click.option(
+            "--function",
+            "function_name",
+            metavar="NAME",
+            help="The same as NAME; with FILEs only this function's lines.",
+        ),
         click.option("--log-group", metavar="NAME", help="Read this log group in CloudWatch."),
         click.option("--since", metavar="AGO|TIME", help=since),
     )
@@ -51,7 +56,7 @@ way_option = click.option(
     type=click.Choice(["insights", "filter"]),
     default="insights",
     show_default=True,
-    help="CloudWatch Logs Insights, or FilterLogEvents: no charge for scanning, but slow.",
+    help="CloudWatch Logs Insights; or FilterLogEvents, which is slow, and free of a charge for scanning.",
 )
 
 
@@ -141,7 +146,9 @@ def target_or_function(doing: str) -> Callable[[F], F]:
     """Add a local target, or the NAME of a function in AWS, to a command. `doing`: what it does with that."""
     return option_group(
         target_argument("FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP|IMAGE.tar|NAME", required=False),
-        click.option("--function", "function_name", metavar="NAME", callback=_in_aws, help=f"As NAME: {doing}."),
+        click.option(
+            "--function", "function_name", metavar="NAME", callback=_in_aws, help=f"The same as NAME: {doing}."
+        ),
     )
 
 

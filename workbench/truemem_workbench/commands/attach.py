@@ -43,15 +43,21 @@ Exit codes:
     help="Exact mode: our wrapper, chained if the function has another one; a port for the Lambda Web Adapter.",
 )
 @click.option("--heap", is_flag=True, help="Load the heap probe (Python, Node.js).")
-@click.option("--lines", is_flag=True, help="Name the lines of code that keep memory, once it grows. Implies --heap.")
+@click.option("--lines", is_flag=True, help="When memory grows, name the lines of code that keep it. Implies --heap.")
 @click.option(
-    "--lines-share", metavar="%", help=f"With --lines: in so many of the environments [default: {LINES_SHARE}]."
+    "--lines-share", metavar="%", help=f"With --lines: the share of environments that do it [default: {LINES_SHARE}]."
 )
-@click.option("--lines-java", is_flag=True, help="With --lines: a JVM's classes as well, by two full collections.")
+@click.option("--lines-java", is_flag=True, help="With --lines: also name a JVM's classes, by two full collections.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A TRUEMEM_ variable: aggregate=60.")
-@click.option("--layer", "layers", multiple=True, metavar="ARN", help="Published elsewhere; one for each architecture.")
 @click.option(
-    "--collector", default="", metavar="ARN", help="A collector's layer as well: metrics to CloudWatch by OTLP."
+    "--layer",
+    "layers",
+    multiple=True,
+    metavar="ARN",
+    help="A layer that was published elsewhere; one for each architecture.",
+)
+@click.option(
+    "--collector", default="", metavar="ARN", help="Also attach a collector's layer: metrics to CloudWatch by OTLP."
 )
 @session_options()
 @format_options("text", "json")
@@ -168,7 +174,7 @@ Exit codes:
 
 @click.command(epilog=DETACH_EPILOG)
 @selection_options
-@click.option("--all", "recorded", is_flag=True, help="Each function in the file of --state.")
+@click.option("--all", "recorded", is_flag=True, help="All functions that were attached from here (--state).")
 @session_options()
 @format_options("text", "json")
 def detach(

@@ -41,18 +41,24 @@ Examples:
 \b
 Exit codes:
   0  one commit or version is named
-  2  it is not known: an end is not as given, some could not be judged, or the input cannot be used
-  130, 143  Ctrl-C or SIGTERM: what is known so far is printed, and the command that goes on
+  2  none is named: --good fails or --bad passes, some could not be judged, or the input cannot be used
+  130, 143  Ctrl-C or SIGTERM: what is known so far is printed, and the command that continues
 """
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
 @click.argument("target", metavar="FILE:HANDLER|BOOTSTRAP|TEMPLATE.yaml:LOGICAL_ID")
-@click.option("--good", required=True, metavar="REV|VERSION", help="One that passes the gate.")
-@click.option("--bad", required=True, metavar="REV|VERSION", help="One that does not.")
-@click.option("--package", metavar="NAME", help="Its versions, of PyPI or npm [default: commits of the repository].")
-@click.option("--first-parent", is_flag=True, help="Of merges only the merge itself.")
-@click.option("--build", metavar="COMMAND", help="Run this before each: it builds, or installs packages.")
+@click.option("--good", required=True, metavar="REV|VERSION", help="A commit or version that passes the gate.")
+@click.option("--bad", required=True, metavar="REV|VERSION", help="A commit or version that fails it.")
+@click.option(
+    "--package",
+    metavar="NAME",
+    help="Search the versions of this package, of PyPI or npm [default: commits of the repository].",
+)
+@click.option("--first-parent", is_flag=True, help="Take a merge as one commit.")
+@click.option(
+    "--build", metavar="COMMAND", help="Run this before each one is measured: a build, or an installation of packages."
+)
 @click.option("--no-explain", is_flag=True, help="Do not ask which line holds what grows.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context

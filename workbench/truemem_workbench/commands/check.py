@@ -65,9 +65,9 @@ Examples:
 Exit codes:
   0  every limit was kept
   1  a limit was broken, or the function ran out of memory
-  2  it could not be decided: the input cannot be used, invocations failed, more of them are needed,
-     a limit is within the bounds of a peak, or the result could not be written; or that of --undecided-exit,
-     with which a wrong option or file of the command, not of the function, ends with 128
+  2  undecided: invocations failed, more of them are needed, a limit is within the bounds of a peak, the input
+     cannot be used, or the result cannot be written
+     with --undecided-exit N: N, and 128 for a wrong option or a wrong file of the command
   130, 143  Ctrl-C or SIGTERM: what is known so far is printed
 """
 
@@ -90,13 +90,18 @@ class _Gate(click.Command):
 @click.command(cls=_Gate, epilog=EPILOG, context_settings={"max_content_width": 110})
 @target_or_function("a deployed function, which has truemem's layer")
 @click.option(
-    "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="Least to judge."
+    "--invocations",
+    type=click.IntRange(1),
+    default=INVOCATIONS,
+    show_default=True,
+    metavar="N",
+    help="Invocations to judge, at least.",
 )
 @click.option(
     "--most",
     type=click.IntRange(1),
     metavar="N",
-    help=f"Most to judge, while undecided [default: {MOST_TIMES} x --invocations, {MOST_LEAST} at least].",
+    help=f"Most invocations to judge, while undecided [default: {MOST_TIMES} x --invocations, {MOST_LEAST} at least].",
 )
 @click.option(
     "--warm-up",
@@ -104,39 +109,44 @@ class _Gate(click.Command):
     default=WARM_UP,
     show_default=True,
     metavar="N",
-    help="Most invocations before these, until memory settles.",
+    help="Invocations before these, at most, until memory settles.",
 )
 @event_options
 @click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth allowed per invocation.")
 @click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="Growth allowed per minute.")
-@click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Peak allowed, of any invocation or the init phase.")
-@click.option("--max-current", type=AMOUNT, metavar="MiB", help="Current RSS allowed after a judged invocation.")
-@click.option("--max-p99", type=AMOUNT, metavar="MS", help="Duration allowed of 99 in 100 judged invocations.")
-@click.option("--max-tmp", type=AMOUNT, metavar="MiB", help="Most that may be in /tmp after an invocation.")
+@click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Highest peak of any invocation, and of the init phase.")
+@click.option("--max-current", type=AMOUNT, metavar="MiB", help="Highest current RSS after a judged invocation.")
+@click.option("--max-p99", type=AMOUNT, metavar="MS", help="Highest p99 of the duration.")
+@click.option("--max-tmp", type=AMOUNT, metavar="MiB", help="Most that an invocation may leave in /tmp.")
 @click.option(
     "--max-descriptors-drift", type=AMOUNT, metavar="N", help="Growth of open descriptors allowed per invocation."
 )
 @click.option("--max-growth", type=GROWTH, help="Growth of peak and current allowed over --baseline [default: 10%].")
 @click.option("--baseline", type=FILE, help="Compare with this file.")
-@click.option("--write-baseline", type=FILE, help="Write the figures there if all limits are kept.")
+@click.option("--write-baseline", type=FILE, help="Write the figures to this file if all limits are kept.")
 @click.option(
-    "--allow", "allowed", multiple=True, type=click.Choice(GROWS), metavar="CAUSE", help="This may grow; repeatable."
+    "--allow",
+    "allowed",
+    multiple=True,
+    type=click.Choice(GROWS),
+    metavar="CAUSE",
+    help="Permit growth by this cause; repeatable.",
 )
 @click.option(
     "--try-repair/--no-try-repair",
     default=None,
-    help="Where the repair is a setting, run it again with that. [default: if memory grows, or ran out]",
+    help="If the repair is a setting, run the function again with it. [default: if memory grows, or ran out]",
 )
 @click.option(
     "--explain/--no-explain",
     default=None,
-    help="Run it again under a tracer: which lines hold what grew? [default: if memory grows, or breaks a limit]",
+    help="Run it under a tracer, to name the lines that hold what grew. [default: if memory grows, or breaks a limit]",
 )
 @click.option(
     "--max-errors",
     type=Finite(min=0, max=100),
     metavar="PERCENT",
-    help="Failed invocations allowed [default: none, and the result is undecided if one fails].",
+    help="Highest share of failed invocations [default: 0, and one failure makes the result undecided].",
 )
 @click.option("--allow-errors", is_flag=True, help="Short for --max-errors 100.")
 @http_option
@@ -154,7 +164,7 @@ class _Gate(click.Command):
     default=UNUSABLE_CODE,
     show_default=True,
     metavar="N",
-    help="Exit code where it is not decided: 125 for git bisect run.",
+    help="Exit code of an undecided result: 125 for git bisect run.",
 )
 @format_options("text", "json", "github")
 @output_option(*ENDINGS)
@@ -162,11 +172,11 @@ class _Gate(click.Command):
 def check(context: click.Context, /, undecided_exit: int, **given: Any) -> None:
     """Invoke a function many times, and fail if its memory breaks a limit.
 
-    Without --max-drift nothing may grow: memory in use, RSS, extensions, processes, threads, descriptors, /tmp. Nothing
-    passes while that is undecided: it goes on until it is decided, for two minutes, or up to --most.
+    Without --max-drift nothing may grow: memory in use, RSS, extensions, processes, threads, descriptors, /tmp. While
+    that is undecided, more invocations follow: for two minutes, or up to --most.
     --output writes the curve (.png), JUnit XML (.xml), the document of --json (.json), or a flame graph of what grew
-    (.html). `--format github` prints
-    annotations for GitHub Actions. If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
+    (.html). `--format github` prints annotations for GitHub Actions. If GITHUB_STEP_SUMMARY is set, a summary is added
+    to that file.
     """
     again = typed(context, "check", but=ONCE)
     exit_with(context, "truemem check", lambda: _check(again, **given), undecided_exit)

@@ -69,7 +69,7 @@ Exit codes:
 @click.option("--invoke", is_flag=True, help="With --follow: invoke the function twice.")
 @click.option("--event", metavar="JSON|@FILE", help="With --invoke: the event [default: {}].")
 @click.option("--wait", type=click.IntRange(0, 86_400), default=600, show_default=True, metavar="SECONDS",
-              help="With --follow: for so long.")  # fmt: skip
+              help="With --follow: how long to wait.")  # fmt: skip
 @format_options("text", "json")
 def doctor(
     files: tuple[Path, ...],

@@ -30,11 +30,13 @@ Exit codes:
 @click.command(epilog=EPILOG)
 @click.argument("function", metavar="NAME")
 @click.option("--since", default="1h", show_default=True, metavar="AGO|TIME", help="`90m`, `3h`, `2d`, or ISO 8601.")
-@click.option("--log-group", metavar="NAME", help="Its log group [default: as Lambda says].")
+@click.option("--log-group", metavar="NAME", help="Log group [default: the function's].")
 @click.option("--containing", default="", metavar="TEXT", help="Take only lines of the log with this text.")
 @click.option("--most", type=click.IntRange(1), default=1000, show_default=True, metavar="N", help="Most events.")
-@click.option("--times", is_flag=True, help="With the time of each, for `truemem soak --like`.")
-@click.option("--output", type=FILE, help="Write them there, readable by you alone, and not to standard output.")
+@click.option("--times", is_flag=True, help="Add the time of each event, for `truemem soak --like`.")
+@click.option(
+    "--output", type=FILE, help="Write them to this file, which only you can read [default: standard output]."
+)
 def events(
     function: str, since: str, log_group: str | None, containing: str, most: int, times: bool, output: Path | None
 ) -> int:

@@ -34,8 +34,8 @@ Examples:
   truemem explain app.py:handler --init
 \b
 Exit codes:
-  0  the lines are named, or none holds what grows; or with --init the parts
-  2  it is not known: the input cannot be used, invocations failed, or the tracer saw too little
+  0  the lines are named, or no line holds what grows; with --init: the parts are named
+  2  not known: the input cannot be used, invocations failed, or the tracer saw too little
   130, 143  Ctrl-C or SIGTERM: what is known so far is printed
 """
 
@@ -43,9 +43,16 @@ Exit codes:
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
 @click.argument("target", metavar="FILE:HANDLER|BOOTSTRAP|TEMPLATE.yaml:LOGICAL_ID|IMAGE.tar")
 @click.option(
-    "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="How many."
+    "--invocations",
+    type=click.IntRange(1),
+    default=INVOCATIONS,
+    show_default=True,
+    metavar="N",
+    help="Number of invocations.",
 )
-@click.option("--init", "of_init", is_flag=True, help="What each import and statement of init holds, and takes.")
+@click.option(
+    "--init", "of_init", is_flag=True, help="Show what each import and statement of init holds, and how long it takes."
+)
 @event_options
 @function_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -57,8 +64,8 @@ def explain(context: click.Context, /, **given: Any) -> None:
     A handler in Python or Node.js, or a program in Java, Go, C, C++ or Rust, runs twice under the local Lambda: once to
     measure it, once under a tracer.
 
-    With --init a handler in Python or Node.js is started four times, and invoked once each time: which import and which
-    statement holds how much memory, and takes how long.
+    With --init a handler in Python or Node.js is started four times, and invoked once each time. The answer says how
+    much memory each import and statement holds, and how long it takes.
     """
     if given.pop("of_init"):
         exit_with(context, "truemem explain", lambda: _init(context, **given))

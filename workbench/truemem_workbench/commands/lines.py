@@ -92,14 +92,14 @@ class Change:
     "versions",
     multiple=True,
     metavar="N",
-    help="Only this version; twice: before and after [the last two].",
+    help="Only this version. Given twice: compare these two [default: the last two].",
 )
 @click.option(
     "--source-maps",
     "maps",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Node.js: what was built, with its source maps, if it was deployed without them.",
+    help="Node.js: folder of the built code and its source maps, if they were not deployed.",
 )
 @format_options("text", "json")
 @output_option(*ENDINGS)

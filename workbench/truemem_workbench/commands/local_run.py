@@ -96,7 +96,7 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
     default="size",
     show_default=True,
     metavar="size|off|VCPUS",
-    help="CPU limit: what the memory size buys (MiB/1769 vCPU), none, or a number; init on demand has none.",
+    help="CPU limit: the memory size's share (MiB/1769 vCPU), none, or a number of vCPUs; init on demand has none.",
 )
 @click.option(
     "--timeout",
@@ -109,7 +109,7 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
 @click.option("--name", help="The function's name [default: its folder's name].")
 @click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER.")
 @click.option("--no-sidecar", is_flag=True, help="Do not attach truemem's own sidecar.")
-@click.option("--no-exact", is_flag=True, help="Measure in the default mode, as without AWS_LAMBDA_EXEC_WRAPPER.")
+@click.option("--no-exact", is_flag=True, help="Measure in the default mode, without AWS_LAMBDA_EXEC_WRAPPER.")
 @click.option("--no-probe", is_flag=True, help="Do not load the heap probe into a function in Python or Node.js.")
 @click.option("--lines", is_flag=True, help="Ask the probe which lines of code keep what grows (TRUEMEM_LINES=on).")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of function and extensions; repeatable.")
@@ -144,25 +144,28 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
     "--environments",
     type=int,
     metavar="N",
-    help="Scale out to N environments; one more request at once is throttled (429), with --event it waits.",
+    help="Scale out to N environments. A request above N is throttled (429); with --event it waits.",
 )
 @click.option(
     "--reserved-concurrency",
     type=int,
     metavar="N",
-    help="Throttle above N requests at once, as the function's own setting does [environments: N].",
+    help="Throttle above N requests at once, as the function's setting does [default: --environments].",
 )
 @click.option("--tenant", "tenant_id", metavar="ID", help="Invoke --event for this tenant (tenant isolation mode).")
-@click.option("--provisioned-concurrency", is_flag=True, help="Init at the start, frozen until the first use.")
+@click.option(
+    "--provisioned-concurrency", is_flag=True, help="Init at the start, then a freeze until the first invocation."
+)
 @click.option("--snap-start", is_flag=True, help="Init, a snapshot, and a restore at the first invocation.")
 @click.option(
     "--scenario",
     type=click.Choice(list(SCENARIOS)),
     metavar="NAME",
-    help="Play a scenario with --event [default: {}], and exit. Names: below.",
+    help="Play a scenario with --event [default: {}], and exit. The names are below.",
 )
 @click.option("--gap", "gap_s", default=5.0, show_default=True, metavar="SECONDS", help="Length of the freeze.")
-@click.option("--user", type=click.Choice(["auto", "current"]), default="auto", show_default=True)
+@click.option("--user", type=click.Choice(["auto", "current"]), default="auto", show_default=True,
+              help="Who runs the processes: auto is an ordinary user if you are root, current is you.")  # fmt: skip
 @output_option(*ENDINGS)
 @click.option(
     "--responses",

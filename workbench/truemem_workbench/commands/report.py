@@ -63,32 +63,44 @@ SINCE_SAVED = ("peak", "duration")
     "--baseline", metavar="FILE.json", type=click.Path(path_type=Path), help="Compare with a report saved by --output."
 )
 @click.option(
-    "--max-growth", default=10.0, show_default=True, type=Finite(0), metavar="%", help="Allowed over --baseline."
+    "--max-growth",
+    default=10.0,
+    show_default=True,
+    type=Finite(0),
+    metavar="%",
+    help="Growth that is allowed over --baseline.",
 )
 @click.option(
     "--invocations-per-month", "per_month", type=Finite(0), metavar="N", help="Traffic [default: as in the lines]."
 )
-@click.option("--headroom", default=20, show_default=True, type=Finite(0, 300), metavar="%", help="Added to the need.")
+@click.option(
+    "--headroom",
+    default=20,
+    show_default=True,
+    type=Finite(0, 300),
+    metavar="%",
+    help="Reserve that the right size has above the need.",
+)
 @click.option(
     "--architecture",
     type=click.Choice(ARCHITECTURES),
     default="x86_64",
     show_default=True,
-    help="Whose price to take, in us-east-1.",
+    help="Take the price of this one, in us-east-1.",
 )
 @click.option("--gb-second", type=Finite(0), metavar="USD", help="Another price.")
 @click.option(
     "--fail-on",
     multiple=True,
     type=click.Choice(list(FAILURES)),
-    help="Exit with 1: memory grows, it ran out, peak or duration rose over --baseline. Repeatable.",
+    help="Exit with 1 if memory grows, ran out, or a peak or duration rose over --baseline. Repeatable.",
 )
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),
     default="local",
     show_default=True,
-    help="spark: FILEs may be folders and s3:// URIs, more than one machine reads.",
+    help="spark: several machines read; FILEs may be folders and s3:// URIs.",
 )
 @click.option("--master", metavar="URL", help="With --engine spark [default: local[*], or that of spark-submit].")
 @format_options(*FORMATS)

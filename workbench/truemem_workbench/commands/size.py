@@ -53,9 +53,9 @@ Examples:
 \b
 Exit codes:
   0  a size is suggested
-  1  something speaks against every size: killed, failing, too slow, less than 20 % headroom
-  2  it is not known: the input cannot be used, invocations failed, or the result could not be written; or the
-     function in AWS could not be put back: the message says how
+  1  no size can be suggested: memory grows, or each is killed, fails, is too slow or has less than 20 % headroom
+  2  not known: the input cannot be used, invocations failed, or the result cannot be written; or the function in AWS
+     could not be restored: the message says how to do it
   130, 131, 143  Ctrl-C, SIGQUIT or SIGTERM: what is known so far is printed
 """
 
@@ -76,25 +76,29 @@ def sizes_of(text: str) -> list[int]:
 
 choice_options = option_group(
     click.option(
-        "--strategy", type=click.Choice(STRATEGIES), default="cost", show_default=True, help="What to suggest by."
+        "--strategy",
+        type=click.Choice(STRATEGIES),
+        default="cost",
+        show_default=True,
+        help="The suggested size is the best by this.",
     ),
     click.option(
         "--balanced-weight",
         "weight",
         type=Finite(0, 1),
         metavar="0..1",
-        help="Of `balanced`: 1 counts cost alone, 0 duration alone [default: 0.5].",
+        help="For balanced: 1 is cost alone, 0 is duration alone [default: 0.5].",
     ),
     click.option("--max-duration", type=Finite(0, min_open=True), metavar="MS", help="Highest p95 allowed."),
     click.option(
         "--architecture",
         type=click.Choice(ARCHITECTURES),
-        help="Whose prices [default: x86_64, or that of NAME].",
+        help="The prices of this one [default: x86_64, or that of NAME].",
     ),
 )
 deployed_options = option_group(
     click.option(
-        "--concurrency", type=click.IntRange(1, 100), default=1, show_default=True, help="Invocations at a time."
+        "--concurrency", type=click.IntRange(1, 100), default=1, show_default=True, help="Invocations at once."
     ),
     click.option(
         "--max-cost",
@@ -102,17 +106,17 @@ deployed_options = option_group(
         default=AT_MOST,
         show_default=True,
         metavar="$",
-        help="Ends before its invocations cost more.",
+        help="Stop before the invocations cost more.",
     ),
-    click.option("--unpublished", is_flag=True, help="Where no versions can be published: the function has each size."),
+    click.option("--unpublished", is_flag=True, help="Publish no versions: the function itself gets each size."),
     click.option(
         "--apply",
         "applied",
         type=click.IntRange(LEAST_MIB, MOST_MIB),
         metavar="MB",
-        help="Give the function this size, and try none.",
+        help="Set the function to this size, and try none.",
     ),
-    click.option("--undo", is_flag=True, help="Put back what a killed sweep has left, or what --apply has changed."),
+    click.option("--undo", is_flag=True, help="Restore the function after a killed run, or after --apply."),
     session_options("sized.json"),
 )
 
@@ -126,10 +130,15 @@ deployed_options = option_group(
     "--invocations",
     type=click.IntRange(1),
     metavar="N",
-    help="At each size [default: 50, or in five minutes 10 or more].",
+    help="Invocations at each size [default: 50, or as many as five minutes permit, 10 at least].",
 )
 @click.option(
-    "--warm-up", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="At each size before these."
+    "--warm-up",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Invocations before these, at each size.",
 )
 @choice_options
 @event_options
@@ -145,13 +154,13 @@ def size(context: click.Context, /, **given: Any) -> None:
     It runs under the local Lambda, where each size has its share of CPU. Sizes take turns, round after round. Lambda's
     CPUs are not this machine's: trust how sizes compare, not the milliseconds.
 
-    A variable to which --env gives several values, such as models, is tried with each: the table has a row for each.
+    If --env gives a variable several values, such as models, each value is tried and has a row.
 
-    A function of Managed Instances, of a template or by --managed-instances, runs with several concurrencies: which of
-    them fits which memory size.
+    A function of Managed Instances (of a template, or by --managed-instances) runs with several concurrencies. The
+    answer says which concurrency fits which memory size.
 
-    With NAME it runs in AWS, in temporary versions; without --event and --events with those that the function has
-    logged in the last hour (truemem events). What it does and what it costs is printed first. The options from
+    With NAME it runs in AWS, in temporary versions. Without --event and --events it takes the events that the function
+    has logged in the last hour (truemem events). It prints first what it will do and what that costs. The options from
     --concurrency to --yes are for that.
     """
     exit_with(context, "truemem size", lambda: _size(context, **given))

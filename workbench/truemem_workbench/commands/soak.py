@@ -74,7 +74,7 @@ Examples:
 Exit codes:
   0  every limit was kept
   1  a limit was broken, or an environment ran out of memory
-  2  it could not be decided: the input cannot be used, more time is needed, or the result could not be written
+  2  undecided: more time is needed, the input cannot be used, or the result cannot be written
   130, 143  Ctrl-C or SIGTERM: what is known so far is printed
 """
 
@@ -112,43 +112,72 @@ traffic_options = option_group(
     click.option(
         "--rate",
         metavar="RATE",
-        help="Requests: 50/s, 600/m, a ramp 5..200/s, bursts:5..200/s,10s/60s, day:5..200/s,24h, or mixed, which tells"
-        " growth by invocation from growth by the clock [default: mixed].",
+        help="Requests: 50/s, 600/m, a ramp 5..200/s, bursts:5..200/s,10s/60s, day:5..200/s,24h, or mixed, which can"
+        " tell growth by invocation from growth by the clock [default: mixed].",
     ),
-    click.option("--like", type=FILE, help="Requests when these lines came: REPORT lines, or those of truemem events."),
+    click.option(
+        "--like", type=FILE, help="Take the times of requests from this log: REPORT lines, or those of truemem events."
+    ),
     click.option("--speed", type=Finite(min=1, max=10_000), metavar="N", help="Pauses of --like are N times shorter."),
     click.option("--load", type=FILE, help="A Locust file (.py) or a k6 script (.js) makes the requests."),
-    click.option("--users", type=click.IntRange(1), metavar="N", help="Of --load: users at once."),
-    click.option("--spawn-rate", type=Finite(0, min_open=True), metavar="N", help="Of --load: new users a second."),
-    click.option("--for", "for_s", type=Duration(), default=FOR, show_default=True, help="How long."),
-    click.option("--seed", type=int, default=1, show_default=True, help="Of what is drawn at random."),
+    click.option("--users", type=click.IntRange(1), metavar="N", help="For --load: users at once."),
+    click.option("--spawn-rate", type=Finite(0, min_open=True), metavar="N", help="For --load: new users a second."),
+    click.option("--for", "for_s", type=Duration(), default=FOR, show_default=True, help="Duration of the soak."),
+    click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random numbers."),
 )
 scaling_options = option_group(
     click.option(
         "--environments",
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="Most environments at once; above it requests are throttled [default: 10, or as memory permits].",
+        help="Most environments at once; requests above that are throttled [default: 10, or as memory permits].",
     ),
-    click.option("--reserved-concurrency", type=click.IntRange(1), metavar="N", help="The function's own limit."),
-    click.option("--idle-end", type=Duration(), default="5m", show_default=True, help="An idle environment ends then."),
-    click.option("--max-age", type=Duration(), help="An environment of this age ends, and another takes its place."),
+    click.option(
+        "--reserved-concurrency",
+        type=click.IntRange(1),
+        metavar="N",
+        help="The function's reserved concurrency: requests above it are throttled.",
+    ),
+    click.option(
+        "--idle-end",
+        type=Duration(),
+        default="5m",
+        show_default=True,
+        help="An environment ends after this time without a request.",
+    ),
+    click.option(
+        "--max-age", type=Duration(), help="An environment ends at this age, and another one takes its place."
+    ),
     managed_option,
 )
 limit_options = option_group(
     click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth allowed per invocation."),
     click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="Growth allowed per minute."),
-    click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Peak allowed, of any invocation."),
-    click.option("--max-p99", type=Finite(0, min_open=True), metavar="MS", help="Latency allowed."),
-    click.option("--max-errors", type=PERCENT, default=0.0, show_default=True, metavar="%", help="Failures allowed."),
-    click.option("--max-throttles", type=PERCENT, metavar="%", help="Throttled requests allowed [default: any]."),
+    click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Highest peak of any invocation."),
+    click.option("--max-p99", type=Finite(0, min_open=True), metavar="MS", help="Highest p99 of the latency."),
+    click.option(
+        "--max-errors",
+        type=PERCENT,
+        default=0.0,
+        show_default=True,
+        metavar="%",
+        help="Highest share of failed requests.",
+    ),
+    click.option(
+        "--max-throttles", type=PERCENT, metavar="%", help="Highest share of throttled requests [default: any]."
+    ),
     click.option(
         "--max-growth", type=GROWTH, help="Growth of peak and current allowed over --baseline [default: 10%]."
     ),
     click.option("--baseline", type=FILE, help="Compare with this file, which truemem soak has written."),
-    click.option("--write-baseline", type=FILE, help="Write the figures there if all limits are kept."),
+    click.option("--write-baseline", type=FILE, help="Write the figures to this file if all limits are kept."),
     click.option(
-        "--allow", "allowed", multiple=True, type=click.Choice(GROWS), metavar="CAUSE", help="It may grow; repeatable."
+        "--allow",
+        "allowed",
+        multiple=True,
+        type=click.Choice(GROWS),
+        metavar="CAUSE",
+        help="Permit growth by this cause; repeatable.",
     ),
 )
 
@@ -167,16 +196,19 @@ limit_options = option_group(
 @click.option("--lines", is_flag=True, help="Ask the function which lines of code keep what grows (TRUEMEM_LINES=on).")
 @click.option("--no-probe", is_flag=True, help="Do not load the heap probe into a function in Python or Node.js.")
 @limit_options
-@click.option("--state", type=FILE, help="Keep the figures there; after a crash the same command goes on from them.")
+@click.option(
+    "--state", type=FILE, help="Keep the figures in this file; after a crash the same command continues from it."
+)
 @format_options("text", "json", "github")
 @output_option(*ENDINGS)
 @click.pass_context
 def soak(context: click.Context, /, **given: Any) -> None:
-    """Run a function under traffic as production has it, for minutes or hours: rates, bursts, pauses with freezes,
-    several environments, cold starts.
+    """Run a function under traffic like production's, for minutes or hours: rates, bursts, pauses with freezes, several
+    environments, cold starts.
 
-    Requests come when they are due, whatever is under way, and latency counts from then. It says whether memory grows,
-    and whether by invocation, by the minute, at pauses, or where requests overlap; latency and errors beside it.
+    Each request is sent when it is due, also while others run, and its latency counts from then. The answer says
+    whether memory grows, and by what: invocations, minutes, pauses, or requests that overlap. Latency and errors are
+    beside it.
     """
     exit_with(context, "truemem soak", lambda: _soak(context, **given))
 

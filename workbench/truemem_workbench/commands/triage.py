@@ -22,7 +22,7 @@ Examples:
   truemem triage --match 'api-*' --json
 \b
 Exit codes:
-  0  told
+  0  the answer is printed
   2  bad input: no function, no REPORT line in that time, no access, or --most-usd is too little
 """
 

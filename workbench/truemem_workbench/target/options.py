@@ -25,36 +25,38 @@ event_options = option_group(
     click.option(
         "--event",
         metavar="JSON|@FILE|-",
-        help="The event of every invocation [default: {}]. Of a web server: also a path [default: /].",
+        help="The event of every invocation [default: {}]. For a web server also a path [default: /].",
     ),
     click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over."),
 )
-cmd_option = click.option("--cmd", metavar="WORDS", help="CMD of an image, in place of its own: app.handler.")
+cmd_option = click.option("--cmd", metavar="WORDS", help="Replaces the CMD of an image: app.handler.")
 http_option = click.option(
     "--http",
     type=click.IntRange(1, 65535),
     metavar="PORT",
     is_eager=True,
-    help="The target is the command of a web server, which listens there: --http 8080 -- uvicorn app:app",
+    help="The target is a web server's command; it listens on this port: --http 8080 -- uvicorn app:app",
 )
 environment_options = option_group(
     click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]"),
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable."),
-    click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one]."),
+    click.option("--python", metavar="PATH", help="The handler's interpreter [default: .venv's, or the active one]."),
     cmd_option,
 )
 managed_option = click.option(
     "--managed-instances",
     type=click.IntRange(1, MOST_AT_ONCE),
     metavar="N",
-    help="Run it as on Lambda Managed Instances, N requests at once [default: the template's].",
+    help="Run the function as on Lambda Managed Instances, N requests at once [default: the template's].",
 )
 function_options = option_group(
     click.option(
         "--memory", "memory_mib", type=Mebibytes(), metavar="MiB", help="Memory size [default: the template's, or 512]."
     ),
     click.option(
-        "--cpu", metavar="size|off|VCPUS", help="CPU limit: what the memory size buys, or so much [default: off]."
+        "--cpu",
+        metavar="size|off|VCPUS",
+        help="CPU limit: the memory size's share, none, or a number of vCPUs [default: off].",
     ),
     environment_options,
 )
