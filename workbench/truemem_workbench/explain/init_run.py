@@ -81,7 +81,7 @@ def init_cost(
         busy.append(f"It was ended early: the time is that of {timed}.")
     memory, *times = passes
     missing = [*busy, *memory.log.missing, *([f"The first invocation failed: {memory.error}."] if memory.error else [])]
-    told = cost(
+    held = cost(
         memory.log,
         [(each.log, each.init_ms) for each in times or passes],
         python_packages if is_python else node_packages,
@@ -90,7 +90,7 @@ def init_cost(
         missing,
         size_mib,
     )
-    return dataclasses.replace(told, signal=signal)
+    return dataclasses.replace(held, signal=signal)
 
 
 def _line_of(source: Path | None, package: str) -> str:
