@@ -30,6 +30,20 @@ def test_a_phase_without_a_count_has_no_figure(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == "truemem explain: starting, 12 s\n"
 
 
+def test_a_part_of_what_is_shown_goes_on_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    owner = terminal.ProgressOwner("truemem doctor")
+    with owner.shown() as whole, owner.shown() as part:
+        part("reading", 1, 2)
+        owner.tell(10)
+        whole("judging", 2, 2)
+    owner.tell(20)
+
+    assert [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()] == [
+        "reading, 1 of 2, 10 s",
+        "judging, 2 of 2, 20 s",
+    ]
+
+
 def test_a_program_finds_it_in_a_file_and_none_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

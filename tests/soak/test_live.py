@@ -1,8 +1,10 @@
 """The view of a soak that runs."""
 
+import pytest
 from rich.console import Console
 from truemem_workbench.soak.live import live, shown
 from truemem_workbench.soak.tally import Tally
+from truemem_workbench.support import terminal
 
 from tests.soak.seen import arrival, begun, ended, line, throttled
 
@@ -31,6 +33,13 @@ def test_the_view_has_memory_latency_and_what_failed() -> None:
     assert all(len(row) <= 80 for row in text.splitlines())
 
 
-def test_without_a_terminal_nothing_is_drawn() -> None:
-    with live("app.py:handler", 300.0) as show:
-        assert show is None
+def test_without_a_terminal_a_line_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "QUICK_S", 0.0)
+    said = ""
+    with live("app.py:handler", 300.0, lambda _: "never asked for") as show:
+        show(seen())
+        while "served" not in said:  # the test's own time limit ends it otherwise
+            said = capsys.readouterr().err
+    assert said.startswith("truemem: 2 requests served (seconds), 4 of 300, ")

@@ -13,7 +13,7 @@ import click
 from ..aws.selection import Selection, selected, selection_options
 from ..support.bad_input import BadInput
 from ..support.options import check_outputs, chosen, format_options, output_option
-from ..support.terminal import notify, progress, some
+from ..support.terminal import notify, progress, some, steps
 
 if TYPE_CHECKING:
     from ..dashboard.template import Watched
@@ -158,9 +158,10 @@ def _deployed(
         document = template(part, region, given, number)
         for path in outputs:
             _write(path, number, document)
-        url = deploy_one(
-            one, document, given, bucket=bucket, before=before[number - 1] if number <= len(before) else None
-        )
+        earlier = before[number - 1] if number <= len(before) else None
+        with steps() as show:
+            show("waiting for CloudFormation, stack", number, len(parts))
+            url = deploy_one(one, document, given, bucket=bucket, before=earlier)
         made = {"stack": one, "dashboard": url, "functions": [function.name for function in part]}
         click.echo(json.dumps(made) if form == "json" else url)
 

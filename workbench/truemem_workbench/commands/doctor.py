@@ -33,7 +33,7 @@ from ..support.bad_input import BadInput
 from ..support.diagnosis import Diagnosis, Grade
 from ..support.options import chosen, format_options, since_ms
 from ..support.platform_facts import LONGEST_ANSWER_S
-from ..support.terminal import output, progress, say
+from ..support.terminal import output, phase, progress, say
 
 if TYPE_CHECKING:
     from ..page.environments import Gathered
@@ -99,9 +99,11 @@ def doctor(
         found = list(_of_first(name, payload, wait))
     elif function_name is not None and not files and log_group is None:
         begin = since_ms("3h" if since is None else since, time.time() * 1000)
-        found = list(_of_function(function_name, begin))
+        with phase("reading its log"):
+            found = list(_of_function(function_name, begin))
     else:
-        found = list(_of_log(source(files, function_name, log_group, since)))
+        with phase("reading the log"):
+            found = list(_of_log(source(files, function_name, log_group, since)))
     console = output()
     for finding in found:
         if form == "json":

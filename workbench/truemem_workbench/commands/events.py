@@ -11,7 +11,7 @@ import click
 
 from ..aws.event_log import events_of
 from ..support.bad_input import BadInput
-from ..support.terminal import counted, notify
+from ..support.terminal import counted, notify, phase
 from ..target.events import FILE
 
 EPILOG = """
@@ -45,7 +45,8 @@ def events(
     The function must log its event: of each invocation the first JSON object is taken that has the shape of an AWS
     source's event (API Gateway, SQS, S3 ...), or the first in a line with TEXT. Needs logs:FilterLogEvents.
     """
-    found, group, left_out = events_of(function, since, log_group, containing, most)
+    with phase("reading the log"):
+        found, group, left_out = events_of(function, since, log_group, containing, most)
     documents = [{"timestamp": _iso(time_ms), "event": event} if times else event for time_ms, event in found]
     lines = [f"{json.dumps(each)}\n" for each in documents]
     if output is None:

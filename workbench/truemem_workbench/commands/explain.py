@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from ..judge.finding import commands_local
 from ..runs.passes import INVOCATIONS, Decision, Plan
 from ..support.bad_input import BadInput
+from ..support.conditions import folded
 from ..support.exit_codes import exit_with
 from ..support.options import check_outputs, output_option, typed
 from ..support.terminal import output, say, steps
@@ -96,11 +97,11 @@ def _init(
         is_sized = given["memory_mib"] is not None or Path(target.rpartition(":")[0]).suffix in TEMPLATES
         check = str(typed(context, "check", but=ONLY_HERE))
         found = init_cost(function, payloads[0], progress, check, function.memory_mib if is_sized else None)
-    following = str(typed(context, "size", only=ALIKE))
+    following, notices = str(typed(context, "size", only=ALIKE)), folded(function.notices)
     document: dict[str, Any] = {
         "checked": target,
         "init": found.document(),
-        "notices": [*function.notices],
+        "notices": notices,
         "next": following,
     }
     document |= {"endedEarly": True} if found.signal else {}
@@ -115,7 +116,7 @@ def _init(
     for line in found.lines():
         say(out, line)
     say(out, found.answer, begin="- ")
-    for notice in function.notices:
+    for notice in notices:
         say(out, notice, begin="note: ", style="dim")
     out.print(f"Next: {following}", soft_wrap=True)
     return code

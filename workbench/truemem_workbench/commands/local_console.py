@@ -249,8 +249,9 @@ def invoke(
     early, signal = "", 0
     raise_on_signals()
     try:
-        with run, steps() as progress:
+        with steps() as progress, run:
             console.notices(run.local)
+            progress("invoking", 0, invocations)
             for made in _invoked(run, event, invocations, tenant_id, console):
                 progress("invoking", made, invocations)
                 if made < invocations and (why := hopeless(run.errors, [""] * made)):

@@ -14,6 +14,7 @@ import click
 from ..aws.clients import client, name_of, refused
 from ..support.bad_input import BadInput
 from ..support.options import chosen, format_options, since_ms
+from ..support.terminal import phase
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,7 +76,8 @@ def metrics(name: str, since: str, namespace: str, form: str | None, as_json: bo
     function = name_of(name)
     form = chosen(form, as_json)
     now = time.time()
-    moments = fetch(function, namespace, since_ms(since, now * 1000) / 1000, now)
+    with phase("reading metrics"):
+        moments = fetch(function, namespace, since_ms(since, now * 1000) / 1000, now)
     if not moments:
         nothing = f"CloudWatch has no metric of {function} in the namespace {namespace} since then"
         raise BadInput(f"{nothing}. Try --since 7d, or truemem doctor {function}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -59,9 +58,6 @@ ENVIRONMENTS = 10
 """Most at once, if no number was asked for."""
 FREE_MEMORY_SHARE = 0.7
 """Share of this machine's free memory that all environments together may take."""
-JUDGED_EVERY_S = 20.0
-SHARE = 50
-"""The finding so far is not made anew before so many times the time that it takes."""
 EPILOG = """
 \b
 Examples:
@@ -256,7 +252,7 @@ def _soak(
         from ..soak.limits import SoakLimits, find
         from ..soak.live import live
         from ..soak.result import SoakResult
-        from ..soak.run import Watch, ignore, run
+        from ..soak.run import run
         from ..soak.saved import Saved
 
         summary = os.environ.get("GITHUB_STEP_SUMMARY")
@@ -300,10 +296,8 @@ def _soak(
         return judge(tally, commands_now, wanted.allowed, wanted.errors_percent)
 
     saved = Saved(given["state"], {"command": str(again), **_code(function)}) if given["state"] else None
-    with closing(saved) if saved else nullcontext(), live(target, plan.for_s) as show:
-        watch: Watch = ignore
-        if show is not None:
-            watch = _Watch(show, lambda tally: judged_so_far(tally).finding.title)
+    watching = live(target, plan.for_s, lambda tally: judged_so_far(tally).finding.title)
+    with closing(saved) if saved else nullcontext(), watching as watch:
         ran = run(function, traffic, payloads, plan, saved, watch)
     judged = judged_so_far(ran.tally)
     kept = [f"{given['state']} has the figures: the same command goes on from there"] if saved and ran.is_cut else []
@@ -419,18 +413,3 @@ def _plan(given: dict[str, Any], target: Target) -> tuple[Plan, list[str]]:
         managed_instances=given.pop("managed_instances") or target.managed_instances,
     )
     return plan, notices
-
-
-class _Watch:
-    """Draws the figures every second, and the finding so far now and then: that takes CPU from the requests."""
-
-    def __init__(self, show: Callable[[Tally, str], None], judged: Callable[[Tally], str]) -> None:
-        self._show, self._judged = show, judged
-        self._said, self._next_s = "", JUDGED_EVERY_S
-
-    def __call__(self, tally: Tally) -> None:
-        if tally.seconds >= self._next_s:
-            begun = time.monotonic()
-            self._said = self._judged(tally)
-            self._next_s = tally.seconds + max(JUDGED_EVERY_S, SHARE * (time.monotonic() - begun))
-        self._show(tally, self._said)

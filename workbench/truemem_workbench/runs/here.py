@@ -29,6 +29,7 @@ from ..local.configuration.settings import ON_DEMAND_INIT_S
 from ..printed.line import Line, parse_event
 from ..support import docs_link, web_adapter
 from ..support.bad_input import BadInput
+from ..support.conditions import folded
 from ..support.exit_codes import Ended
 from ..support.failed_answer import MISSING_MODULE
 from ..support.platform_facts import LONGEST_ANSWER_S
@@ -303,7 +304,7 @@ class Run:
     @property
     def notices(self) -> list[str]:
         """What differs from Lambda here, in sentences for the user."""
-        return [*self._target.notices, *self.local.notices]
+        return folded([*self._target.notices, *self.local.notices])
 
     @property
     def printed(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -9,24 +10,40 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from ..support.terminal import console, counted, mib, table
+from ..support.terminal import at_terminal, console, counted, mib, steps, table
 from .result import clock_time, percentiles
 from .tally import Tally
 
-EVERY_S = 1.0
+JUDGED_EVERY_S = 20.0
+SHARE = 50
+"""The finding so far is not made anew before so many times the time that it takes."""
 ROWS = 12
 """Most environments that are shown: those that live, the youngest last."""
 
 
 @contextmanager
-def live(spec: str, for_s: float) -> Iterator[Callable[[Tally, str], None] | None]:
-    """A view on stderr. Yields what draws it anew, of the figures and the finding so far; None without a terminal."""
-    stderr = console(stderr=True)
-    if not stderr.is_terminal:
-        yield None
+def live(spec: str, for_s: float, judged: Callable[[Tally], str]) -> Iterator[Callable[[Tally], None]]:
+    """A view on stderr. Yields what draws it anew, of the figures and the finding so far, which `judged` makes: now and
+    then, as that takes CPU from the requests. Without a terminal the finding is not made, and a line says how far it
+    is."""
+    if not at_terminal():
+        with steps() as show:
+            yield lambda tally: show(
+                f"{counted(tally.invocations, 'request')} served (seconds)", int(tally.seconds), int(for_s)
+            )
         return
-    with Live(console=stderr, auto_refresh=False, transient=True) as view:
-        yield lambda tally, said: view.update(shown(spec, for_s, tally, said), refresh=True)
+    said, next_s = "", JUDGED_EVERY_S
+    with Live(console=console(stderr=True), auto_refresh=False, transient=True) as view:
+
+        def draw(tally: Tally) -> None:
+            nonlocal said, next_s
+            if tally.seconds >= next_s:
+                begun = time.monotonic()
+                said = judged(tally)
+                next_s = tally.seconds + max(JUDGED_EVERY_S, SHARE * (time.monotonic() - begun))
+            view.update(shown(spec, for_s, tally, said), refresh=True)
+
+        yield draw
 
 
 def shown(spec: str, for_s: float, tally: Tally, said: str) -> RenderableType:

@@ -181,6 +181,11 @@ WRITTEN_S = 0.5
 """Time between two looks whether a line is due, and between two of the file."""
 
 
+def at_terminal() -> bool:
+    """True if standard error is a terminal on which lines can be drawn again."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
 class ProgressOwner:
     """How far a command is: the one owner of that. A bar at a terminal; elsewhere lines on stderr, or the file of
     PROGRESS_FILE, by a thread: one step can take minutes."""
@@ -189,13 +194,21 @@ class ProgressOwner:
         self._command, self._began, self._due_s = command, time.monotonic(), QUICK_S
         self._file, self._said = os.environ.get(PROGRESS_FILE), ""
         self.at: tuple[str, int, int] = ("starting", 0, 0)
+        self._show: Progress | None = None
 
     @contextmanager
     def shown(self) -> Iterator[Progress]:
-        if self._file is None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            with self._bar() as show:
-                yield show
+        if self._show is not None:  # a part of what is shown already
+            yield self._show
             return
+        try:
+            with self._bar() if self._file is None and at_terminal() else self._told() as self._show:
+                yield self._show
+        finally:
+            self._show = None
+
+    @contextmanager
+    def _told(self) -> Iterator[Progress]:
         over = threading.Event()
         teller = threading.Thread(target=self._tell_until, args=[over], daemon=True)
         teller.start()
@@ -215,7 +228,9 @@ class ProgressOwner:
 
         columns = (rich.TextColumn("{task.description:12}", markup=False), rich.BarColumn(), rich.MofNCompleteColumn())
         times = (rich.TimeElapsedColumn(), rich.TimeRemainingColumn())
-        with rich.Progress(*columns, *times, console=console(stderr=True), transient=True) as bar:
+        shows_both = sys.stdout.isatty()  # what is printed meanwhile goes above the bar, and else to its file
+        settings: dict[str, Any] = {"transient": True, "redirect_stdout": shows_both}
+        with rich.Progress(*columns, *times, console=console(stderr=True), **settings) as bar:
             task = bar.add_task(self.at[0], total=None)
             yield lambda phase, done, of: bar.update(task, description=phase, completed=done, total=of or None)
 
@@ -253,15 +268,23 @@ def steps() -> Iterator[Progress]:
 
 
 @contextmanager
-def progress(phase: str, total: int, unit: int = 1) -> Iterator[Count]:
+def phase(name: str) -> Iterator[None]:
+    """The same for one phase without a count."""
+    with steps() as show:
+        show(name, 0, 0)
+        yield
+
+
+@contextmanager
+def progress(name: str, total: int, unit: int = 1) -> Iterator[Count]:
     """The same for one phase whose amounts are told as they are done. They are shown in units of so many."""
     done = 0
     with steps() as show:
-        show(phase, 0, -(-total // unit))
+        show(name, 0, -(-total // unit))
 
         def advance(amount: int) -> None:
             nonlocal done
             done += amount
-            show(phase, done // unit, -(-total // unit))
+            show(name, done // unit, -(-total // unit))
 
         yield advance

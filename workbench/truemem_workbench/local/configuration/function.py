@@ -22,6 +22,7 @@ from typing import Any
 
 from ...support import client_start
 from ...support.bad_input import BadInput
+from ...support.conditions import Condition
 from ...support.failed_answer import MISSING_MODULE
 from ...support.own_modules import modules_above
 from ...support.platform_facts import Language, language, runtimes, version
@@ -368,12 +369,14 @@ def _run_by(python: Path, function: Function) -> tuple[Function, tuple[str, ...]
     folders = os.pathsep.join(dict.fromkeys(map(_folder_of, sorted(client_start.CLIENT_MODULES))))
     facts = _tried(python, folders)
     python, release = Path(facts["python"]), facts["version"]
-    notices = [f"the handler runs with {python} (Python {release}), not with truemem's own. --python chooses another"]
+    said = f"the handler runs with {python} (Python {release}), not with truemem's own. --python chooses another"
+    notices = [Condition(said, f"Python {release} of {python}")]
     if facts["standIn"]:
-        notices.append(
+        said = (
             f"AWS's runtime client here is for Python {OUR_VERSION}; for {release} a part of it is replaced, and the"
             f" function holds some MiB more. Try {python} -m pip install awslambdaric"
         )
+        notices.append(Condition(said, "some MiB more, as a part of AWS's client is replaced"))
     chosen = dataclasses.replace(
         function,
         command=(str(python), str(CLIENT_START), folders, function.command[-1]),

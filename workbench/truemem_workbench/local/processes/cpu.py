@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ...support.conditions import Condition
 from .cgroups import Cgroup, NotPermitted, create, enable
 
 PERIOD_US = 20_000
@@ -83,7 +84,8 @@ def choose_cpu(vcpus: float | None, group_name: str, shared: Cgroup | None) -> t
     try:
         cpu = _limited(vcpus, group_name, shared)
     except NotPermitted as refusal:
-        return Cpu(), f"no permission for a CPU cgroup ({refusal}): all CPU of this machine, not {vcpus:.2f} vCPU"
+        notice = f"no permission for a CPU cgroup ({refusal}): all CPU of this machine, not {vcpus:.2f} vCPU"
+        return Cpu(), Condition(notice, f"all CPU, not {vcpus:.2f} vCPU")
     here = len(os.sched_getaffinity(0))
     return cpu, f"{vcpus:.2f} vCPU, but this machine has {here}: slower than on Lambda" if vcpus > here else None
 

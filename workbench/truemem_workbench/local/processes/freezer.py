@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 import psutil
 
+from ...support.conditions import Condition
 from .cgroups import Cgroup, NotPermitted, create
 from .memory import tree
 
@@ -150,4 +151,4 @@ def choose_freezer(
         return CgroupFreezer(create("freezer", group_name)), None
     except NotPermitted as refusal:
         notice = f"no permission for a freezer cgroup ({refusal}): SIGSTOP and SIGCONT instead"
-        return SignalFreezer(roots), notice
+        return SignalFreezer(roots), Condition(notice, "frozen by SIGSTOP")

@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 
 import psutil
 
+from ...support.conditions import Condition
 from .cgroups import Cgroup, NotPermitted, create, read_file
 
 MiB = 1024 * 1024
@@ -193,4 +194,4 @@ def choose_memory(
         return CgroupMemory(create("memory", group_name), limit), None
     except NotPermitted as refusal:
         notice = f"no permission for a memory cgroup ({refusal}): watching instead, no kernel OOM kill"
-        return WatchedMemory(limit, roots), notice
+        return WatchedMemory(limit, roots), Condition(notice, "memory is watched, no kernel OOM kill")

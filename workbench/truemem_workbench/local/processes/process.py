@@ -17,6 +17,8 @@ from io import RawIOBase
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from ...support.conditions import Condition
+
 UID, GID = 993, 990  # ids of the function and its extensions in Lambda (`sbx_user1051`)
 
 # The shell's own test, as the other user: path modes, ACLs and mounts all count.
@@ -60,7 +62,8 @@ def choose_user(asked: Literal["auto", "current"], needs: Sequence[Path]) -> tup
     if hidden is None:
         return user, None
     fix = "Move it, or open its folders (chmod o+rx)"
-    return None, f"processes run as root: uid {user.uid} cannot read {hidden}. {fix}"
+    notice = f"processes run as root: uid {user.uid} cannot read {hidden}. {fix}"
+    return None, Condition(notice, "processes run as root")
 
 
 def _first_unreadable(paths: Sequence[Path], user: User) -> str | None:
