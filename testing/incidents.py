@@ -30,7 +30,7 @@ class Incident(NamedTuple):
     said: str
     """What the answer must have in it beside the cause: holder, line or figure."""
     next: str
-    """How the command to type next begins."""
+    """How the command begins that a person must type next; or the tool to call, or `done`."""
     program: str
     """In tests/mcp."""
     invocations: int = 300
@@ -41,24 +41,26 @@ class Incident(NamedTuple):
         return FOLDER / f"{self.name}.log.gz"
 
 
-WELL = f"truemem report {NAME} --since 7d"
 INCIDENTS = (
-    Incident("line", "leak", "keeps.py:7 in remember", f"truemem lines {NAME}", "functions/keeps.py", 400,
+    Incident("line", "leak", "keeps.py:7 in remember", "lines", "functions/keeps.py", 400,
              ("--memory", "128", "--lines")),
-    Incident("node", "leak", "keeps.mjs:5 in remember", f"truemem lines {NAME}", "functions/keeps.mjs", 500,
+    Incident("node", "leak", "keeps.mjs:5 in remember", "lines", "functions/keeps.mjs", 500,
+             ("--memory", "256", "--lines")),
+    Incident("cache", "leak", "app.py:23 in features", "lines", "../cases/lru_cache_behind_load/app.py", 600,
+             ("--memory", "512", "--lines")),
+    Incident("listeners", "leak", "index.mjs:6 in handler", "lines", "../cases/process_listeners/index.mjs", 500,
              ("--memory", "256", "--lines")),
     Incident("hidden", "leak", "in use", f"truemem attach {NAME} --lines", "../cases/lru_cache_behind_load/app.py",
              1300),
-    Incident("sockets", "descriptors", "EMFILE", f"truemem events {NAME}", "../cases/sockets_left_open/app.py"),
-    Incident("threads", "threads", "pool of threads", f"truemem report {NAME}",
-             "../cases/telemetry_threads/app.py"),
+    Incident("sockets", "descriptors", "EMFILE", "check", "../cases/sockets_left_open/app.py"),
+    Incident("threads", "threads", "pool of threads", "check", "../cases/telemetry_threads/app.py"),
     Incident("agent", "extension", "extension payloads", "aws lambda get-function-configuration",
              "../cases/extension_keeps_payloads/app.py", 300,
              ("--memory", "512", "--extensions", str(TESTS / "cases/extension_keeps_payloads/extensions"))),
-    Incident("spike", "none", "Max Memory Used rose", WELL, "functions/spike.py"),
-    Incident("killed", "none", "An invocation needs more at once", WELL, "functions/hog.py", 200,
-             ("--memory", "256")),
-    Incident("hoards", "hoarding", "MALLOC_MMAP_THRESHOLD_=32768", WELL, "functions/hoards.py"),
+    Incident("spike", "none", "Max Memory Used rose", "done", "functions/spike.py"),
+    Incident("killed", "none", "An invocation needs more at once", "check", "../cases/one_large_request/app.py", 200,
+             ("--memory", "128")),
+    Incident("hoards", "hoarding", "MALLOC_MMAP_THRESHOLD_=32768", "done", "functions/hoards.py"),
 )  # fmt: skip
 """Where nothing grows the cause is `none`: after a kill too."""
 

@@ -126,7 +126,8 @@ def test_an_assistant_is_told_the_same(asked: Asked, folder: Path) -> None:
 
     assert answer.text.startswith("Failing: 5 of 5 invocations failed.")
     assert answer.text.count("invocations failed") == 1
-    assert answer.next == f"truemem check {folder}/app.py:handler --env TABLE_NAME=VALUE"
+    assert answer.document["nextCall"] == {"tool": "check", "arguments": {"target": f"{folder}/app.py:handler"}}
+    assert answer.document["nextMissing"] == ["env.TABLE_NAME"]
 
 
 @pytest.mark.parametrize(

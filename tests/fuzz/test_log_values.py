@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem_workbench.commands.__main__ import cli
-from truemem_workbench.mcp.answer import AnswerText, bounded, text_of
+from truemem_workbench.mcp.answer import bounded, text_of
 from truemem_workbench.printed.line import Line, parse_event
 
 from tests.fuzz.test_outside import TEXT, TOKENS, Elements, is_seen
@@ -98,8 +98,8 @@ def check_outputs(folder: Path, texts: list[str]) -> None:
         assert all(map(is_seen, ran.stdout.replace("\r\n", "").replace("\n", "")))
         if "--json" in options and not has_none:
             document = json.loads(ran.stdout, parse_constant=pytest.fail)
-            told = AnswerText(document.get("sentences", []), document.get("next", ""))
-            assert all(map(is_seen, text_of(told, [], "truemem").replace("\n", "")))
+            text = text_of(document.get("sentences", []), [], [document.get("next", "")], "truemem")
+            assert all(map(is_seen, text.replace("\n", "")))
             json.dumps(bounded(document, "truemem")).encode()
     for made in folder.iterdir():
         if made.suffix == ".gz":

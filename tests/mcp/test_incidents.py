@@ -1,4 +1,4 @@
-"""Recorded incidents: from the text of one answer an assistant knows cause, holder or line, and the next command."""
+"""Recorded incidents: one answer says cause, holder or line, and what follows. Ten are solved by a literal reader."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import gzip
 import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from truemem_workbench.judge.finding import GROWS
 
+from testing.cases import ready
 from testing.incidents import INCIDENTS, Incident
-from tests.mcp.conftest import Asked
+from testing.installs import Missing
+from testing.literal_reader import STORIES, Lost, Story, read
+from tests.mcp.conftest import Asked, asking, serving
 
 ENDS = {*GROWS} - {"hoarding"}
 """Causes that end an environment."""
@@ -48,4 +52,29 @@ def test_report_and_doctor_name_cause_and_next_command(asked: Asked, incident: I
         assert findings[0]["sentence"].startswith(first)
         assert doctor.text.startswith("problem: ")
         assert incident.said in doctor.text
-        assert doctor.next.startswith(incident.next)
+        assert doctor.next.startswith((incident.next, "report"))
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    "story",
+    [pytest.param(each, id=each.case, marks=[pytest.mark.nightly] * each.nightly) for each in STORIES],
+)
+def test_literal_reader_gets_from_an_incident_to_its_end(story: Story) -> None:
+    assert len(STORIES) == 10
+    try:
+        program = ready(story.of)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with asking(serving(folder=program.folder)) as ask:
+        assert read(story, program, ask).done
+
+
+def test_literal_reader_is_lost_where_the_line_is_another() -> None:
+    (story,) = [each for each in STORIES if each.case == "all_fail"]
+    program = ready(story.of)
+    with (
+        asking(serving(folder=program.folder)) as ask,
+        pytest.raises(Lost, match=r"the line is app\.py:1, and not app"),
+    ):
+        read(replace(story, line="Expects records"), program, ask)

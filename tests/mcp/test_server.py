@@ -21,15 +21,16 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 from truemem_workbench.commands.__main__ import cli
-from truemem_workbench.mcp.answer import MOST_DOCUMENT, MOST_TEXT, AnswerText, bounded, text_of
+from truemem_workbench.mcp.answer import MOST_DOCUMENT, MOST_TEXT, bounded, text_of
 
 from tests.mcp.conftest import Asked, converse, serving, told
 from tests.report.conftest import put_function
 from tests.report.written import life, log
 
 FUNCTIONS = Path(__file__).with_name("functions")
-READ_ONLY = {"doctor", "report", "lines", "queries"}
-RUN_CODE = {"check", "explain", "size"}
+READ_ONLY = {"triage", "doctor", "report", "lines", "queries"}
+RUN_CODE = {"run", "check", "explain", "size"}
+WRITES = {"events"}
 CHANGE = {"attach", "detach"}
 
 
@@ -38,7 +39,7 @@ async def tools(client: Client) -> dict[str, Any]:
 
 
 def test_nothing_that_changes_an_account_without_the_flag(asked: Asked) -> None:
-    assert set(converse(tools)) == READ_ONLY | RUN_CODE
+    assert set(converse(tools)) == READ_ONLY | WRITES | RUN_CODE
     refused = asked("attach", {"functions": ["orders"], "apply": True})
     assert refused.is_error
     assert "attach" in refused.text
@@ -46,7 +47,7 @@ def test_nothing_that_changes_an_account_without_the_flag(asked: Asked) -> None:
 
 def test_tools_say_what_they_do() -> None:
     offered = converse(tools, "--allow-changes")
-    assert set(offered) == READ_ONLY | RUN_CODE | CHANGE
+    assert set(offered) == READ_ONLY | WRITES | RUN_CODE | CHANGE
     assert {name for name, tool in offered.items() if tool.annotations.read_only_hint} == READ_ONLY
     assert {name for name, tool in offered.items() if tool.annotations.destructive_hint} == RUN_CODE | CHANGE
     for name, tool in offered.items():
@@ -76,7 +77,7 @@ def test_plan_comes_first_and_apply_carries_it_out(
         assert layers() == []
 
         done = told(await client.call_tool("attach", {"functions": ["orders"], "lines": True, "apply": True}))
-        assert done.text == "orders: done\nNext: truemem doctor orders --follow"
+        assert done.text == ('orders: done\nNext, once it was invoked twice: call doctor with {"function": "orders"}')
         assert done.document["applied"] is True
         assert len(layers()) == 1
 
@@ -92,22 +93,37 @@ def test_plan_comes_first_and_apply_carries_it_out(
 HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("report", {"files": ["/nonexistent/orders.log"]}, "there is no file /nonexistent/orders.log"),
     ("report", {"files": ["--help"]}, "there is no file --help"),
-    ("report", {"files": ["-"]}, "report"),
+    ("report", {"files": ["-"]}, "there is no file -"),
+    ("report", {"files": ["/tmp"]}, "/tmp is a folder: name a file in it"),
+    ("report", {"files": "orders.log"}, 'files must be a list of texts, and is a text ("orders.log"). Give ["orders.'),
+    ("report", {"file": ["orders.log"]}, "report has no argument file. Try files"),
+    ("report", {"files": ["orders.log"]}, f"there is no file orders.log in {Path.cwd()}, where this server runs"),
+    ("report", {"files": []}, "report needs function, the name of one in AWS, or files, its logs"),
+    ("chek", {}, "there is no tool chek. Try check"),
+    ("bisect", {}, "truemem bisect is typed by a person"),
+    ("check", {}, "check needs target: /path/app.py:handler"),
+    (
+        "check",
+        {"target": "a.py:handler", "invocations": "many"},
+        'invocations must be a whole number, and is a text ("',
+    ),
+    ("check", {"target": "a.py:handler", "invocations": 0}, "invocations must be 1 or more, and is 0"),
+    ("check", {"target": "a.py:handler", "env": {"A": 7}}, 'a whole number (7) is in it. Give {"NAME": "value"}'),
+    ("events", {"function": "orders"}, "events needs output"),
     ("report", {"files": ["a\nb"]}, "there is no file a\\nb"),
-    ("report", {"files": ["a\0b"]}, "null byte"),
-    ("report", {"files": ["x" * 200_000]}, "report"),
+    ("report", {"files": ["a\0b"]}, "no file a"),
+    ("report", {"files": ["x" * 200_000]}, "files"),
     ("report", {"function": "--output=/tmp/x", "files": ["/nonexistent/orders.log"]}, "/nonexistent/orders.log"),
-    ("report", {}, "report"),
-    ("lines", {"files": ["/nonexistent/orders.log"], "since": "\n--help"}, "is no time"),
+    ("lines", {"files": [__file__], "since": "\n--help"}, "is no time"),
     ("check", {"target": "--version"}, "--version"),
     ("check", {"target": "/nonexistent/app.py:handler"}, "/nonexistent/app.py"),
     ("check", {"target": "/nonexistent/app.py:handler", "event": "{"}, "event"),
-    ("explain", {"target": ""}, "explain"),
+    ("explain", {"target": ""}, "explain needs target"),
     ("size", {"target": "a\n--function=orders"}, "a\\n--function=orders"),
     ("queries", {"name": "../../etc/passwd"}, "no query is called"),
     ("report", {"files": 7}, "files"),
-    ("check", {"target": "my-function"}, "no file ./my-function"),  # the command would invoke that in AWS
-    ("size", {"target": "my-function"}, "no file ./my-function"),
+    ("check", {"target": "my-function"}, "no file my-function"),  # the command would invoke that in AWS
+    ("size", {"target": "my-function"}, "no file my-function"),
     ("no such tool", {}, "no such tool"),
 ]
 
@@ -122,6 +138,7 @@ def test_hostile_input_is_an_error_and_the_server_goes_on(tmp_path: Path) -> Non
             assert answer.is_error, (tool, arguments, answer)
             assert said in answer.text, (tool, arguments, answer)
             assert len(answer.text) <= MOST_TEXT
+            assert "pydantic" not in answer.text
         assert not told(await client.call_tool("queries", {})).is_error
 
     converse(about)
@@ -178,10 +195,10 @@ async def checking(client: Client, pipe: Path, note: Any = None) -> None:
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_cancelled_check_leaves_no_process(pipe: Path, mode: str) -> None:
-    seconds: list[float] = []
+    notes: list[tuple[float, float | None, str]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
-        seconds.append(progress)
+        notes.append((progress, total, message or ""))
 
     async def about(client: Client) -> None:
         async with anyio.create_task_group() as group:
@@ -190,8 +207,8 @@ def test_cancelled_check_leaves_no_process(pipe: Path, mode: str) -> None:
             group.cancel_scope.cancel()
         _, alive = await anyio.to_thread.run_sync(lambda: psutil.wait_procs(begun, timeout=60))
         assert alive == []
-        assert seconds
-        assert seconds == sorted(seconds)
+        assert notes[0][2].startswith("check: starting")
+        assert [each[0] for each in notes] == sorted({each[0] for each in notes})
         assert not told(await client.call_tool("queries", {})).is_error
 
     converse(about, mode=mode)
@@ -236,10 +253,28 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 
 def test_every_query_of_the_page_is_there(asked: Asked) -> None:
-    names = asked("queries", {}).document["names"]
+    told_all = asked("queries", {})
+    names = told_all.document["names"]
     assert len(names) >= 15
-    answer = asked("queries", {"name": "the-one-plot"})
-    assert "stats max(CurrentRSS)" in answer.text
+    purposes = [each.partition(": ")[2] for each in told_all.text.splitlines()]
+    assert len(set(purposes)) == len(names)
+    assert "stats max(CurrentRSS)" in asked("queries", {"name": "the-one-plot"}).text
+
+
+QUESTIONS = {
+    "RequestId: 1 Error: Runtime exited with error: signal: killed Runtime.ExitError": "platform-out-of-memory",
+    "Task timed out after 3.00 seconds": "failed",
+    "Is it a leak?": "the-one-plot",
+    "Which memory size should I take?": "right-size",
+    "Does it grow?": "drift",
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_question_or_error_finds_its_query(asked: Asked, question: str) -> None:
+    answer = asked("queries", {"question": question})
+    assert answer.document["name"] == QUESTIONS[question]
+    assert answer.document["query"] in answer.text
 
 
 documents = st.recursive(
@@ -258,7 +293,7 @@ def test_document_is_bounded_and_says_what_is_cut(document: dict[str, Any], time
 
 @given(st.lists(st.text(max_size=300), max_size=200), st.text(max_size=100))
 def test_text_is_bounded_and_ends_with_the_next_command(lines: list[str], following: str) -> None:
-    text = text_of(AnswerText(lines, following), [], "truemem report --json")
+    text = text_of(lines, [], [f"Next: {following}"] if following else [], "truemem report --json")
     assert len(text) <= MOST_TEXT + 400
     assert not following or text.splitlines()[-1].startswith("Next: ")
     assert "Cut: " in text or len(text.splitlines()) <= len(lines) + 1

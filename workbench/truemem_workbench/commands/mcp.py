@@ -24,9 +24,10 @@ Exit codes:
 
 @click.command(epilog=EPILOG)
 @click.option("--allow-changes", is_flag=True, help="Also attach and detach, which change functions in AWS.")
-def mcp(allow_changes: bool) -> int:
-    """Serve report, doctor, lines, check, explain, size and queries to an assistant as tools, over the Model Context
-    Protocol on standard input and output.
+@click.pass_context
+def mcp(context: click.Context, allow_changes: bool) -> int:
+    """Serve triage, doctor, report, lines, events, run, check, explain, size and queries to an assistant as tools, over
+    the Model Context Protocol on standard input and output.
 
     Nothing in AWS is changed without --allow-changes. With it, a tool first shows its plan.
     """
@@ -37,5 +38,6 @@ def mcp(allow_changes: bool) -> int:
 
     from ..mcp.tools import serve
 
-    anyio.run(serve, allow_changes)
+    group = context.find_root().command
+    anyio.run(serve, allow_changes, group.list_commands(context) if isinstance(group, click.Group) else [])
     return 0

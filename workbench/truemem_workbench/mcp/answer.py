@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..judge.finding import GROWS
 from ..support.untrusted_text import visible
+from .following import AFTER_REPAIR
 
 MOST_TEXT = 8_000
 """Most characters of the text."""
@@ -28,13 +31,17 @@ class AnswerText(NamedTuple):
     lines: Sequence[str]
     """The most important first."""
     next: str = ""
-    """The command to type next."""
+    """The command to type next, as the document has it."""
+    when: str = ""
+    """After what it makes sense; empty: now."""
+    done: str = ""
+    """Why nothing is left to do; `next` is then for later."""
 
 
-def text_of(told: AnswerText, notes: Sequence[str], command: str) -> str:
-    """The lines, what the command said beside them, and the next command. `command` prints all of it."""
-    lines = [visible(line) for line in (*told.lines, *(f"note: {note}" for note in notes)) if line]
-    last = [f"Next: {visible(told.next)}"] if told.next else []
+def text_of(lines: Sequence[str], notes: Sequence[str], ends: Sequence[str], command: str) -> str:
+    """The lines, what the command said beside them, and `ends`: what follows. `command` prints all of it."""
+    lines = [visible(line) for line in (*lines, *(f"note: {note}" for note in notes)) if line]
+    last = [visible(each) for each in ends]
     room = MOST_TEXT - sum(map(len, last))
     kept = []
     for number, line in enumerate(lines):
@@ -44,6 +51,18 @@ def text_of(told: AnswerText, notes: Sequence[str], command: str) -> str:
         kept.append(line)
         room -= len(line) + 1
     return "\n".join([*kept, *last])
+
+
+NEXT = re.compile(r" ?Next(?:, [^:]{1,60})?: (?:truemem|aws) [^\n]*$")
+
+
+def without_next(value: Any) -> Any:
+    """A document without its shell commands to type next: an assistant gets the call of a tool in their place."""
+    if isinstance(value, Mapping):
+        return {name: without_next(each) for name, each in value.items() if name not in ("next", "nextWhen")}
+    if isinstance(value, list):
+        return list(map(without_next, value))
+    return NEXT.sub("", value) if isinstance(value, str) else value
 
 
 def bounded(document: Document, command: str) -> dict[str, Any]:
@@ -83,26 +102,34 @@ def of_report(document: Document) -> AnswerText:
     own_log = [f"{each['function'] or each['file']}: {each['state']}: {each['sentence']}" for each in others]
     own_log = own_log[:MOST_ROWS]
     if not actions:
-        return AnswerText([*own_log, document["summary"]], others[0]["next"] if others else "")
+        following = others[0]["next"] if others else ""
+        done = "" if following else "Lambda's own lines show no sign of growth"
+        return AnswerText([*own_log, document["summary"]], following, done=done)
     first, several = actions[0], len(functions) > 1
     name = f"{first['function']}:{first['version']}"
     (own,) = [each for each in functions if f"{each['function']}:{each['version']}" == name][:1]
     prefix = f"{name}: " if several else ""
     sentences = [each.removeprefix(prefix) for each in document["sentences"] if each.startswith(prefix)]
     finding = own["finding"]
-    lines = [_without_next(finding) if each == finding["sentence"] else each for each in sentences]
+    lines = list(map(without_next, sentences))
     compared = document.get("comparison", {}).get("sentence", "")
     more = [f"{each['function']}:{each['version']}: {each['text']}" for each in actions[1:MOST_ROWS]]
     rest = [f"and {len(actions) - MOST_ROWS:,} more"] if len(actions) > MOST_ROWS else []
     own_lines = [f"{name}: {lines[0]}", *lines[1:]]
-    return AnswerText(
-        [compared, *own_lines, first["text"], *more, *rest, *own_log, document["summary"]], finding.get("next", "")
-    )
+    told = [compared, *own_lines, first["text"], *more, *rest, *own_log, document["summary"]]
+    if first["need"] == "out of memory" and finding["cause"] == "none":  # one event: which, and how much does it need?
+        memory = f" --memory {own['size']:.0f}" if own["size"] else ""
+        following = f"truemem check FILE:HANDLER --events @FILE{memory}"
+        return AnswerText(told, following, "on this machine, with the events that it gets")
+    done = "nothing grows" if first["need"] in WELL and finding["cause"] not in UNKNOWN else ""
+    following, when = finding.get("next", ""), finding.get("nextWhen", "")
+    if finding["cause"] in GROWS and following.startswith("truemem report "):  # it tells no more before
+        when = AFTER_REPAIR
+    return AnswerText(told, following, when, done)
 
 
-def _without_next(finding: Document) -> str:
-    sentence: str = finding["sentence"]
-    return sentence.removesuffix(f" Next: {finding['next']}") if finding.get("next") else sentence
+WELL = ("nothing to do", "oversized", "to measure")
+UNKNOWN = ("undecided", "failing")
 
 
 GRADES = ("problem", "note", "ok")
@@ -115,8 +142,9 @@ def of_doctor(document: Document) -> AnswerText:
     for each in found:
         evidence = f" ({each['evidence']})" if each["evidence"] else ""
         lines.append(f"{each['grade']}: {each['text']}{evidence}" + (f" Do: {each['fix']}" if each["fix"] else ""))
-    following = (each["fix"] or each["text"].partition(" Next: ")[2] for each in found)
-    return AnswerText(lines, next(filter(None, following), ""))
+    said = ((each["fix"], NEXT.search(each["text"])) for each in found if each["grade"] == "problem")
+    following = (fix or (told and told[0].partition(": ")[2]) for fix, told in said)
+    return AnswerText(list(map(without_next, lines)), next(filter(None, following), "truemem report NAME"))
 
 
 def of_lines(document: Document) -> AnswerText:
@@ -148,7 +176,7 @@ def of_check(document: Document) -> AnswerText:
     """The finding, the outcome, limits that were not kept, and the lines that hold what grew."""
     finding = document["finding"]
     lines = [
-        _without_next(finding),
+        without_next(finding["sentence"]),
         f"{document['checked']}: {document['outcome']}, {document['invocations']:,} invocations",
         *(f"{each['outcome']}: {_limit(each, finding)}" for each in document["limits"] if each["outcome"] != "kept"),
         *_holding(document.get("explanation")),
@@ -156,21 +184,57 @@ def of_check(document: Document) -> AnswerText:
         *document["notices"],
         *document.get("log", ())[-MOST_ROWS:],
     ]
-    return AnswerText(list(dict.fromkeys(lines)), finding.get("next", ""))
+    passed = document["outcome"] == "passed"
+    done = "the gate passes: every limit was kept, and nothing grows" if passed else ""
+    return AnswerText(list(dict.fromkeys(lines)), finding.get("next", ""), finding.get("nextWhen", ""), done)
 
 
 def _limit(limit: Document, finding: Document) -> str:
     """The sentence of a limit; the limit's name alone if the finding has said the sentence."""
-    sentence: str = limit["name"] if limit["sentence"] == finding["sentence"] else limit["sentence"]
+    sentence: str = limit["name"] if limit["sentence"] == finding["sentence"] else without_next(limit["sentence"])
     return sentence
 
 
 def of_explain(document: Document) -> AnswerText:
-    """The lines that hold what grew, after the finding."""
+    """The lines that hold what grew, after the finding; or what init holds."""
+    if "init" in document:
+        return AnswerText([*_parts(document["init"]), *document["notices"]], document["next"])
     finding, found = document["finding"], list(_holding(document.get("explanation")))
     if "explanation" in document and not found:
         found = ["no line of code holds what grows"]
-    return AnswerText([_without_next(finding), *found], finding.get("next", ""))
+    told = [without_next(finding["sentence"]), *found]
+    return AnswerText(told, finding.get("next", ""), finding.get("nextWhen", ""))
+
+
+def _parts(init: Document) -> Iterator[str]:
+    yield f"Init holds {init['heldMiB']:,.1f} MiB and takes {init['ms']:,.0f} ms"
+    for each in init["parts"][:MOST_ROWS]:
+        yield f"{each['kind']} {each['name']}: {each['mib']:,.1f} MiB, {each['ms']:,.0f} ms"
+    yield init["answer"]
+
+
+def of_run(document: Document) -> AnswerText:
+    """How the invocations went, and what the function logged."""
+    answers = [each["response"] for each in document["lines"] if "response" in each]
+    texts = (each["log"]["text"] for each in document["lines"] if each.get("log", {}).get("source") == "function")
+    log = [line for text in texts for line in re.split(r"[\r\n]+", text)]
+    finding = document["summary"]["finding"]
+    failed = next((json.dumps(each["payload"]) for each in answers if each.get("functionError")), "")
+    last = f"its first error: {failed}" if failed else f"its last answer: {json.dumps(answers[-1]['payload'])}"
+    lines = [f"{document['summary']['failed']:,} of {len(answers):,} failed", last[:MOST_TEXT_CHARS]]
+    when = AFTER_REPAIR if finding["cause"] == "failing" else ""
+    following = re.sub(r" --invocations \d+", "", finding.get("next", ""))  # check knows how many
+    return AnswerText([*lines, *(f"log: {line}" for line in log[-3 * MOST_ROWS :])], following, when)
+
+
+def of_triage(document: Document) -> AnswerText:
+    """Each function's sentence, the most urgent first."""
+    functions = document["functions"]
+    lines = [f"{each['function']}:{each['version']}: {each['state']}: {each['sentence']}" for each in functions]
+    rest = [f"and {len(functions) - MOST_ROWS:,} more"] if len(functions) > MOST_ROWS else []
+    urgent = [each["next"] for each in functions if each["next"]]
+    done = "" if urgent else "Lambda's own lines show no sign of growth"
+    return AnswerText([*lines[:MOST_ROWS], *rest, document["summary"]], next(iter(urgent), ""), done=done)
 
 
 def _holding(explanation: Document | None) -> Iterator[str]:
@@ -193,7 +257,7 @@ def _tried(tried: Document | None) -> Iterator[str]:
 
 def of_size(document: Document) -> AnswerText:
     """What is suggested, what must be done first, and why a size is out."""
-    return AnswerText([*document["sentences"], *document["notices"]], document["next"])
+    return AnswerText(list(map(without_next, (*document["sentences"], *document["notices"]))), document["next"])
 
 
 def of_plan(document: Document) -> AnswerText:

@@ -1,0 +1,103 @@
+"""What follows an answer: a shell command as the call of a tool, or as a person's. Its progress is one count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem_workbench.mcp.child import Phases
+from truemem_workbench.mcp.following import AFTER_REPAIR, Call, Following, following
+from truemem_workbench.mcp.tools import server
+from truemem_workbench.support.typed_command import Command
+
+
+def schemas(*, allow_changes: bool = False) -> Mapping[str, Any]:
+    tools = anyio.run(server(allow_changes=allow_changes, commands=()).list_tools)
+    return {each.name: each.input_schema for each in tools}
+
+
+SCHEMAS = schemas()
+APP: dict[str, Any] = {"target": "app.py:handler"}
+CHECK, ACCOUNT = Call("check", APP), Call("report", {"function": "orders"})
+LOG = Call("report", {"files": ["my logs/orders.log"]})
+NEWER = "and a newer log is saved in place of the old one"
+SOAK, SIZE, ATTACH = "truemem soak app.py:handler --for 10m", "truemem size orders", "truemem attach orders --lines"
+
+
+def call(tool: str, when: str = "", missing: tuple[str, ...] = (), **arguments: Any) -> Following:
+    return Following(Call(tool, arguments), when, missing)
+
+
+STEPS: list[tuple[Call, str, Following]] = [
+    (CHECK, "truemem check app.py:handler", call("check", AFTER_REPAIR, **APP)),
+    (CHECK, "truemem check app.py:handler --try-repair", call("check", **APP, try_repair=True)),
+    (CHECK, "truemem local run app.py:handler --event '{}' --raw", call("run", **APP, event={})),
+    (CHECK, "truemem check app.py:handler --event @event.json", call("check", missing=("event",), **APP)),
+    (CHECK, "truemem check app.py:handler --env MODEL=VALUE", call("check", missing=("env.MODEL",), **APP)),
+    (Call("check", {**APP, "events": "e.jsonl"}), "truemem size app.py:handler", call("size", **APP, events="e.jsonl")),
+    (CHECK, SOAK, Following(CHECK, "once that is done", typed=SOAK)),
+    (LOG, "truemem lines orders", call("lines", function="orders", **LOG.arguments)),
+    (
+        LOG,
+        "truemem report orders --since 7d",
+        call("report", f"once it has run longer {NEWER}", function="orders", **LOG.arguments),
+    ),
+    (LOG, "truemem events orders --output e.jsonl", call("check", missing=("target", "events"))),
+    (LOG, ATTACH, Following(LOG, f"once that is done {NEWER}", typed=ATTACH)),
+    (LOG, "truemem check FILE:HANDLER", call("check", missing=("target",))),
+    (ACCOUNT, "truemem events orders --output e.jsonl", call("events", function="orders", output="e.jsonl")),
+    (ACCOUNT, SIZE, Following(ACCOUNT, "once that is done", typed=SIZE)),
+    (ACCOUNT, "truemem doctor orders --follow", call("doctor", "once it was invoked twice", function="orders")),
+]
+
+
+@pytest.mark.parametrize(("asked", "command", "step"), STEPS, ids=[each[1] for each in STEPS])
+def test_command_is_a_call_or_a_persons(asked: Call, command: str, step: Following) -> None:
+    assert following(command, asked, SCHEMAS) == step
+
+
+def test_attach_is_a_call_where_changes_are_allowed() -> None:
+    step = following("truemem attach orders --lines", ACCOUNT, schemas(allow_changes=True))
+    assert step == Following(Call("attach", {"functions": ["orders"], "lines": True}))
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20)
+events = st.recursive(st.integers() | texts, lambda inner: st.dictionaries(texts, inner, max_size=3), max_leaves=5)
+
+
+@given(texts, st.dictionaries(texts.filter(lambda name: "=" not in name), texts, max_size=3), st.lists(events))
+def test_paths_variables_and_events_are_as_they_were(name: str, env: dict[str, str], event: list[Any]) -> None:
+    target = f"/a b/{name}.py:handler"
+    command = Command("check", (target,)).with_option("--memory", 512).with_option("--event", json.dumps(event))
+    for variable, value in env.items():
+        command = command.with_option("--env", f"{variable}={value}")
+    made = following(str(command), ACCOUNT, SCHEMAS).call
+    assert made is not None
+    assert made.arguments == {"target": target, "event": event, "memory": 512, **({"env": env} if env else {})}
+
+
+counts = st.integers(0, 10**9)
+phases = st.builds(lambda *told: dict(zip(("phase", "done", "of"), told, strict=True)), texts, counts, counts)
+
+
+@given(st.lists(phases.map(json.dumps) | st.text(max_size=20)))
+def test_progress_only_rises_over_all_phases(written: list[str]) -> None:
+    counting, before, total = Phases(), 0.0, 0.0
+    for seconds, each in enumerate(written):
+        now = counting.progress(float(seconds), each)
+        assert before < now.done <= (now.total or now.done)
+        assert (now.total or 0.0) >= total
+        before, total = now.done, now.total or 0.0
+
+
+def test_progress_has_phase_and_count() -> None:
+    counting = Phases()
+    assert counting.progress(0.0, "").words == "starting, 0 s"
+    step = counting.progress(12.0, '{"phase": "invoking", "done": 120, "of": 400, "seconds": 12.0}')
+    assert step == (120.0, 400.0, "invoking, 120 of 400, 12 s")
+    assert counting.progress(14.0, '{"phase": "explaining", "done": 5, "of": 100}')[:2] == (125.0, 400.0)
