@@ -1,6 +1,7 @@
 """Node.js functions: heap snapshots name what keeps, and watched lines the line that keeps it."""
 
-import shutil
+import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 import scipy
 from hypothesis import given
 from hypothesis import strategies as st
+from truemem_workbench.explain import run
+from truemem_workbench.explain.attribution import Users
 from truemem_workbench.explain.explanation import Explanation, what
 from truemem_workbench.explain.node import HeapGrowth, Snapshot, breadth_first, holders
 from truemem_workbench.explain.run import JITTER
-from truemem_workbench.local.configuration.node_function import BUILD_TOOLS
 
 from tests.check.conftest import Check
 from tests.explain.test_run import FUNCTIONS, explained, names_first
@@ -316,9 +318,24 @@ def test_a_partial_answer_says_what_is_missing(handler: str, said: str) -> None:
 
 
 @needs_node
+def test_an_environment_of_pythons_is_not_the_users(tmp_path: Path) -> None:
+    """With truemem in it, and the runtime client: below the function's folder, as `python -m venv .venv` puts it."""
+    ours = tmp_path / ".venv/lib/python3.11/site-packages/truemem_workbench"
+    client = ours / "local/configuration/aws-lambda-ric/x86_64/node_modules/aws-lambda-ric/index.mjs"
+    files = [tmp_path / "index.mjs", tmp_path / "node_modules/a/a.js", ours / "explain/node_tracer.mjs", client]
+    inspector = Path(run.__file__).with_name("node_inspector.mjs")
+    client.parent.mkdir(parents=True)
+    client.write_text(
+        f"import {{ fileOf }} from {str(inspector)!r};"
+        "console.log(JSON.stringify(process.argv.slice(2).map((each) => fileOf(each) !== null)));process.exit(0)"
+    )
+    variables = {"LAMBDA_TASK_ROOT": str(tmp_path), "TRUEMEM_EXPLAIN_FOREIGN": Users(tmp_path).foreign}
+    done = subprocess.run([str(NODE), client, *files], env=variables, stdout=-1, check=True)
+    assert json.loads(done.stdout) == [True, True, False, False]
+
+
+@needs_node
 @pytest.mark.nightly
-@pytest.mark.timeout(1200)
-@pytest.mark.skipif(any(shutil.which(tool) is None for tool in BUILD_TOOLS), reason="no npm, or no compiler")
 @pytest.mark.parametrize("module", ["index.mjs", "index.js"])
 def test_the_command_explains_through_awss_own_client(invoke_check: Check, tmp_path: Path, module: str) -> None:
     export = "export const handler =" if module == "index.mjs" else "exports.handler ="

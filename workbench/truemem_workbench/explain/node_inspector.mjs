@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 
 export const ROOT = path.join(fs.realpathSync(process.env.LAMBDA_TASK_ROOT), path.sep);
 
+const FOREIGN = new RegExp(`^(?:${process.env.TRUEMEM_EXPLAIN_FOREIGN})`); // what follows ROOT in the files of others
 const PACKAGES = `${path.sep}node_modules${path.sep}`;
 const CLIENTS = process.argv[1].slice(0, process.argv[1].lastIndexOf(PACKAGES) + PACKAGES.length); // the runtime's own
 
@@ -24,9 +25,10 @@ export const post = (method, parameters) => {
   return answer;
 };
 
-// Packages may be in a folder above the function's.
+// Packages may be in a folder above the function's. An environment of Python's, with us in it, may be below it.
 export const fileOf = (url) => {
   const file = url.startsWith("file:") ? fileURLToPath(url) : url;
+  if (file.startsWith(ROOT) && FOREIGN.test(file.slice(ROOT.length))) return null;
   return file.startsWith(ROOT) || (isLibrary(file) && !(CLIENTS.endsWith(PACKAGES) && file.startsWith(CLIENTS))) ? file : null;
 };
 
