@@ -65,6 +65,7 @@ pytest: $(READY)
 
 layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, then seconds
 	@$(BIN)/python -m layer $(if $(WITHOUT),--without $(WITHOUT)) $(ARGS)
+	@$(BIN)/python -m layer.node_client
 
 wheel: layer ## Build dist/truemem-VERSION-py3-none-any.whl with the layer inside, to install on other machines
 	@rm -rf build/lib dist/truemem-*.whl

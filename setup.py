@@ -1,5 +1,5 @@
 """Puts into a wheel what a checkout has elsewhere: the sample function, for `truemem demo`, the heap probes, the
-pages of `truemem docs`, the layer's zips, and the libraries that sample malloc.
+pages of `truemem docs`, the layer's zips, the libraries that sample malloc, and AWS's runtime client for Node.js.
 
 `make wheel` builds the zips and these first. Without them the wheel is built all the same, and its commands say what is
 missing. All other settings are in pyproject.toml.
@@ -35,6 +35,10 @@ PLACES = (
     | {
         path: Path("truemem_workbench", "explain", path.name)
         for path in sorted(Path("dist").glob("malloc_sampler-*.so"))
+    }
+    | {
+        path: Path("truemem_workbench", "local", "configuration", path.relative_to("dist"))
+        for path in sorted(filter(Path.is_file, Path("dist").glob("aws-lambda-ric/**/*")))
     }
 )
 """Where each file is in the wheel."""

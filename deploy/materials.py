@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import uuid
@@ -22,7 +23,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from truemem import VERSION
 
-from layer.pins import MUSL, PYTHON, RELEASE, SOURCE_SHA256
+from layer.node_client import PACKAGES, locked
+from layer.pins import AWS_LAMBDA_CPP, CURL, LIBCXX, MUSL, PYTHON, RELEASE, SOURCE_SHA256
 from layer.toolchain import LOCK
 
 LICENCE = "Apache-2.0"
@@ -68,11 +70,11 @@ def of_wheel(path: Path, layers: Iterable[Path], epoch: int, dependencies: Itera
     wheel.purl = PackageURL("pypi", name="truemem", version=VERSION)
     bom = _bom(wheel, epoch)
     inside = [_file(each, ComponentType.APPLICATION) for each in layers]
-    script = _script()
+    copied = [_script(), *_node_client()]
     required = requirements_of(dependencies)
     packages = {name: _package(name) for name in sorted(required)}
-    bom.components.update(linked, inside, [script], packages.values())
-    bom.register_dependency(wheel, [*inside, script, *(packages[name] for name in dependencies)])
+    bom.components.update(linked, inside, copied, packages.values())
+    bom.register_dependency(wheel, [*inside, *copied, *(packages[name] for name in dependencies)])
     for each in inside:
         bom.register_dependency(each, linked)
     for name, own in required.items():
@@ -116,6 +118,50 @@ def _script() -> Component:
         hashes=_sha256(hashlib.sha256(content).hexdigest()),
         purl=PackageURL("npm", name="uplot", version=version.decode()),
     )
+
+
+def _node_client() -> list[Component]:
+    """What is in AWS's runtime client for Node.js, which the wheel has compiled. It never runs in Lambda."""
+    from_npm = [
+        Component(
+            name=name,
+            bom_ref=f"npm:{name}",
+            version=locked(name)["version"],
+            licenses=[_licence(locked(name)["license"])],
+            hashes=[_sha512(locked(name)["integrity"])],
+            purl=PackageURL("npm", *_scoped(name), version=locked(name)["version"]),
+        )
+        for name in (*PACKAGES, "@aws/lambda-invoke-store")
+    ]
+    ours = f"as {PACKAGES[0]} {locked(PACKAGES[0])['version']} brings it"
+    return [
+        *from_npm,
+        Component(
+            name="aws-lambda-cpp",
+            bom_ref="aws-lambda-cpp",
+            version=AWS_LAMBDA_CPP,
+            description=f"Client of the Runtime API, {ours}",
+            licenses=[_licence(LICENCE)],
+            purl=PackageURL("github", "awslabs", "aws-lambda-cpp", version=f"v{AWS_LAMBDA_CPP}"),
+        ),
+        Component(
+            name="curl",
+            bom_ref="curl",
+            version=CURL,
+            description=f"libcurl, {ours}: HTTP to the Runtime API alone, without TLS, cookies and proxies",
+            licenses=[_licence("curl")],
+            purl=PackageURL("generic", name="curl", version=CURL),
+            cpe=f"cpe:2.3:a:haxx:libcurl:{CURL}:*:*:*:*:*:*:*",
+        ),
+        Component(
+            name="libc++",
+            bom_ref="libcxx",
+            version=LIBCXX,
+            description="Strings and clocks of the C++ library, as ziglang brings it",
+            licenses=[_licence("Apache-2.0 WITH LLVM-exception")],
+            purl=PackageURL("generic", name="libcxx", version=LIBCXX),
+        ),
+    ]
 
 
 def _linked() -> list[Component]:
@@ -182,6 +228,17 @@ def _licence(text: str) -> License:
 
 def _sha256(*digests: str) -> list[HashType]:
     return [HashType(alg=HashAlgorithm.SHA_256, content=each) for each in digests]
+
+
+def _scoped(name: str) -> tuple[str | None, str]:
+    """Namespace and name of a package at npm."""
+    scope, _, own = name.rpartition("/")
+    return scope or None, own
+
+
+def _sha512(integrity: str) -> HashType:
+    """The hash that a lock of npm states."""
+    return HashType(alg=HashAlgorithm.SHA_512, content=base64.b64decode(integrity.removeprefix("sha512-")).hex())
 
 
 def _source(url: str, digests: Iterable[str], comment: str | None = None) -> ExternalReference:

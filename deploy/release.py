@@ -20,7 +20,9 @@ import click
 from truemem import VERSION
 from truemem_workbench.support.terminal import counted
 
+from layer.archive import PLAIN_MODE, zipped
 from layer.errors import BuildError
+from layer.node_client import NAME as CLIENT
 from layer.pins import ARCHITECTURES
 
 from . import materials
@@ -51,16 +53,16 @@ def check_tag(tag: str, released: str, urls: Mapping[str, str], anchors: Collect
         raise BuildError(f"{PUBLISHED_FILE} misses {counted(len(anchors), 'anchor')}. Try make anchors, and commit it")
 
 
-def built_wheel(made: list[Path], target: Path, epoch: int) -> Path:
-    """Build the wheel in `target`, from what git tracks and what `make layer` has `made`: nothing that lies around here
-    gets in."""
+def built_wheel(made: list[Path], dist: Path, target: Path, epoch: int) -> Path:
+    """Build the wheel in `target`, from what git tracks and what `make layer` has `made` in `dist`: nothing that lies
+    around here gets in."""
     with tempfile.TemporaryDirectory(prefix="truemem-release-") as folder:
         tree = Path(folder)
         for entry in _git("ls-files", "--stage", "-z").split("\0")[:-1]:
             about, _, name = entry.partition("\t")
             _copy(Path(name), tree / name, 0o755 if about.startswith("100755") else 0o644)
         for path in made:
-            _copy(path, tree / "dist" / path.name, 0o644)
+            _copy(path, tree / "dist" / path.relative_to(dist), 0o644)
         pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
         command = [*pip, "--no-build-isolation", "--wheel-dir", str(target), str(tree)]
         variables = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
@@ -69,6 +71,14 @@ def built_wheel(made: list[Path], target: Path, epoch: int) -> Path:
         raise BuildError(f"the wheel cannot be built: {(done.stderr.splitlines() or ['pip says nothing'])[-1]}")
     (wheel,) = target.glob("*.whl")
     return wheel
+
+
+def _client(dist: Path) -> list[Path]:
+    """The files of the runtime client for Node.js. Raises BuildError if there are none."""
+    files = sorted(each for each in (dist / CLIENT).rglob("*") if each.is_file())
+    if not files:
+        raise BuildError(f"{dist / CLIENT} is not there. Try make layer")
+    return files
 
 
 def _copy(path: Path, target: Path, mode: int) -> None:
@@ -101,7 +111,8 @@ def main(dist: Path, output: Path, tag: str | None) -> None:
         output.mkdir(parents=True)
         layers = [dist / f"truemem-layer-{name}.zip" for name in ARCHITECTURES]
         samplers = [dist / f"malloc_sampler-{name}.so" for name in ARCHITECTURES]
-        wheel = built_wheel([*layers, *samplers], output, epoch)
+        client = _client(dist)
+        wheel = built_wheel([*layers, *samplers, *client], dist, output, epoch)
         needed = materials.named(project["dependencies"])
         documents = {wheel.name: materials.of_wheel(wheel, layers, epoch, needed)}
         for layer in layers:
@@ -109,6 +120,8 @@ def main(dist: Path, output: Path, tag: str | None) -> None:
             documents[layer.name] = materials.of_layer(layer, epoch)
         for sampler in samplers:  # with these and the zips anyone can build the same wheel
             shutil.copyfile(sampler, output / sampler.name)
+        packed = {str(each.relative_to(dist)): (each.read_bytes(), PLAIN_MODE) for each in client}
+        (output / f"{CLIENT}.zip").write_bytes(zipped(packed))
         for name, document in documents.items():
             (output / f"{name}.cdx.json").write_text(document, encoding="utf-8")
         files = sorted(output.iterdir())

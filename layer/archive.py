@@ -34,11 +34,11 @@ def write(target: Path, executables: Mapping[str, Path], notices: Mapping[str, s
     for name, text in sorted(notices.items()):
         entries[f"licenses/truemem/{name}"] = text.encode(), PLAIN_MODE
     partial = target.with_suffix(".partial")
-    partial.write_bytes(_zipped(entries))
+    partial.write_bytes(zipped(entries))
     partial.replace(target)
 
 
-def _zipped(entries: Mapping[str, tuple[bytes, int]]) -> bytes:
+def zipped(entries: Mapping[str, tuple[bytes, int]]) -> bytes:
     """A zip of these contents and modes. Not by zipfile: it has zlib alone, which makes the layer 58 kB larger."""
     body, directory = bytearray(), bytearray()
     for name, (content, mode) in entries.items():

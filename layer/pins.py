@@ -15,8 +15,15 @@ DEBIAN_POOL = f"pool/main/p/python3.13/python3.13_{PYTHON}.orig.tar.xz"
 MUSL = "1.2.5"
 """Version of the C library that the pinned compiler links in."""
 
+LIBCXX = "20.1"
+"""Version of the C++ library in that compiler."""
+
+AWS_LAMBDA_CPP, CURL = "0.2.8", "7.83.1"
+"""Versions that aws-lambda-ric brings with it, as its THIRD-PARTY-LICENSES states them."""
+
 GLIBC = "2.17"
-"""Oldest version of glibc with which the sampler of malloc can be loaded: the first one for arm64."""
+"""Oldest version of glibc with which the sampler of malloc and the client for Node.js can be loaded: the first one for
+arm64."""
 
 SOURCE_DATE_EPOCH = "1749600000"
 """Date of all files in the build: CPython 3.13.5's release day."""

@@ -54,11 +54,15 @@ class Toolchain:
         """The same for a library that programs with glibc load: of GLIBC, or newer."""
         return f"{machine}-zcc-glibc"
 
+    @property
+    def library(self) -> Path:
+        """The source of the C and C++ libraries that it brings."""
+        return self.zig.parent / "lib"
+
     def notices(self) -> dict[str, str]:
         """Licences of what zig links in, by file name."""
-        library = self.zig.parent / "lib"
         return {
-            "musl-COPYRIGHT.txt": (library / "libc" / "musl" / "COPYRIGHT").read_text(),
+            "musl-COPYRIGHT.txt": (self.library / "libc" / "musl" / "COPYRIGHT").read_text(),
             "zig-LICENSE.txt": (self.zig.parent / "LICENSE").read_text()
             if (self.zig.parent / "LICENSE").exists()
             else "",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import Function
-from truemem_workbench.local.configuration.node_function import BUILD_TOOLS, from_node_handler
+from truemem_workbench.local.configuration.node_function import from_node_handler
 
 from testing.environment import Environment
 from tests.heaps.test_lambda import environment as python_environment
@@ -111,9 +111,6 @@ def test_on_managed_instances_the_workers_heaps_are_added_up() -> None:
     assert counts == sorted(counts)
 
 
-@pytest.mark.nightly
-@pytest.mark.timeout(1200)
-@pytest.mark.skipif(any(shutil.which(tool) is None for tool in BUILD_TOOLS), reason="no npm, or no compiler")
 @pytest.mark.parametrize("module", ["allocates.cjs", "allocates_too.mjs", "streams.mjs"])
 def test_each_invocation_has_it_under_awss_own_client(module: str) -> None:
     """`streams` sends its answer in pieces."""

@@ -93,6 +93,7 @@ def wheel(zips: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "copy" / "dist").mkdir(parents=True)
     for path in (*zips, *(ROOT / "dist").glob("malloc_sampler-*.so")):
         shutil.copy(path, folder / "copy" / "dist")
+    shutil.copytree(ROOT / "dist" / "aws-lambda-ric", folder / "copy" / "dist" / "aws-lambda-ric")
     for name in SOURCES:
         if (ROOT / name).is_dir():
             shutil.copytree(

@@ -46,6 +46,9 @@ def test_it_has_what_a_user_runs_and_nothing_for_our_own_tests(wheel: Path) -> N
     assert {"truemem/run", "truemem/exact", "truemem_workbench/page/assets/page.html"} <= {*names}
     samplers = {f"truemem_workbench/explain/malloc_sampler-{name}.so" for name in ("arm64", "x86_64")}
     assert samplers == {name for name in names if name.endswith(".so")}
+    client = "truemem_workbench/local/configuration/aws-lambda-ric"
+    assert {f"{client}/{each}/node_modules/aws-lambda-ric/rapid-client.node" for each in ("arm64", "x86_64")} < {*names}
+    assert f"{client}/licences/THIRD-PARTY-LICENSES" in names
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"truemem", "truemem_workbench"}
     assert not [name for name in names if "testing" in name]
 

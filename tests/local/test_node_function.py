@@ -1,21 +1,25 @@
-"""A Node.js handler: AWS's own client from npm, and what is said where that cannot be."""
+"""A Node.js handler: AWS's own client, compiled beforehand or by npm, and what is said where that cannot be."""
 
 import json
+import os
+import platform
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from truemem_workbench.local import BadInput
+from truemem_workbench.local.configuration import node_function
 from truemem_workbench.local.configuration.node_function import (
     BUILD_TOOLS,
     RUNTIMES,
+    SHIPPED,
     from_node_handler,
     installed_client,
 )
 
 from tests.attach.pages import block
-from tests.local.conftest import LocalRun, executable, run
+from tests.local.conftest import LocalRun, executable
 
 HANDLER = """
 let calls = 0;
@@ -26,8 +30,13 @@ export async function handler(event, context) {
   return { event, calls, version, runtime: process.env.AWS_EXECUTION_ENV, execArgv };
 }
 """
-NODE = shutil.which("node")
-needs_node = pytest.mark.skipif(NODE is None, reason="no node on the path")
+NODE = Path(shutil.which("node") or "/nowhere")
+needs_node = pytest.mark.skipif(not NODE.is_file(), reason="no node on the path")
+
+
+def release(node: Path) -> str:
+    """Such as `24.1.0`."""
+    return subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip("v\n")
 
 
 @pytest.fixture
@@ -61,28 +70,74 @@ def test_an_unusable_spec_is_refused_in_one_line(
 
 @needs_node
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_another_node_or_no_compiler_is_refused(index: Path, monkeypatch: pytest.MonkeyPatch, runtime: str) -> None:
-    (index.parent / "node").symlink_to(Path(str(NODE)).resolve())
-    monkeypatch.setenv("PATH", str(index.parent))
-    monkeypatch.setenv("TRUEMEM_CACHE", str(index.parent / "cache"))
-    with pytest.raises(BadInput) as error:
+def test_only_the_runtime_of_the_node_here_is_taken(index: Path, runtime: str) -> None:
+    own = f"nodejs{release(NODE).partition('.')[0]}.x"
+    if runtime == own:
+        assert from_node_handler("index.mjs:handler", runtime, pytest.fail).runtime == own
+        return
+    with pytest.raises(BadInput, match=f"^--runtime {runtime} needs Node.js {runtime[6:8]}, and "):
         from_node_handler("index.mjs:handler", runtime, pytest.fail)
-    missing = "aws-lambda-ric needs npm, cmake, make, g++, xz, python3 to be installed"
-    assert f"--runtime {runtime} needs Node.js {runtime[6:8]}, and " in str(error.value) or missing in str(error.value)
 
 
-@pytest.mark.skipif(any(shutil.which(tool) is None for tool in ("node", *BUILD_TOOLS)), reason="no npm, or no compiler")
-def test_an_installation_that_fails_leaves_nothing(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_node
+@pytest.mark.skipif(not SHIPPED[-1].is_dir(), reason="not built: make layer")
+def test_awss_client_is_there_without_npm_and_compiler(
+    index: Path, monkeypatch: pytest.MonkeyPatch, local_run: LocalRun
+) -> None:
+    programs, cache = index.parent / "programs", index.parent / "cache"
+    programs.mkdir()
+    for tool in BUILD_TOOLS:
+        executable(programs / tool, f"#!/bin/sh\ntouch {index.parent}/called\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("TRUEMEM_CACHE", str(cache))
+    done = local_run("index.mjs:handler", "--event", '{"n": 1}', "--invocations", "2")
+    failed = local_run("index.mjs:handler", "--event", '{"raise": "boom"}')
+    assert f'{{"event":{{"n":1}},"calls":2,"version":"v{release(NODE)}"' in done.stdout, done.stderr
+    assert f'"runtime":"AWS_Lambda_nodejs{release(NODE).partition(".")[0]}.x"' in done.stdout
+    assert '"--max-semi-space-size=8","--max-old-space-size=461"]' in done.stdout  # of 512 MB
+    assert "error, RangeError" in failed.stdout
+    assert not (index.parent / "called").exists()
+    assert not list(cache.glob("aws-lambda-ric*"))
+
+
+@pytest.fixture
+def not_for_this_node(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A client is there that this node cannot load; the folder of what npm installs, which is empty."""
+    client = index.parent / "shipped" / platform.machine().replace("aarch64", "arm64")
+    client = client / "node_modules" / "aws-lambda-ric"
+    client.mkdir(parents=True)
+    (client / "index.mjs").touch()
+    (client / "rapid-client.node").write_bytes(b"of another architecture")
+    monkeypatch.setattr(node_function, "SHIPPED", (index.parent / "shipped",))
     monkeypatch.setenv("TRUEMEM_CACHE", str(index.parent / "cache"))
+    return index.parent / "cache"
+
+
+@needs_node
+def test_elsewhere_npm_compiles_it_or_says_what_it_needs(
+    not_for_this_node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(not_for_this_node))
+    with pytest.raises(BadInput) as error:
+        installed_client(NODE, pytest.fail)
+    needed = "npm needs npm, cmake, make, g++, xz, python3 to do that. Install it, or run it through a bootstrap"
+    assert f"AWS's runtime client is not compiled for {NODE} (Node.js v{release(NODE)}, " in str(error.value)
+    assert needed in str(error.value)
+
+
+@needs_node
+@pytest.mark.skipif(any(shutil.which(tool) is None for tool in BUILD_TOOLS), reason="no npm, or no compiler")
+def test_an_installation_that_fails_leaves_nothing(not_for_this_node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1")
     monkeypatch.setenv("npm_config_fetch_retries", "0")
-    monkeypatch.setenv("npm_config_cache", str(index.parent / "npm"))
+    monkeypatch.setenv("npm_config_cache", str(not_for_this_node / "npm"))
     notified: list[str] = []
     with pytest.raises(BadInput, match=r"^npm ci failed: .*\. Fix that, or run it through a bootstrap") as error:
-        installed_client(Path(str(NODE)), notified.append)
+        installed_client(NODE, notified.append)
     assert "\n" not in str(error.value)
-    assert notified[0].startswith("installing AWS's runtime client for Node.js v")
-    assert not list((index.parent / "cache").iterdir())
+    assert "npm does that now, once, into " in notified[0]
+    assert notified[0].endswith("It takes 1 to 5 minutes, and needs the network")
+    assert not list(not_for_this_node.glob("aws-lambda-ric*"))
 
 
 @needs_node
@@ -106,37 +161,19 @@ def test_the_bootstrap_of_the_page_runs_a_handler(index: Path, local_run: LocalR
         ("--max-semi-space-size=4", None),
     ],
 )
-def test_sizes_in_node_options_count_as_on_lambda(
-    index: Path, monkeypatch: pytest.MonkeyPatch, options: str, limit_mib: int | None
-) -> None:
+def test_sizes_in_node_options_count_as_on_lambda(not_for_this_node: Path, options: str, limit_mib: int | None) -> None:
     """A stand-in for the client tells what it was started with, at 1,024 MB. See how Lambda starts Node.js."""
-    version = subprocess.run([str(NODE), "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    client = index.parent / f"aws-lambda-ric-node{version}" / "node_modules" / "aws-lambda-ric" / "index.mjs"
+    client = (
+        not_for_this_node / f"aws-lambda-ric-nodev{release(NODE)}" / "node_modules" / "aws-lambda-ric" / "index.mjs"
+    )
     client.parent.mkdir(parents=True)
     client.write_text(
         "import v8 from 'node:v8';"
         "console.log(JSON.stringify([process.execArgv, v8.getHeapStatistics().heap_size_limit / 2 ** 20]))"
     )
-    monkeypatch.setenv("TRUEMEM_CACHE", str(index.parent))
     command = from_node_handler("index.mjs:handler", None, pytest.fail).command
     variables = {"PATH": "/bin:/usr/bin", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024", "NODE_OPTIONS": options}
     flags, limit = json.loads(subprocess.run(command, env=variables, stdout=-1, check=True).stdout)
     sizes = ["--max-semi-space-size=17", "--max-old-space-size=922"]
     assert flags == ["--expose-gc", "--max-http-header-size=81920", *([] if options else sizes)]
     assert limit == limit_mib or limit_mib is None
-
-
-@needs_node
-@pytest.mark.nightly
-@pytest.mark.timeout(1200)
-def test_awss_own_client_runs_a_handler(index: Path) -> None:
-    """Installs the client if it is not in the cache yet: that takes minutes."""
-    version = subprocess.run([str(NODE), "--version"], capture_output=True, text=True, check=True).stdout[1:3]
-    installed_client(Path(str(NODE)))
-    command = ("index.mjs:handler", "--runtime", f"nodejs{version}.x", "--event")
-    done = run(*command, "{}", "--invocations", "2")
-    failed = run(*command, '{"raise": "boom"}')
-    assert f'"calls":2,"version":"v{version}.' in done.stdout, done.stderr
-    assert f'"runtime":"AWS_Lambda_nodejs{version}.x"' in done.stdout
-    assert '"--max-semi-space-size=8","--max-old-space-size=461"]' in done.stdout  # of 512 MB
-    assert "error, RangeError" in failed.stdout

@@ -18,7 +18,7 @@ from deploy.materials import of_layer, of_wheel, requirements_of
 from deploy.release import check_tag, notes
 from layer.__main__ import default_cache
 from layer.errors import BuildError
-from layer.pins import MUSL, PYTHON, SOURCE_SHA256
+from layer.pins import LIBCXX, MUSL, PYTHON, SOURCE_SHA256
 from layer.toolchain import Toolchain
 from tests.install.dependencies import PLAIN
 
@@ -77,9 +77,11 @@ def test_the_layer_names_what_is_linked_into_it(zips: list[Path]) -> None:
         assert (found["musl"]["version"], len(source["hashes"]) > 1) == (MUSL, True)
 
 
-def test_musl_is_the_version_that_the_compiler_brings() -> None:
-    library = Toolchain(default_cache(), print).zig.parent / "lib" / "libc" / "musl"
-    assert f'"{MUSL}"' in (library / "src" / "internal" / "version.h").read_text()
+def test_the_libraries_are_what_the_compiler_brings() -> None:
+    library = Toolchain(default_cache(), print).library
+    assert f'"{MUSL}"' in (library / "libc" / "musl" / "src" / "internal" / "version.h").read_text()
+    major, minor = LIBCXX.split(".")
+    assert f" _LIBCPP_VERSION {major}{minor:0>2}" in (library / "libcxx" / "include" / "__config").read_text()
 
 
 def test_the_wheel_names_layers_and_dependencies(zips: list[Path], tmp_path: Path) -> None:
@@ -88,7 +90,8 @@ def test_the_wheel_names_layers_and_dependencies(zips: list[Path], tmp_path: Pat
     document = of_wheel(wheel, zips, 0, PLAIN)
     packages = set(requirements_of(PLAIN))
     inside = {"CPython", "musl", "ziglang", "uPlot", *(path.name for path in zips)}
-    assert read(document).keys() == {wheel.name, *inside, *packages}
+    client = {"aws-lambda-ric", "aws-lambda-cpp", "curl", "libc++", "node-addon-api", "node-api-headers"}
+    assert read(document).keys() == {wheel.name, *inside, *client, "@aws/lambda-invoke-store", *packages}
     assert read(document)["uPlot"]["hashes"] == [{"alg": "SHA-256", "content": UPLOT_SHA256}]
     assert {"numpy", "multidict"} <= packages
     assert of_wheel(wheel, zips, 0, sorted(PLAIN, reverse=True)) == document

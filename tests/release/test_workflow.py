@@ -92,8 +92,8 @@ def test_a_tag_becomes_a_release(workflow: Workflow, origin: Path, tmp_path: Pat
 
     wheel = f"truemem-{VERSION}-py3-none-any.whl"
     files = [wheel, "truemem-layer-arm64.zip", "truemem-layer-x86_64.zip"]
-    samplers = ["malloc_sampler-arm64.so", "malloc_sampler-x86_64.so"]
-    assert sorted(attested) == sorted([*files, *(f"{name}.cdx.json" for name in files), *samplers])
+    parts = ["malloc_sampler-arm64.so", "malloc_sampler-x86_64.so", "aws-lambda-ric.zip"]
+    assert sorted(attested) == sorted([*files, *(f"{name}.cdx.json" for name in files), *parts])
     assert uploaded == [wheel]
     assert roles == ["arn:aws:iam::123456789012:role/release"]
 

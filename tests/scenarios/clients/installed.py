@@ -25,7 +25,7 @@ def node() -> Path:
 
 
 def aws_lambda_ric() -> Path:
-    """The script of aws-lambda-ric, to be run by `node()`. Installing it takes a minute or two."""
+    """The script of aws-lambda-ric, to be run by `node()`: what `make layer` has compiled, or minutes of npm."""
     try:
         return installed_client(node())
     except BadInput as problem:

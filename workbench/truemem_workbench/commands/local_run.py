@@ -125,7 +125,7 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
     type=click.Choice([*PYTHON_RUNTIMES, *RUNTIMES]),
     metavar="pythonX.Y|nodejsX.x",
     help="What AWS_EXECUTION_ENV names. Python: the interpreter is --python's [default: that one's, or "
-    f"{USUAL_PYTHON}]. Node.js: AWS's client is installed once [default: that of the node on the PATH].",
+    f"{USUAL_PYTHON}]. Node.js: that of the node on the PATH, which is the default.",
 )
 @click.option("--port", default=0, show_default=True, help="Port of the Invoke API; 0 takes a free one.")
 @click.option("--event", metavar="JSON|@FILE|-", help="Invoke with this event, print what happens, and exit.")

@@ -1,8 +1,9 @@
-"""A Node.js handler through AWS's own runtime client, aws-lambda-ric, which npm installs once into a cache."""
+"""A Node.js handler through AWS's own runtime client, aws-lambda-ric: ours, compiled beforehand, or npm's."""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -24,7 +25,9 @@ USUAL_RUNTIME = [name for name in RUNTIMES if PLATFORM[name].deprecated][-1]
 LOCK = Path(__file__).with_name("node")  # folder of package.json and of the lock file, with a hash of each package
 SUFFIXES = (".js", ".mjs", ".cjs")
 BUILD_TOOLS = ("npm", "cmake", "make", "g++", "xz", "python3")
-"""Programs that installing aws-lambda-ric needs, because it compiles a part of itself."""
+"""Programs that npm needs for aws-lambda-ric, because it compiles a part of itself."""
+SHIPPED = (Path(__file__).with_name("aws-lambda-ric"), Path(__file__).parents[4] / "dist" / "aws-lambda-ric")
+"""Where the client is that `make layer` compiles: in a wheel, and in a checkout."""
 _START = (
     "case $NODE_OPTIONS in"
     " *--max_semi_space_size* | *--max_old_space_size* | *--max-semi-space-size* | *--max-old-space-size*) ;;"
@@ -46,8 +49,8 @@ INSTEAD = f"or run it through a bootstrap ({docs_link.command('local-lambda#node
 def from_node_handler(spec: str, runtime: str | None, notify: Callable[[str], None]) -> Function:
     """Make a Function from `path/index.mjs:handler`. It runs as on the runtime, such as nodejs24.x, in its folder.
 
-    Without a runtime it is that of the node on the path, also where Lambda has none of that version. The first call
-    installs the client, which takes a minute or more; `notify` gets a sentence about it. Raises
+    Without a runtime it is that of the node on the path, also where Lambda has none of that version. Where `make layer`
+    has not compiled the client for this node, npm does, once and for minutes: `notify` gets a sentence about it. Raises
     BadInput.
     """
     name, _, handler = spec.rpartition(":")
@@ -78,17 +81,22 @@ def from_node_handler(spec: str, runtime: str | None, notify: Callable[[str], No
 
 
 def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None) -> Path:
-    """The script of aws-lambda-ric, installed for this node if it is not yet. Raises BadInput."""
+    """The script of aws-lambda-ric that this node can run: ours, else one that npm has installed or now does. Raises
+    BadInput."""
+    place = Path("node_modules", "aws-lambda-ric", "index.mjs")
+    for folder in SHIPPED:
+        script = folder / platform.machine().replace("aarch64", "arm64") / place
+        if script.is_file() and _loads(script.with_name("rapid-client.node"), node):
+            return script
     release = _output([str(node), "--version"]).strip()
     folder = cache() / f"aws-lambda-ric-node{release}"
-    script = folder / "node_modules" / "aws-lambda-ric" / "index.mjs"
+    script = folder / place
     if script.is_file():
         return script
+    why = f"AWS's runtime client is not compiled for {node} (Node.js {release}, {platform.machine()})"
     if lacking := [tool for tool in BUILD_TOOLS if shutil.which(tool) is None]:
-        raise BadInput(
-            f"aws-lambda-ric needs {', '.join(lacking)} to be installed, which is not here. Install it, {INSTEAD}"
-        )
-    notify(f"installing AWS's runtime client for Node.js {release} into {folder}, once: this takes a minute or more")
+        raise BadInput(f"{why}, and npm needs {', '.join(lacking)} to do that. Install it, {INSTEAD}")
+    notify(f"{why}: npm does that now, once, into {folder}. It takes 1 to 5 minutes, and needs the network")
     making = folder.with_name(f"{folder.name}-{os.getpid()}")
     try:
         making.mkdir(parents=True)
@@ -102,6 +110,13 @@ def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None)
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return script
+
+
+def _loads(addon: Path, node: Path) -> bool:
+    """True if this node can load it. One that is linked against musl, or is of another architecture, cannot."""
+    command = [str(node), "-e", "require(process.argv[1])", str(addon)]
+    variables = {**os.environ, "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9", "NODE_OPTIONS": ""}  # the first is read at once
+    return subprocess.run(command, env=variables, capture_output=True, check=False).returncode == 0
 
 
 def _node(runtime: str | None) -> tuple[Path, str]:
