@@ -63,6 +63,10 @@ SHAPES = {
     "App::sum": ([1, 2, 3], 6),
     "App::text": ("hello", 'hello ü "quoted"'),
     "App::record": ({"x": 1, "y": 2}, {"x": 2, "y": 2.0}),
+    "App::queue": (
+        {"Records": [{"eventSourceARN": "arn:aws:sqs", "detail-type": "Order", "sent": 1.5}]},
+        "[arn:aws:sqs Order 1500]",
+    ),
     "App::nothing": ({}, None),
     "Stream": ({"a": 1}, [{"a": 1}]),
 }

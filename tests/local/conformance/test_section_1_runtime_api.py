@@ -90,7 +90,8 @@ def test_an_error_is_taken_and_passed_on(local: Local, api: Api) -> None:
     event, request_id, caller = deliver(local)
     body = {"errorType": "Mine", "errorMessage": "no luck"}
     own_attempt = {"Lambda-Runtime-Invocation-Id": event.headers["Lambda-Runtime-Invocation-Id"]}
-    headers = own_attempt | {ERROR_TYPE: "Function.Mine"}
+    stack = "x" * (1 << 20)  # AWS's client for Java tells X-Ray that much
+    headers = own_attempt | {ERROR_TYPE: "Function.Mine", "Lambda-Runtime-Function-XRay-Error-Cause": stack}
     assert is_accepted(api.call("POST", f"{INVOCATION}/{request_id}/error", json=body, headers=headers))
     assert (caller.result().payload, caller.result().function_error) == (body, "Unhandled")
 

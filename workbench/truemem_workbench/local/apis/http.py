@@ -21,6 +21,9 @@ LOOPBACK = "127.0.0.1"
 MAX_READ = 256 * 1024 * 1024
 """The HTTP server's own limit in bytes. It is above the limit of every API, so that each API can refuse as AWS does."""
 
+MOST_HEADER = 2 * 1024 * 1024
+"""Longest header in bytes: AWS's client for Java tells X-Ray a stack in one, of up to 1 MiB."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -88,7 +91,9 @@ async def serve(bound: socket.socket, routes: list[web.RouteDef], *middlewares: 
     # An environment's APIs have no middleware: aiohttp would keep the last thousand handlers, and so what has ended.
     app = web.Application(middlewares=middlewares, client_max_size=MAX_READ)
     app.add_routes([web.route(each.method, each.path, with_api_errors(each.handler)) for each in routes])
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, auto_decompress=False)
+    runner = web.AppRunner(
+        app, access_log=None, shutdown_timeout=0.2, auto_decompress=False, max_field_size=MOST_HEADER
+    )
     await runner.setup()
     await web.SockSite(runner, bound).start()
     return runner

@@ -1,6 +1,7 @@
 package com.example;
 
 import com.amazonaws.services.lambda.runtime.Context;
+import com.amazonaws.services.lambda.runtime.events.QueueEvent;
 import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -66,6 +67,10 @@ public class App extends Base<App.Order, App.Answer> {
 
     public Point record(Point event) {
         return new Point(event.x() + 1, event.y());
+    }
+
+    public String queue(QueueEvent event) {
+        return event.getRecords().toString();
     }
 
     public static void nothing() {
