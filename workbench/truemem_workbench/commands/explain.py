@@ -62,7 +62,7 @@ Exit codes:
 def explain(context: click.Context, /, **given: Any) -> None:
     """Name the lines of a function that hold what grows.
 
-    A handler in Python or Node.js, or a program in Java, Go, C, C++ or Rust, runs twice under the local Lambda: once to
+    A handler in Python, Node.js or Java, or a program in Go, C, C++ or Rust, runs twice under the local Lambda: once to
     measure it, once under a tracer.
 
     With --init a handler in Python or Node.js is started four times, and invoked once each time. The answer says how

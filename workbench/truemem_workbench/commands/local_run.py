@@ -81,7 +81,9 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("function", metavar="FILE.py:HANDLER|FILE.mjs:HANDLER|EXECUTABLE|IMAGE.tar", callback=_on_linux)
+@click.argument(
+    "function", metavar="FILE.py:HANDLER|FILE.mjs:HANDLER|FILE.jar:CLASS|EXECUTABLE|IMAGE.tar", callback=_on_linux
+)
 @click.option(
     "--memory",
     "memory_mib",
