@@ -239,12 +239,12 @@ def invoke(
     tenant_id: str | None,
     *,
     console: Console,
-    finished: Callable[[str], None],
+    finished: Callable[[str, bool], None],
 ) -> int:
     """Invoke with this event so many times, at once where it may be. Returns the exit code. Raises BadInput.
 
     It ends early after a signal, and where more invocations are hopeless. `finished` is called when the environment has
-    ended, with a sentence why it ended early; empty if it did not.
+    ended, with a sentence why it ended early, empty if it did not, and whether a signal has cut it.
     """
     early, signal = "", 0
     raise_on_signals()
@@ -264,7 +264,7 @@ def invoke(
         early = f"It was ended early, in invocation {made + 1} of {invocations}." if made < invocations else ""
     if run.answers:
         console.last_responses()
-        finished(early)
+        finished(early, bool(signal))
     if signal:
         return 128 + signal
     # an extension may be over the deadline after a good answer

@@ -287,7 +287,14 @@ def run(
 
 
 def _finish(
-    here: Run, target: Target, outputs: Sequence[Path], console: Console | None, early: str, *, scaled: bool
+    here: Run,
+    target: Target,
+    outputs: Sequence[Path],
+    console: Console | None,
+    early: str,
+    is_cut: bool,
+    *,
+    scaled: bool,
 ) -> None:
     """Draw what was measured, and say it at the console, if there is one. Raises BadInput for a file."""
     from ..judge.curves import CLASSES
@@ -317,6 +324,7 @@ def _finish(
                 scaled=scaled,
                 settled=here.settler.readings,
                 early=early,
+                is_cut=is_cut,
             )
             console.summary(summary, written)
 

@@ -131,19 +131,21 @@ def summarise(
     scaled: bool = False,
     settled: Sequence[Reading] = (),
     early: str = "",
+    is_cut: bool = False,
 ) -> Summary:
     """Summarise a run that has ended. `printed`: the sidecar's stdout; `measured`: false if it was not attached.
 
     `scaled`: there may be several environments, and each has a finding. `settled`: what the one environment kept.
-    `early`: a sentence on why it has ended early.
+    `early`: a sentence on why it has ended early, because more would fail too or, if it `is_cut`, by a signal.
     """
     lines = {line.request_id: line for text in printed for line in parse_event(text)}
     answered = {answer.request_id: answer for answer in answers}
     rows = [
         _row(number, report, lines.get(report.request_id), answered.get(report.request_id), scaled=scaled)
-        for number, report in enumerate(_counted(reports, answered, is_cut=bool(early)), 1)
+        for number, report in enumerate(_counted(reports, answered, is_cut=is_cut), 1)
     ]
-    findings = _findings(_by_environment(printed, answered, scaled=scaled), rows, commands, settled)
+    by_environment, is_hopeless = _by_environment(printed, answered, scaled=scaled), bool(early) and not is_cut
+    findings = _findings(by_environment, rows, commands, settled, is_hopeless=is_hopeless)
     # Of several the growing one, else the one that was looked at for longest.
     longest = sorted(findings, key=Counter(row.environment for row in rows).__getitem__, reverse=True)
     names = sorted(longest, key=lambda name: not findings[name].grows)
@@ -232,13 +234,18 @@ def _by_environment(
 
 
 def _findings(
-    lines: Mapping[str, Sequence[Line]], rows: Sequence[Row], commands: Commands, settled: Sequence[Reading]
+    lines: Mapping[str, Sequence[Line]],
+    rows: Sequence[Row],
+    commands: Commands,
+    settled: Sequence[Reading],
+    *,
+    is_hopeless: bool,
 ) -> dict[str, Finding]:
     """The finding of each environment."""
     findings = {}
     for name, own in lines.items():
         of_it = [row for row in rows if row.environment == name]
-        failed, curves = _failed(of_it), curves_of(own)
+        failed, curves = replace(_failed(of_it), is_hopeless=is_hopeless), curves_of(own)
         if failed.count:  # of one that was cut off there may be no line
             curves = replace(curves, failed=failed, invocations=len(of_it))
         findings[name] = find(replace(curves, settled=last_life(settled) or curves.settled), commands)
