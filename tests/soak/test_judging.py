@@ -328,7 +328,7 @@ def test_growth_by_invocation_is_as_certain_as_the_finding() -> None:
     found = judged(lambda count, minutes, pauses: 0.1 * count, for_s=120.0, environments=1)
     assert (found.clock.name, found.finding.cause, found.finding.settled) == ("invocation", "leak", False)
     assert "Leak with 84% confidence" in found.finding.title
-    assert found.finding.evidence[-1].startswith("Growth follows invocations")
+    assert found.finding.evidence[-1].startswith("growth follows invocations")
 
 
 def test_a_constant_rate_at_random_wants_other_traffic() -> None:

@@ -26,7 +26,6 @@ def test_another_command_keeps_what_was_given() -> None:
     given = Command("check", ("app.py:handler",)).with_option("--env", "A=1").with_option("--env", "B=x y")
     assert str(given.named("explain")) == "truemem explain app.py:handler --env A=1 --env 'B=x y'"
     assert str(given.without("--env").with_option("--json")) == "truemem check app.py:handler --json"
-    assert str(given.bare()) == "truemem check app.py:handler"
     assert given.has("--env") and not given.has("--json")
 
 

@@ -242,7 +242,8 @@ class Result:
     def sentences(self) -> list[str]:
         """The finding, and a sentence for each other limit that was not kept."""
         finding = self.finding
-        covered = (GROWTH, RECORDS, *(ERRORS if finding.cause == "failing" else ()))
+        killed = {each.number for each in self.measurement.failures} <= {*self.measurement.out_of_memory}
+        covered = (GROWTH, RECORDS, *(ERRORS if finding.cause == "failing" or killed else ()))
         broken = [each for each in self.limits if each.outcome != "kept" and each.name not in covered]
         others = [each.sentence for each in broken if each.sentence != finding.title]
         tried = [self.tried.sentence()] if self.tried else []

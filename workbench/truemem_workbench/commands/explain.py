@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ..judge.finding import commands_local
+from ..judge.finding import OF_SIZE, commands_local
 from ..runs.passes import INVOCATIONS, Decision, Plan
 from ..support.bad_input import BadInput
 from ..support.conditions import folded
@@ -22,8 +22,6 @@ from ..target.options import event_options, function_options, read_payloads, res
 
 ENDINGS = (".html", ".speedscope.json", ".pb.gz", ".otlp.json", ".json")
 """A page; profiles for other tools; the document of --json."""
-ALIKE = ("--event", "--events", "--timeout", "--env", "--python")
-"""Options that `truemem size` has as well."""
 ONLY_HERE = ("--init", "--invocations", "--json", "--output")
 """Options that are not those of the check that follows."""
 EPILOG = """
@@ -97,7 +95,7 @@ def _init(
         is_sized = given["memory_mib"] is not None or Path(target.rpartition(":")[0]).suffix in TEMPLATES
         check = str(typed(context, "check", but=ONLY_HERE))
         found = init_cost(function, payloads[0], progress, check, function.memory_mib if is_sized else None)
-    following, notices = str(typed(context, "size", only=ALIKE)), folded(function.notices)
+    following, notices = str(typed(context, "size", only=OF_SIZE)), folded(function.notices)
     document: dict[str, Any] = {
         "checked": target,
         "init": found.document(),

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from ..attach.session import session_options
 from ..aws.cloudwatch import target_or_function
-from ..judge.finding import AFTER_REPAIR, commands_deployed, commands_local
+from ..judge.finding import AFTER_REPAIR, OF_SIZE, commands_deployed, commands_local
 from ..size.varied import variants_of
 from ..support.bad_input import BadInput
 from ..support.document import known_members
@@ -34,8 +34,6 @@ ENDINGS = (".png", ".json")
 STRATEGIES = ("cost", "speed", "balanced")  # `choice.STRATEGIES`, which needs numpy
 AT_MOST = 1.0
 """USD that invocations in AWS may cost, unless --max-cost says another sum."""
-ALIKE = ("--event", "--events", "--timeout", "--env", "--python", "--cmd")
-"""Options that `truemem check` has as well."""
 ON_DEMAND = ("strategy", "weight", "max_duration", "architecture", "warm_up")
 """Options that are no question on Managed Instances."""
 IN_AWS = ("concurrency", "max_cost", "unpublished", "applied", "undo", "state", "dry_run", "yes")
@@ -255,7 +253,7 @@ def _result(
 
 def alike(context: click.Context, env: Sequence[str] | None = None) -> Command:
     """`truemem check` of the same function, with these variables if any are given instead of those that were typed."""
-    made = typed(context, "check", only=ALIKE)
+    made = typed(context, "check", only=OF_SIZE)
     if env is None:
         return made
     made = made.without("--env")
@@ -313,7 +311,7 @@ def _check_managed(context: click.Context, sizes: Sequence[int] | None) -> None:
 
 def _managed(context: click.Context, result: at_once.Result) -> int:
     """Print and write the result for a function of Managed Instances. Returns the exit code."""
-    again, judge = typed(context, "size"), typed(context, "check", only=(*ALIKE, "--managed-instances"))
+    again, judge = typed(context, "size"), typed(context, "check", only=(*OF_SIZE, "--managed-instances"))
     command, when = result.finding.following if result.finding else (str(again), AFTER_REPAIR)
     if result.suggested is not None:
         judge = judge if result.suggested == result.memory else judge.with_option("--memory", result.suggested)

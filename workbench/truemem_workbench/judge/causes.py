@@ -193,7 +193,7 @@ def _kinds(cause: Cause, by_event: Mapping[str, float], rest: float) -> str:
 def _ends(found: Finding, curves: Curves) -> list[str]:
     """What ran out of memory in this environment, as short texts."""
     killed, ended, ends = curves.out_of_memory, curves.killed, []
-    if killed and found.cause != "failing":
+    if killed and found.cause != "failing" and not found.title.startswith("Out of memory"):
         where = f"invocation {killed[0]}" + (f" and {len(killed) - 1} more" if len(killed) > 1 else "")
         ends.append(f"out of memory in {where}")
     if ended and found.cause != "extension":

@@ -102,12 +102,17 @@ def longer(command: Command) -> str:
 
 OF_BOTH = ("--http", "--event", "--events", "--memory", "--timeout", "--env", "--python", "--cmd")
 """Options that `truemem check` and `truemem soak` have."""
+OF_SIZE = ("--event", "--events", "--timeout", "--env", "--python", "--cmd")
+"""Options that `truemem size` has as well."""
 
 
 def soaked(command: Command) -> str:
     """The text of a soak of what this check has measured."""
-    kept = tuple(each for each in command.options if each[0] in OF_BOTH)
-    return str(replace(command, name="soak", options=kept).with_option("--for", "10m"))
+    return str(_kept(command, OF_BOTH).named("soak").with_option("--for", "10m"))
+
+
+def _kept(command: Command, names: Sequence[str]) -> Command:
+    return replace(command, options=tuple(each for each in command.options if each[0] in names))
 
 
 def with_path(command: Command) -> str:
@@ -159,7 +164,7 @@ def commands_local(
         log=str(once) if shows_log else "",
         silent=str(once.with_option("--raw")),
         size=str(command.with_option("--write-baseline", "memory.json")),
-        sweep=str(command if is_command else command.bare().named("size")),
+        sweep=str(command if is_command else _kept(command, OF_SIZE).named("size")),
     )
 
 

@@ -38,7 +38,7 @@ def killed_early(witnesses: Witnesses) -> Finding | None:
         return None
     title = f"Out of memory in {killed} of {counted(curves.invocations, 'invocation')}, before growth could be judged"
     if not witnesses.is_go or not curves.limit_mib:
-        title, repair = f"{title}.", curves.limit_advice or "It needs more memory, or it leaks: more memory tells."
+        title, repair = f"{title}.", curves.limit_advice or "Give it more memory: then it shows whether it leaks."
         return Finding(cause="undecided", title=title, holder="function", repair=repair, settled=False)
     title = f"{title}: a heap in Go grows to twice what is live until its garbage is collected."
     return replace(with_limit(curves.limit_mib), title=title, evidence=[rss_span(witnesses)])

@@ -328,7 +328,7 @@ class Measurement:
     def curves(self) -> Curves:
         """All that is known of the environment that served most. The warm-up counts for a heap: what was used in it is
         the first that is known of what is live."""
-        judged = {each.line.environment for each in self.judged}
+        judged = {each.line.environment for each in self.judged or self.seen}
         every = [each.line for each in self.seen if each.line.environment in judged]
         made = curves_of(every, judged=[each.line for each in self.judged])
         others, resources = dict(made.others), made.reported

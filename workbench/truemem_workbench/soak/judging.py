@@ -318,9 +318,9 @@ def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Coll
         open_ = replace(found, cause="undecided", title=title, grows=False, settled=False, repair="")
         return replace(open_, next=commands.longer, next_when="")
     if found.grows and clock.name in ("", "invocation"):
-        return replace(found, evidence=[*found.evidence, clock.evidence.rstrip(".")])
+        return replace(found, evidence=[*found.evidence, _in_a_list(clock.evidence)])
     if found.cause == "undecided" and (clock.may_end or clock.name == "invocation"):  # a leak, or what fills
-        evidence = [*found.evidence, clock.evidence.rstrip(".")]
+        evidence = [*found.evidence, _in_a_list(clock.evidence)]
         return replace(found, evidence=evidence, next=commands.longer, next_when="")
     if clock.may_end:
         return found
@@ -337,7 +337,7 @@ def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Coll
         cause=cause,
         title=title,
         holder=found.holder or "function",
-        evidence=[*([clock.evidence.rstrip(".")] if is_told else []), *found.evidence],
+        evidence=[*([_in_a_list(clock.evidence)] if is_told else []), *found.evidence],
         repair=OF_EXTENSION if cause == "extension" else REPAIRS.get(clock.name, ""),
         next=following,
         next_when=when,
@@ -346,6 +346,11 @@ def _with_clock(found: Finding, grown: _Grown, commands: Commands, allowed: Coll
         settled=is_told,
         pattern=BY_A_CLOCK,
     )
+
+
+def _in_a_list(sentence: str) -> str:
+    """A sentence as one of several figures."""
+    return f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}"
 
 
 def _per_minute(steps: Mapping[str, Sequence[Step]], served: Mapping[str, int]) -> float | None:

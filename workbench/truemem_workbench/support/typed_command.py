@@ -42,14 +42,10 @@ class Command:
 
     def with_option(self, option: str, value: object = None) -> Command:
         """This command with one option more, a flag if it has no value."""
-        if isinstance(value, float) and value.is_integer():  # as it was typed
+        if type(value) is float and value.is_integer():  # as it was typed
             value = int(value)
         return replace(self, options=(*self.options, (option, None if value is None else str(value))))
 
     def without(self, *options: str) -> Command:
         """This command without these options."""
         return replace(self, options=tuple(each for each in self.options if each[0] not in options))
-
-    def bare(self) -> Command:
-        """This command with its arguments alone."""
-        return replace(self, options=())
