@@ -248,7 +248,7 @@ class Explanation:
             "stack": [*map(place, first.whole_stack)],
             "invocations": self.invocations,
         }
-        how = f"traced over {counted(self.invocations, 'invocation')}"
+        how = f"traced in another run, of {counted(self.invocations, 'invocation')}"
         sentence = keeps(place(first.frame), first.kib, min(1.0, self.share(first.kib)), how)
         return replace(
             finding, line=line, line_sentence=f"If it is a leak: {sentence}" if is_open(finding) else sentence
