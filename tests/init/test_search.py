@@ -50,7 +50,7 @@ functions: {it: {handler: src/it.main}}
         (
             {"src__app_dot_py": HEALTHY, "requirements_dot_txt": "no-such-package==1"},
             ["src/app.py:handler"],
-            ["python3 -m venv .venv && .venv/bin/pip install -q -r requirements.txt"],
+            ["python3 -m venv .venv && .venv/bin/pip install -q boto3 -r requirements.txt"],
         ),
         (
             {"index_dot_js": NODE, "package_dot_json": '{"dependencies": {"x": "1"}}', "package-lock_dot_json": "{}"},
@@ -104,6 +104,27 @@ def test_functions_are_found_with_what_builds_them(
     found = find(".").found
     assert [each.target for each in found] == targets
     assert [build.command for each in found for build in each.builds] == commands
+
+
+STACK = """
+Parameters: {Stage: {Type: String, Default: dev}, Key: {Type: String}}
+Globals: {Function: {Environment: {Variables: {TABLE: !Ref Table, LEVEL: !Ref Stage}}}}
+Resources:
+  It:
+    Type: AWS::Serverless::Function
+    Properties:
+      {Handler: app.handler, Runtime: python3.12, Environment: {Variables: {
+        QUEUE: !GetAtt Orders.QueueUrl, LIST: !Join [",", [a]], KEY: !Ref Key, PLAIN: x,
+        AT: !Sub "https://${Api}.${AWS::Region}/${Stage}", KNOWN: !Sub "${Stage}-1"}}}
+"""
+
+
+def test_a_name_stands_for_what_only_a_stack_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project(tmp_path, template_dot_yaml=STACK, app_dot_py=HEALTHY))
+    (found,) = find(".").found
+    assert dict(value.split("=", 1) for _, value in found.options) == {
+        "TABLE": "Table", "QUEUE": "Orders", "LIST": "LIST", "KEY": "Key", "AT": "https://Api.us-east-1/dev",
+    }  # fmt: skip
 
 
 def test_what_is_built_and_not_older_is_not_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ..support.document import known_members
 from ..support.failed_answer import MISSING_MODULE, UNSET_VARIABLE
-from ..support.terminal import output, say, table
+from ..support.terminal import output, say, some, table
 from .gates import Ran, worst
 from .plan import Plan
 from .repository import File
@@ -29,6 +29,8 @@ def told(plan: Plan, states: Mapping[File, str]) -> None:
     printer = output()
     for found, command in plan.checks:
         say(printer, f"found {found.name}: {command.arguments[0]}")
+        if stands := [value or "" for option, value in found.options if option == "--env"]:
+            say(printer, f"  only a stack knows these variables, so a name stands for each: {some(stands)}")
     for file in plan.files:
         say(printer, f"{WRITTEN[states[file]]}: {file.path}")
     for sentence in plan.by_hand:
@@ -83,9 +85,11 @@ def _trouble(ran: Ran) -> str:
         return ""
     if CALLS_AWS.search(said):
         return f"{name} calls AWS, which does not answer it here: {said}. A stand-in such as LocalStack or moto would"
+    stands = [value for option, value in ran.command.options if option == "--env"]
+    wants = f". Or it wants another value than {stands[0]}, which stands for the stack's" if stands else ""
     return (
         f"{name} fails with the events of {ran.events}: {said}. They may not be what it gets: put true ones there, one"
-        " on each line (one is enough)"
+        f" on each line (one is enough){wants}"
     )
 
 

@@ -47,7 +47,9 @@ def of_python(folder: Path, root: Path) -> tuple[Build, ...]:
     names = [found[1] for line in text_of(listed).splitlines() if (found := LISTED.match(line))]
     if not names:
         return ()
-    command = f"python3 -m venv .venv && .venv/bin/pip install -q -r {shlex.quote(str(within / listed.name))}"
+    sdk = "" if "boto3" in names else "boto3 "  # Lambda's runtime has it
+    file = shlex.quote(str(within / listed.name))
+    command = f"python3 -m venv .venv && .venv/bin/pip install -q {sdk}-r {file}"
     is_needed = not _has_venv(folder) and not all(map(_is_installed, names))
     return (Build(command, root, is_needed, "python3"),)
 

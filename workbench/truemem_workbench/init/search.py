@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -133,7 +134,13 @@ def _of_template(path: Path, files: Tree) -> Iterator[Found]:
     is_sam = "functions" not in template and path.parent.name != "cdk.out" and path.name[:10] != "serverless"
     of_sam = builds.of_sam(path, files) if is_sam else None
     made = [
-        _of_resource(name, each, {**shared, **_mapping(each.get("Properties"))}, path, files)
+        _of_resource(
+            name,
+            each,
+            {**shared, **_mapping(each.get("Properties"))},
+            path,
+            _stand_ins(_mapping(each.get("Properties")), shared, _mapping(template.get("Parameters"))),
+        )
         for name, each in functions.items()
     ]
     can_sam = of_sam is not None and (shutil.which("sam") is not None or (built.is_file() and not of_sam.is_needed))
@@ -141,27 +148,27 @@ def _of_template(path: Path, files: Tree) -> Iterator[Found]:
         for each in made:
             yield Found(
                 name=each.name, target=f"{built}:{each.name}", language=each.language, version=each.version,
-                sources=each.sources, builds=(of_sam,), folder=each.folder,
+                sources=each.sources, builds=(of_sam,), folder=each.folder, options=each.options,
             )  # fmt: skip
     else:
         yield from made
 
 
 def _of_resource(
-    name: str, resource: Mapping[str, Any], properties: Mapping[str, Any], path: Path, files: Tree
+    name: str, resource: Mapping[str, Any], properties: Mapping[str, Any], path: Path, stand_ins: Mapping[str, str]
 ) -> Found:
     runtime, uri = properties.get("Runtime"), properties.get("CodeUri")
     of = language(runtime) if isinstance(runtime, str) else None
     root = path.parent
     code = root / uri if isinstance(uri, str) else root
     made: tuple[Build, ...] = ()
-    options: tuple[tuple[str, str], ...] = ()
+    options = tuple(("--env", f"{variable}={value}") for variable, value in stand_ins.items())
     kind: Language = "other"
     target = f"{path}:{name}"
     if of == "python":
         kind, made = "python", builds.of_python(code, root)
     elif of == "nodejs":
-        kind, made = "nodejs", _of_node(resource, properties, code, root, files)
+        kind, made = "nodejs", _of_node(resource, properties, code, root)
     elif of == "os-only" or runtime == "go1.x":
         main = next((code / each for each in ("main.go", "go.mod") if (code / each).is_file()), None)
         kind, made = ("go", builds.of_source(str(main), root)) if main else ("other", ())
@@ -171,7 +178,7 @@ def _of_resource(
             method = str(properties["Handler"]).rpartition("::")[2]
             target, made = f"{source}:{method}", builds.of_source(f"{source}:{method}", root)
             sizes = ("--memory", properties.get("MemorySize")), ("--timeout", properties.get("Timeout"))
-            options = tuple((option, str(size)) for option, size in sizes if isinstance(size, int))
+            options += tuple((option, str(size)) for option, size in sizes if isinstance(size, int))
     number = version(runtime) if isinstance(runtime, str) and kind in ("python", "nodejs", "java") else ()
     return Found(
         name=name,
@@ -185,6 +192,36 @@ def _of_resource(
     )
 
 
+_PART = re.compile(r"\$\{([^}!]+)\}")
+_PSEUDO = {"AWS::Region": "us-east-1", "AWS::AccountId": "123456789012", "AWS::Partition": "aws"}
+
+
+def _stand_ins(own: Mapping[str, Any], shared: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, str]:
+    """A value for each variable that only a stack knows: the name of what it refers to, else its own."""
+    defaults = {name: _mapping(each).get("Default") for name, each in parameters.items()}
+    known = {**_PSEUDO, **{name: str(value) for name, value in defaults.items() if value is not None}}
+
+    def named(reference: object) -> str:
+        text = str(reference[0] if isinstance(reference, list) and reference else reference)
+        return known.get(text, text.rpartition("::")[2].partition(".")[0])
+
+    made: dict[str, str] = {}
+    for place in (shared, own):
+        for name, value in _mapping(_mapping(place.get("Environment")).get("Variables")).items():
+            if not isinstance(value, Mapping):
+                made.pop(name, None)
+                continue
+            (kind, said), *_ = [*value.items(), ("", "")]
+            if kind == "Fn::Sub" and isinstance(said, str):
+                parts = _PART.findall(said)
+                if all(part in defaults and part in known for part in parts):
+                    continue
+                made[name] = _PART.sub(lambda part: named(part[1]), said)
+            elif kind != "Ref" or defaults.get(str(said)) is None:
+                made[name] = named(said) if kind in ("Ref", "Fn::GetAtt") else name
+    return made
+
+
 def _java_source(handler: object, code: Path) -> Path | None:
     """The source of the class that a handler names, below the folder of its project: it is built without SAM."""
     if not isinstance(handler, str) or not code.is_dir():
@@ -193,9 +230,7 @@ def _java_source(handler: object, code: Path) -> Path | None:
     return next((path for path in tree(code).files if path.as_posix().endswith(f"/{below}")), None)
 
 
-def _of_node(
-    resource: Mapping[str, Any], properties: Mapping[str, Any], code: Path, root: Path, files: Tree
-) -> tuple[Build, ...]:
+def _of_node(resource: Mapping[str, Any], properties: Mapping[str, Any], code: Path, root: Path) -> tuple[Build, ...]:
     """What is installed for a function in Node.js, and bundled if its source is in TypeScript."""
     handler = properties.get("Handler")
     module = handler.rpartition(".")[0] if isinstance(handler, str) else ""

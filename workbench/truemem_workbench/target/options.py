@@ -123,9 +123,10 @@ def resolved(
         memory_mib = max(found.memory_mib, LEAST_MANAGED_MIB)
     given = {"timeout_s": timeout_s, "memory_mib": memory_mib, "cpu": cpu, "managed_instances": managed_instances}
     changes: dict[str, Any] = known_members({**given, **beside})
-    environment = {**found.environment, **variables(env)}
-    if managed_instances is not None:
-        changes["notices"] = tuple(each for each in found.notices if AT_ONCE not in each)
+    own = variables(env)
+    environment = {**found.environment, **own}
+    said = [f"only a stack knows {name} of" for name in own] + ([] if managed_instances is None else [AT_ONCE])
+    changes["notices"] = tuple(each for each in found.notices if not any(words in each for words in said))
     beside_it = {**found.extensions, **extensions_in(extensions)}
     made = replace(found, environment=environment, extensions=beside_it, **changes)
     if managed_instances is not None and made.http is not None:
