@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..support.bad_input import BadInput, need_linux
-from ..support.exit_codes import UNUSABLE_CODE, exit_with
+from ..support.exit_codes import UNUSABLE_CODE, Ended, exit_with
 from ..support.terminal import notify
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def _init(
     if not as_json:
         answer.told(made, states)
     ran: list[Ran] = []
+    signal = 0
     if not no_run:
         need_linux("truemem init")
         for build in made.builds:
@@ -86,11 +87,19 @@ def _init(
             if time.monotonic() - began > PATIENCE_S:
                 break
             notify("truemem init", f"running {number} of {len(made.checks)}: {command}")
-            ran.append(gates.check(found, command))
+            try:
+                ran.append(gates.check(found, command, shown=not as_json))
+            except Ended as ended:  # what it has measured is printed; the answers before it are below
+                signal = ended.number
+                break
+    if signal and not ran:
+        return 128 + signal
     if as_json:
         click.echo(json.dumps(answer.document(made, states, ran), indent=2))
     else:
         answer.answer(ran, len(made.checks) - len(ran) if ran else 0)
         click.echo(answer.last(*answer.following(made, ran)))
     codes = {each.code for each in ran}
+    if signal:
+        return 128 + signal
     return next((code for code in codes if code > UNUSABLE_CODE), 1 if 1 in codes else max(codes, default=0))

@@ -92,8 +92,8 @@ def build(each: Build) -> None:
         raise BadInput(f"the build failed, as it says above. Repair that, and type truemem init again ({each})")
 
 
-def check(found: Found, command: Command) -> Ran:
-    """Run the gate of a function. A signal ends it, and what it has begun."""
+def check(found: Found, command: Command, *, shown: bool = True) -> Ran:
+    """Run the gate of a function. A signal ends it; what it has measured so far is printed if `shown`."""
     with tempfile.TemporaryDirectory(prefix="truemem-init-") as folder, tempfile.TemporaryFile() as out:
         file = Path(folder, "answer.json")
         words = [*command.arguments, *(word for option in command.options for word in option if word is not None)]
@@ -108,7 +108,7 @@ def check(found: Found, command: Command) -> Ran:
             stdout=out,
             stderr=None if is_terminal else subprocess.PIPE,
         )
-        with _ended(process):
+        with _ended(process, out if shown else None):
             why = _told(process.stderr) if process.stderr else "it could not be run: see above"
             code = process.wait()
         out.seek(0)
@@ -130,7 +130,8 @@ def _told(stderr: IO[bytes]) -> str:
 
 
 @contextmanager
-def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _ended(process: subprocess.Popen[bytes], out: IO[bytes] | None) -> Iterator[None]:
+    """End it after a signal, and print what it has measured so far, which is in `out`."""
     try:
         yield
     except BaseException:
@@ -140,6 +141,9 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if out is not None:
+            out.seek(0)
+            click.echo(out.read(), nl=False)
         raise
 
 

@@ -106,6 +106,8 @@ def _job(gate: Gate, stage: str) -> str:
         "go": f"golang:{gate.version('go', GO)}",
         "java": f"maven:3-eclipse-temurin-{gate.version('java', JAVA)}",
     }
+    if any(each.tool == "gradle" for each in gate.builds):
+        images["java"] = f"gradle:8-jdk{gate.version('java', JAVA)}"
     image = images.get(language, f"python:{gate.python}")
     lines = [f"cd {shlex.quote(str(gate.folder))}"] if gate.folder.parts else []
     if language in images:
