@@ -42,8 +42,8 @@ class Result:
     def exit_code(self) -> int:
         if self.choice.suggested is not None:
             return SUGGESTED
-        known = any(each.durations or each.killed or each.timeouts for each in self.choice.trials)
-        return NONE_FITS if known else UNKNOWN
+        is_tried = any(each.durations or each.killed or each.timeouts for each in self.choice.trials)
+        return NONE_FITS if is_tried or (self.finding is not None and self.finding.grows) else UNKNOWN
 
     @property
     def finding(self) -> Finding | None:
