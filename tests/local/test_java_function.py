@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import BadInput, Settings
-from truemem_workbench.local.configuration.java_function import CLIENT_JAR, NOTICE, from_java_handler, start_line
+from truemem_workbench.local.configuration.java_function import (
+    CLIENT_JAR,
+    CORE_JAR,
+    NOTICE,
+    from_java_handler,
+    start_line,
+)
 from truemem_workbench.target.resolve import resolve
 
 from tests.local.conftest import FUNCTIONS, Local, executable
@@ -135,9 +141,11 @@ def test_a_templates_function_is_a_jar_or_what_sam_builds(here: Path) -> None:
         resolve("template.yaml:Sources")
 
 
-def cached(folder: Path, artifact: str, needs: str = "") -> Path:
-    """An artifact of AWS's as Maven keeps it."""
-    place = folder / ".m2/repository/com/amazonaws" / artifact / "2.6.0"
+CACHES = (".m2/repository/com/amazonaws/{}/2.6.0", ".gradle/caches/modules-2/files-2.1/com.amazonaws/{}/2.6.0/1a2b")
+
+
+def cached(place: Path, artifact: str, needs: str = "") -> Path:
+    """An artifact of AWS's, in its folder of a cache."""
     place.mkdir(parents=True)
     jar = place / f"{artifact}-2.6.0.jar"
     shutil.copy(f"target/dependency/{CORE}.jar", jar)
@@ -147,18 +155,20 @@ def cached(folder: Path, artifact: str, needs: str = "") -> Path:
     return jar
 
 
-def test_awss_own_client_is_taken_from_mavens_cache(
-    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", CACHES)
+def test_awss_own_client_is_taken_from_a_builds_cache(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("GRADLE_USER_HOME", raising=False)
     needs = "".join(
         f"<dependency><groupId>com.amazonaws</groupId><artifactId>{name}</artifactId><version>2.6.0</version>"
         f"<scope>{scope}</scope></dependency>"
         for name, scope in (("aws-lambda-java-core", "compile"), ("junit", "test"))
     )
-    client = cached(tmp_path, CLIENT_JAR, needs)
+    client = cached(tmp_path / form.format(CLIENT_JAR), CLIENT_JAR, needs)
     assert NOTICE in from_java_handler("target/app.jar:com.example.App")[1]  # what it needs is not there
-    core = cached(tmp_path, "aws-lambda-java-core")
+    core = cached(tmp_path / form.format(CORE_JAR), CORE_JAR)
     function, notices = from_java_handler("target/app.jar:com.example.App")
     *_, path, main, handler = function.command
     assert path.startswith(f"{client}:{core}:{here}/target/app.jar:")

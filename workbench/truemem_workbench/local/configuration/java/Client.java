@@ -302,7 +302,7 @@ public final class Client {
     }
 
     private static HttpURLConnection open(String path) throws IOException {
-        return (HttpURLConnection) new URL(API + path).openConnection();
+        return (HttpURLConnection) new URL(API + path).openConnection(java.net.Proxy.NO_PROXY); // whatever is set
     }
 
     private static void post(String path, String kind, byte[] body) throws IOException {
