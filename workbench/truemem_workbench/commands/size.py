@@ -325,7 +325,7 @@ def _managed(context: click.Context, result: at_once.Result) -> int:
         notify("truemem size", f"--output {picture}: there is no picture for Managed Instances. Try .json")
     told = replace(result, next=command, next_when=when)
     is_written = _write(told, as_json, [each for each in outputs if each != picture])
-    return 130 if result.is_cut else result.exit_code if is_written else result.exit_code or 2
+    return 128 + result.signal if result.signal else result.exit_code if is_written else result.exit_code or 2
 
 
 WEAKER = (

@@ -104,7 +104,8 @@ class Result:
     next: str = ""
     next_when: str = ""
     """What must be done before; empty for nothing."""
-    is_cut: bool = False
+    signal: int = 0
+    """Number of the signal that has ended it early; 0 if none has."""
 
     @property
     def suggested(self) -> int | None:
@@ -140,6 +141,10 @@ class Result:
         return [f"{at_once:,}", f"{needs.of(at_once, self.memory):,.0f}", *in_sizes]
 
     def sentences(self) -> list[str]:
+        early = ["It was ended early. What follows is of the rounds until then."] if self.signal else []
+        return [*early, *self._answer()]
+
+    def _answer(self) -> list[str]:
         if self.finding is not None and (self.needs is None or self.finding.cause == "failing"):
             return [replace(self.finding, next="").paragraph()]
         if self.needs is None:
@@ -196,7 +201,7 @@ class Result:
                 "notices": self.all_notices(),
                 "next": self.next,
                 "nextWhen": self.next_when or None,
-                "endedEarly": self.is_cut or None,
+                "endedEarly": bool(self.signal) or None,
             }
         )
 

@@ -71,8 +71,8 @@ class ManagedSweep:
                     continue
                 if (made := _tried(measured, one.workers if is_threaded else one.managed_instances or 1)) is not None:
                     tried.append(made)
-        except Ended:
-            result = replace(result, is_cut=True)
+        except Ended as ended:
+            result = replace(result, signal=ended.number)
         if not tried:
             return result
         per_vcpu = NODE_THREADS_PER_VCPU if is_threaded else 0
