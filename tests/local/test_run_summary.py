@@ -134,7 +134,7 @@ def test_only_what_the_summary_says_anyway_is_left_out(source: str, text: str, o
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
-        (["--timeout", "60", "--memory", "256"], " --memory 256 --timeout 60.0"),
+        (["--timeout", "60", "--memory", "256"], " --memory 256 --timeout 60"),
         (["--timeout", "5400", "--memory", "16384", "--managed-instances", "2"], ""),
     ],
 )

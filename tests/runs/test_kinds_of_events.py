@@ -33,7 +33,7 @@ def test_the_one_event_that_leaves_something_is_named(asked: Any) -> None:
     assert name == "event 2"
     assert 19.5 < finding["byEvent"][name] < 21  # of four it is one: 5 KiB in each invocation
     assert 4.5 < finding["perInvocationKiB"] < 5.8
-    assert f"Kept each time: {finding['byEvent'][name]:.1f} KiB of event 2, 0" in finding["sentence"]
+    assert f"Each invocation keeps {finding['byEvent'][name]:.1f} KiB with event 2" in finding["sentence"]
 
 
 def test_a_number_that_grows_has_its_event_too(asked: Any) -> None:
