@@ -243,9 +243,6 @@ def _check(
         raise BadInput("--try-repair sets a variable of the function. Try it here: truemem check app.py:handler")
     measurement, target, payloads = _measured(plan, LimitsDecision(limits), explain=bool(explain), **given)
     can_explain = target is not None and (target.is_explicable or measurement.is_jvm)
-    if measurement.signal and not measurement.invocations:
-        notify("truemem check", "undecided: it was ended before the first invocation was over")
-        return 128 + measurement.signal
     commands = _commands(command, spec, target)
     if explain is False and can_explain:
         commands = replace(commands, explain=str(command.with_option("--explain")))

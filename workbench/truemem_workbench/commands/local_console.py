@@ -24,9 +24,9 @@ from ..local.session import Invocation, LocalLambda
 from ..printed.line import parse_event
 from ..runs.here import Run
 from ..runs.passes import hopeless, in_a_pass
-from ..support.exit_codes import Ended, raise_on_signals
+from ..support.exit_codes import NOTHING, Ended, raise_on_signals
 from ..support.failed_answer import way_of
-from ..support.terminal import counted, steps
+from ..support.terminal import counted, notify, steps
 from ..support.untrusted_text import loads, visible
 from .local_summary import Summary, short
 
@@ -265,6 +265,8 @@ def invoke(
     if run.answers:
         console.last_responses()
         finished(early, bool(signal))
+    elif signal:
+        notify("truemem local run", NOTHING)
     if signal:
         return 128 + signal
     # an extension may be over the deadline after a good answer

@@ -174,6 +174,8 @@ def measure(
             except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError) as error:
                 notices.append(f"log tails had too few lines, and {log_group} could not be read: {error}")
     except Ended as ended:
+        if not run.requests:
+            raise
         warm_up = min(plan.warm_up, len(run.requests) // 2)
         return replace(run.so_far(warm_up), notices=notices).ended_by(ended.number)
     measured = replace(run.so_far(taken, counted), asked=plan.invocations, notices=notices)

@@ -492,6 +492,8 @@ def measure(
             run.follow(events[0])
             measured = run.measurement(taken, plan.invocations)
         except Ended as ended:
+            if not run.answers:
+                raise
             return run.measurement(is_cut=True).ended_by(ended.number)
         measured = replace(measured, judged_until=decision.until or measured.judged_until)
         measured = measured.stopped(decision.given_up) if decision.given_up else measured

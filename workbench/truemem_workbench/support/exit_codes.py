@@ -27,6 +27,7 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP",
 """Windows has the first two."""
 SIGPIPE = 13
 UNUSABLE_CODE = 2
+NOTHING = "it was ended before it had an answer: nothing is known"
 ENDS_BISECTION = 128
 """`git bisect run` ends at that, and does not take it for an answer."""
 CLEANUP_S = 10
@@ -67,6 +68,7 @@ def exit_with(context: click.Context, name: str, work: Callable[[], int], undeci
         if undecided != UNUSABLE_CODE and not isinstance(problem, BadFunction):
             code = ENDS_BISECTION
     except Ended as ended:
+        notify(name, NOTHING)
         code = 128 + ended.number
     except Exception as error:
         if undecided == UNUSABLE_CODE:
