@@ -483,3 +483,7 @@ def test_the_longer_run_is_a_command_that_works() -> None:
     options = (("--invocations", "300"), ("--most", "400"), ("--max-drift", "4"))
     commands = commands_local(Command("check", ("app.py:handler",), options))
     assert commands.longer == "truemem check app.py:handler --max-drift 4 --invocations 2000"
+    few = Command("check", ("app.py:handler",), (("--invocations", "10"), ("--most", "10")))
+    assert commands_local(few).longer == "truemem check app.py:handler"
+    many = Command("check", ("app.py:handler",), (("--invocations", "2000"),))
+    assert commands_local(many).longer == "truemem check app.py:handler --invocations 4000"

@@ -11,6 +11,7 @@ import click
 from ..support.bad_input import BadInput, need_linux
 from ..support.exit_codes import UNUSABLE_CODE, Ended, exit_with
 from ..support.terminal import notify
+from ..support.typed_command import following
 
 if TYPE_CHECKING:
     from ..init.gates import Ran
@@ -98,7 +99,7 @@ def _init(
         click.echo(json.dumps(answer.document(made, states, ran), indent=2))
     else:
         answer.answer(ran, len(made.checks) - len(ran) if ran else 0)
-        click.echo(answer.last(*answer.following(made, ran)))
+        click.echo(following(*answer.following(made, ran)))
     codes = {each.code for each in ran}
     if signal:
         return 128 + signal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -308,13 +309,14 @@ def _finish(
         written = outputs
     finally:  # what was measured is printed also if a file cannot be written
         if console is not None:
-            commands = commands_local(
+            made = commands_local(
                 in_check(click.get_current_context()),
                 is_probed=target.probe,
                 can_explain=target.is_explicable or any(CLASSES in each.kept for each in here.settler.readings),
                 function=target.function,
                 shows_log=False,
             )
+            commands = replace(made, longer="")  # a check makes as many as it needs
             summary = summarise(
                 here.local.reports,
                 here.answers,

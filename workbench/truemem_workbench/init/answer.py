@@ -137,8 +137,3 @@ def document(plan: Plan, states: Mapping[File, str], ran: Sequence[Ran]) -> dict
             "nextWhen": when or None,
         }
     )
-
-
-def last(command: str, when: str) -> str:
-    """The last line."""
-    return f"Next, {when}: {command}" if when else f"Next: {command}"

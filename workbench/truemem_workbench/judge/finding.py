@@ -95,13 +95,17 @@ def commands_of(function: str, environment: str) -> Commands:
 
 
 def longer(command: Command) -> str:
-    """The text of this check with more invocations: 2,000, or twice as many as were asked for."""
-    asked = [int(value) for option, value in command.options if option in ("--invocations", "--most") and value]
-    return str(command.without("--invocations", "--most").with_option("--invocations", 2 * max(1000, *asked, 0)))
+    """The text of this check with more invocations: as many as it makes by itself where fewer were asked for, else
+    2,000, or twice as many."""
+    asked = max((int(value) for name, value in command.options if name in COUNTS and value), default=ASKED)
+    free = command.without(*COUNTS)
+    return str(free if asked < ASKED else free.with_option("--invocations", 2 * max(1000, asked)))
 
 
 OF_BOTH = ("--http", "--event", "--events", "--memory", "--timeout", "--env", "--python", "--cmd")
 """Options that `truemem check` and `truemem soak` have."""
+COUNTS, ASKED = ("--invocations", "--most"), 200
+"""Options that say how many invocations, and how many there are without: at least, until it is decided."""
 OF_SIZE = ("--event", "--events", "--timeout", "--env", "--python", "--cmd")
 """Options that `truemem size` has as well."""
 
