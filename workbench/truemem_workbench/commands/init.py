@@ -99,7 +99,7 @@ def _init(
         click.echo(json.dumps(answer.document(made, states, ran), indent=2))
     else:
         answer.answer(ran, len(made.checks) - len(ran) if ran else 0)
-        click.echo(following(*answer.following(made, ran)))
+        click.echo(following(*answer.next_step(made, ran)))
     codes = {each.code for each in ran}
     if signal:
         return 128 + signal

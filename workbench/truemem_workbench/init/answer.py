@@ -93,7 +93,7 @@ def _trouble(ran: Ran) -> str:
     )
 
 
-def following(plan: Plan, ran: Sequence[Ran]) -> tuple[str, str]:
+def next_step(plan: Plan, ran: Sequence[Ran]) -> tuple[str, str]:
     """The command to type next, and when, if it makes sense after something else only."""
     if not ran:
         return str(plan.checks[0][1]), ""
@@ -114,7 +114,7 @@ def following(plan: Plan, ran: Sequence[Ran]) -> tuple[str, str]:
 def document(plan: Plan, states: Mapping[File, str], ran: Sequence[Ran]) -> dict[str, object]:
     """The document of --json."""
     answers = {each.found.name: each for each in ran}
-    command, when = following(plan, ran)
+    command, when = next_step(plan, ran)
     return known_members(
         {
             "functions": [
