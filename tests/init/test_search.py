@@ -53,6 +53,11 @@ functions: {it: {handler: src/it.main}}
             ["python3 -m venv .venv && .venv/bin/pip install -q boto3 -r requirements.txt"],
         ),
         (
+            {"app_dot_py": HEALTHY, "pyproject_dot_toml": '[project]\ndependencies = ["no-such-package>=1"]'},
+            ["app.py:handler"],
+            ["python3 -m venv .venv && .venv/bin/pip install -q boto3 'no-such-package>=1'"],
+        ),
+        (
             {"index_dot_js": NODE, "package_dot_json": '{"dependencies": {"x": "1"}}', "package-lock_dot_json": "{}"},
             ["index.js:handler"],
             ["npm ci --no-audit --no-fund"],
@@ -210,3 +215,7 @@ def test_beside_a_gitlab_ci_the_job_is_to_be_included(tmp_path: Path, monkeypatc
     )  # fmt: skip
     assert "  stage: checks\n" in file.text
     assert gitlab(gate).count("stage:") == 0
+    (tmp_path / ".gitlab-ci.yml").write_text(gitlab(gate))
+    assert files_of("gitlab", gate, Path())[0].state == "same"
+    other = Gate(checks=gate.checks, install="", folder=Path("orders"), name="memory-orders")
+    assert str(files_of("gitlab", other, Path())[0].path) == "memory-orders.gitlab-ci.yml"

@@ -105,7 +105,7 @@ def next_step(plan: Plan, ran: Sequence[Ran]) -> tuple[str, str]:
         if CALLS_AWS.search(said):
             return str(first.command.with_option("--env", f"AWS_ENDPOINT_URL={STAND_IN}")), "with a stand-in there"
         return str(first.command), "after the edit"
-    if first.outcome == "passed":
+    if first.outcome == "passed" and plan.is_in_git:
         return f"git add {shlex.join(str(file.path) for file in plan.files)}", ""
     when = "after the repair" if first.outcome == "failed" else ""
     return str(first.finding.get("next") or first.command), str(first.finding.get("nextWhen") or when)

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def upwards(folder: Path, root: Path, *names: str) -> Path | None:
 
 def of_python(folder: Path, root: Path) -> tuple[Build, ...]:
     """The environment with the packages that the code in this folder lists, in `.venv` of the root."""
-    listed = upwards(folder, root, "uv.lock", "poetry.lock", "Pipfile.lock", "requirements.txt")
+    listed = upwards(folder, root, "uv.lock", "poetry.lock", "Pipfile.lock", "requirements.txt", "pyproject.toml")
     if listed is None:
         return ()
     within = _from(listed.parent, root)
@@ -44,14 +45,24 @@ def of_python(folder: Path, root: Path) -> tuple[Build, ...]:
         return (Build(command, listed.parent, not _has_venv(folder), "poetry"),)
     if listed.name == "Pipfile.lock":
         return (Build("PIPENV_VENV_IN_PROJECT=1 pipenv sync", listed.parent, not _has_venv(folder), "pipenv"),)
-    names = [found[1] for line in text_of(listed).splitlines() if (found := LISTED.match(line))]
+    needs = _of_pyproject(listed) if listed.suffix == ".toml" else text_of(listed).splitlines()
+    names = [found[1] for line in needs if (found := LISTED.match(line))]
     if not names:
         return ()
     sdk = "" if "boto3" in names else "boto3 "  # Lambda's runtime has it
-    file = shlex.quote(str(within / listed.name))
-    command = f"python3 -m venv .venv && .venv/bin/pip install -q {sdk}-r {file}"
+    what = shlex.join(needs if listed.suffix == ".toml" else ["-r", str(within / listed.name)])
+    command = f"python3 -m venv .venv && .venv/bin/pip install -q {sdk}{what}"
     is_needed = not _has_venv(folder) and not all(map(_is_installed, names))
     return (Build(command, root, is_needed, "python3"),)
+
+
+def _of_pyproject(path: Path) -> list[str]:
+    """What a project needs, as pip takes it; nothing where it is Poetry's own form, or no TOML."""
+    try:
+        found = tomllib.loads(text_of(path)).get("project", {}).get("dependencies", [])
+    except (tomllib.TOMLDecodeError, AttributeError):
+        return []
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
 def _has_venv(folder: Path) -> bool:

@@ -35,6 +35,7 @@ class Plan:
     by_hand: Sequence[str]
     """What only the reader can do, as sentences."""
     notes: Sequence[str]
+    is_in_git: bool
 
     @property
     def builds(self) -> list[Build]:
@@ -69,7 +70,12 @@ def plan(path: str, name: str | None, ci: str | None, install: str | None) -> Pl
             " init --install ./FILE.whl --force"
         )
     return Plan(
-        found=found, checks=checks, files=[*events, *(file for file, _ in made)], by_hand=by_hand, notes=project.notes
+        found=found,
+        checks=checks,
+        files=[*events, *(file for file, _ in made)],
+        by_hand=by_hand,
+        notes=project.notes,
+        is_in_git=(root / ".git").exists(),
     )
 
 

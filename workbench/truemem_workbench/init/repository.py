@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import get_args
 from urllib.parse import unquote, urlsplit
 
 from truemem import VERSION
@@ -15,6 +16,7 @@ from truemem import VERSION
 from ..support.bad_input import BadInput
 from ..support.untrusted_text import parsed, read_text
 from ..target.cloudformation_yaml import load_template
+from .found import Language
 from .pipeline import HEADER, Gate, github, gitlab
 from .tree import text_of
 
@@ -94,7 +96,8 @@ def files_of(ci: str, gate: Gate, root: Path) -> tuple[File, str]:
     if ci == "github":
         return File(root / ".github/workflows" / f"{gate.name}.yml", github(gate)), ""
     own = root / GITLAB
-    if not own.is_file() or text_of(own).startswith(HEADER):
+    ours = rf"{re.escape(HEADER)}{re.escape(gate.name)}(-({'|'.join(get_args(Language))}))?:"
+    if not own.is_file() or re.match(ours, text_of(own)):
         return File(own, gitlab(gate)), ""
     there = load_template(own)
     stages = there.get("stages") if isinstance(there, dict) else None
