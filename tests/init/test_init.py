@@ -81,7 +81,10 @@ def test_a_leak_is_named_and_a_second_run_changes_nothing(init: Init, tmp_path: 
     events = tmp_path / "memory-events/app.jsonl"
     events.write_text('{"own": 1}\r\n')
     said = init("--no-run").stdout
-    assert "left as it is: it has another text (--force writes it): memory-events/app.jsonl" in said
+    assert "left as it is, with another text (--force overwrites it): memory-events/app.jsonl" in said
+    assert events.read_text() == '{"own": 1}\n'
+    assert "written: .github" in init("--no-run", "--install", "./it.whl").stdout
+    assert "vars.TRUEMEM || './it.whl'" in (tmp_path / ".github/workflows/memory.yml").read_text()
     assert events.read_text() == '{"own": 1}\n'
     init("--no-run", "--force")
     assert stood(tmp_path) == made

@@ -37,20 +37,20 @@ Exit codes:
 
 @click.command(epilog=EPILOG)
 @click.argument("path", default=".", metavar="[PATH]")
-@click.option("--function", "name", metavar="NAME", help="This one of the functions found.")
+@click.option("--function", "name", metavar="NAME", help="Only this one of the functions found.")
 @click.option("--ci", type=click.Choice(CIS), help="The gate's file [default: as the repository shows].")
 @click.option("--install", metavar="WHAT", help="What pip installs as truemem in CI: git+https://..., a wheel.")
 @click.option("--no-run", is_flag=True, help="Write the files; build and run nothing.")
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and what would be run.")
-@click.option("--force", is_flag=True, help="Write files again that are there and have another text.")
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @click.option("--json", "as_json", is_flag=True, help="Print a document.")
 @click.pass_context
 def init(context: click.Context, /, **given: Any) -> None:
     """Find the functions here, write their gate for CI, and run it once.
 
     PATH is a folder, a template (SAM, CDK, serverless.yml), a source, or one function as `truemem check` takes it. What
-    is not built is built by the project's own command. Events that AWS would send are written, and the gate's file for
-    GitHub Actions or GitLab. No file that is there is changed without --force.
+    is not built yet is built, by the project's own command. Then it writes events as AWS sends them, and the gate's
+    file for GitHub Actions or GitLab: a file that is there is overwritten with --force only.
     """
     exit_with(context, "truemem init", lambda: _init(**given))
 
@@ -72,7 +72,7 @@ def _init(
         return 0
     states = {file: file.state for file in made.files}
     for file, state in states.items():
-        if state == "new" or (state == "other" and force):
+        if state in ("new", "install") or (state == "other" and force):
             file.write()
             states[file] = "new"
     if not as_json:

@@ -13,7 +13,7 @@ from .gates import Ran, worst
 from .plan import Plan
 from .repository import File
 
-WRITTEN = {"new": "written", "same": "as it was", "other": "left as it is: it has another text (--force writes it)"}
+WRITTEN = {"new": "written", "same": "as it was", "other": "left as it is, with another text (--force overwrites it)"}
 
 OF_OTHERS = re.compile(rf"{MISSING_MODULE.pattern}|{UNSET_VARIABLE.pattern}|Cannot find (module|package)|Runtime\.")
 """Errors that no event repairs, and whose finding says what does."""

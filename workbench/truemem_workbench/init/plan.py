@@ -63,12 +63,7 @@ def plan(path: str, name: str | None, ci: str | None, install: str | None) -> Pl
     made = [repository.files_of(kind, gate, root) for kind in kinds if kind != "none"]
     by_hand = [said for _, said in made if said]
     if made and not source:
-        by_hand.append(
-            "say where CI installs truemem from, as the variable TRUEMEM of your repository:"
-            f" {'glab' if kinds == ['gitlab'] else 'gh'} variable set TRUEMEM --body"
-            " git+https://github.com/YOUR-ORGANISATION/truemem; or put its wheel into the repository, and type truemem"
-            " init --install ./FILE.whl --force"
-        )
+        by_hand.append(repository.to_fill_in(kinds))
     return Plan(
         found=found,
         checks=checks,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -21,6 +22,7 @@ from .pipeline import HEADER, Gate, github, gitlab
 from .tree import text_of
 
 GITLAB = Path(".gitlab-ci.yml")
+_INSTALL = re.compile(r"^(  variables:\n)? *TRUEMEM: .*\n", re.MULTILINE)
 INCLUDED = "memory.gitlab-ci.yml"
 
 
@@ -33,13 +35,16 @@ class File:
 
     @property
     def state(self) -> str:
-        """`new`, `same` as there is, or `other` than that."""
+        """`new`, `same` as there is, `install` if only what pip installs differs, or `other` than there is."""
         if not self.path.exists():
             return "new"
         try:
-            return "same" if read_text(self.path) == self.text else "other"
+            there = read_text(self.path)
         except (OSError, UnicodeDecodeError):
             return "other"
+        if there == self.text:
+            return "same"
+        return "install" if _INSTALL.sub("", there) == _INSTALL.sub("", self.text) else "other"
 
     def write(self) -> None:
         """Raises BadInput."""
@@ -87,7 +92,29 @@ def installed_from(root: Path) -> str:
     if parts.scheme != "file":
         return url
     path = Path(unquote(parts.path))
-    return f"./{path.relative_to(root.resolve())}" if path.is_relative_to(root.resolve()) else ""
+    is_within = path.is_file() and path.is_relative_to(root.resolve())
+    return f"./{path.relative_to(root.resolve())}" if is_within else ""
+
+
+def to_fill_in(kinds: Sequence[str]) -> str:
+    """What the reader types where nothing here says what pip installs as truemem in CI."""
+    tool = "glab" if list(kinds) == ["gitlab"] else "gh"
+    wheel = _wheel()
+    kept = f"cp {shlex.quote(str(wheel))} . && truemem init --install ./{wheel.name}" if wheel else ""
+    return (
+        f"for CI: {tool} variable set TRUEMEM --body git+https://github.com/YOUR-ORGANISATION/truemem"
+        f"{f' (or keep its wheel in the repository: {kept})' if kept else ''}"
+    )
+
+
+def _wheel() -> Path | None:
+    """The wheel that truemem was installed from, if it is still there."""
+    try:
+        document = parsed(metadata.distribution("truemem").read_text("direct_url.json") or "")
+    except metadata.PackageNotFoundError:
+        return None
+    path = Path(unquote(urlsplit(str(document.get("url", ""))).path)) if isinstance(document, dict) else Path()
+    return path if path.suffix == ".whl" and path.is_file() else None
 
 
 def files_of(ci: str, gate: Gate, root: Path) -> tuple[File, str]:
