@@ -65,9 +65,9 @@ Exit codes:
 def bisect(context: click.Context, /, **given: Any) -> None:
     """Find the commit, or the version of a package, that made a function's memory grow.
 
-    Each that is tried runs through the gate, `truemem check`, with the options below, which are those of check; commits
-    in a worktree of their own. What cannot be judged is skipped. If --good is the newer one, the first that repaired it
-    is named.
+    Each commit or version that is tried runs through the gate, `truemem check`, with its options, as below. Commits are
+    checked out in a temporary worktree. One that cannot be judged is skipped. If --good is the newer one, the first
+    that repaired it is named.
     """
     command = typed(context, "bisect")
     exit_with(context, "truemem bisect", lambda: _bisect(command, **given))

@@ -40,10 +40,11 @@ Exit codes:
 def events(
     function: str, since: str, log_group: str | None, containing: str, most: int, times: bool, output: Path | None
 ) -> int:
-    """The events that a function has logged, one on each line, for `truemem check --events`.
+    """Print the events that a function has logged, one on each line, for `truemem check --events`.
 
-    The function must log its event: of each invocation the first JSON object is taken that has the shape of an AWS
-    source's event (API Gateway, SQS, S3 ...), or the first in a line with TEXT. Needs logs:FilterLogEvents.
+    The function must log its events. Of each invocation it takes the first JSON object that looks like the event of an
+    AWS source (API Gateway, SQS, S3 ...), or with --containing the first one in a line with TEXT. It needs
+    logs:FilterLogEvents.
     """
     with phase("reading the log"):
         found, group, left_out = events_of(function, since, log_group, containing, most)

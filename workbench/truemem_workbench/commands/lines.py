@@ -115,11 +115,11 @@ def lines(
     as_json: bool,
     outputs: tuple[Path, ...],
 ) -> int:
-    """Name the lines of code that keep memory in a function in AWS (NAME), or in FILEs of log lines (`-` is standard
-    input): what its environments have found under `truemem attach NAME --lines`, merged.
+    """Name the lines of code that keep memory, as the environments of a function have found them under `truemem attach
+    NAME --lines`. NAME is a function in AWS, FILEs have log lines (`-` is standard input).
 
-    A .html file has a flame graph. Other tools open the rest: .pb.gz `go tool pprof` and Grafana Pyroscope, .otlp.json
-    an OpenTelemetry collector, .speedscope.json https://www.speedscope.app.
+    A .html file is a flame graph. The other files are for other tools: .pb.gz for `go tool pprof` and Grafana
+    Pyroscope, .otlp.json for an OpenTelemetry collector, .speedscope.json for https://www.speedscope.app.
     """
     form = chosen(form, as_json)
     check_outputs(outputs, *ENDINGS)

@@ -97,13 +97,14 @@ def publish(
     form: str | None,
     as_json: bool,
 ) -> int:
-    """Publish the layer as a new version, in each region where no version has its content, and print the ARNs. JSON
-    has an object for each region and architecture.
+    """Publish the layer in each region that has no version with its content, and print the ARNs. JSON has an object for
+    each region and architecture.
 
     `--regions all`: the regions that are enabled for the account and have a function.
 
-    It needs lambda:ListLayerVersions and lambda:PublishLayerVersion. For `--regions all` also ec2:DescribeRegions and
-    lambda:ListFunctions; to give access also lambda:GetLayerVersionPolicy and lambda:AddLayerVersionPermission.
+    It needs lambda:ListLayerVersions, GetLayerVersion and PublishLayerVersion. For `--regions all` also
+    ec2:DescribeRegions and lambda:ListFunctions; to give access also lambda:GetLayerVersionPolicy and
+    lambda:AddLayerVersionPermission.
     """
     form = chosen(form, as_json)
     wanted = share(organization, public)
