@@ -37,20 +37,20 @@ Exit codes:
 
 @click.command(epilog=EPILOG)
 @click.argument("path", default=".", metavar="[PATH]")
-@click.option("--function", "name", metavar="NAME", help="Only this one of the functions found.")
-@click.option("--ci", type=click.Choice(CIS), help="The gate's file [default: as the repository shows].")
-@click.option("--install", metavar="WHAT", help="What pip installs as truemem in CI: git+https://..., a wheel.")
+@click.option("--function", "name", metavar="NAME", help="Only this one of the functions that were found.")
+@click.option("--ci", type=click.Choice(CIS), help="The CI to write the gate for [default: the repository's].")
+@click.option("--install", metavar="WHAT", help="What pip installs in CI to get truemem: git+https://..., or a wheel.")
 @click.option("--no-run", is_flag=True, help="Write the files; build and run nothing.")
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and what would be run.")
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--force", is_flag=True, help="Overwrite files that have been changed.")
 @click.option("--json", "as_json", is_flag=True, help="Print a document.")
 @click.pass_context
 def init(context: click.Context, /, **given: Any) -> None:
     """Find the functions here, write their gate for CI, and run it once.
 
-    PATH is a folder, a template (SAM, CDK, serverless.yml), a source, or one function as `truemem check` takes it. What
-    is not built yet is built, by the project's own command. Then it writes events as AWS sends them, and the gate's
-    file for GitHub Actions or GitLab: a file that is there is overwritten with --force only.
+    PATH is a folder, a template (SAM, CDK, serverless.yml), a source, or one function as `truemem check` takes it. It
+    builds what is not built, by the project's own command. It writes events like AWS's, and the gate for GitHub Actions
+    or GitLab. It changes no file that you have edited without --force.
     """
     exit_with(context, "truemem init", lambda: _init(**given))
 

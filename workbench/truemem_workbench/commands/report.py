@@ -110,8 +110,8 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
 
     It begins with what to act on: out of memory, running out, growing, near the limit, larger than needed.
 
-    It reads whole logs, gzipped or not: those of `sam logs` and `aws logs tail`, with or without their prefixes, exports
-    of the console (CSV, JSON), and answers of the aws command.
+    It reads whole logs, gzipped or not: of `sam logs` and `aws logs tail`, with or without their prefixes; exports of
+    the console (CSV, JSON); answers of the aws command.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: each core has a process
 
