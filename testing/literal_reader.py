@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from truemem_workbench.mcp.following import AFTER_REPAIR
+from truemem_workbench.judge.finding import AFTER_REPAIR
 
 from .cases import Case, Ready, cases
 from .incidents import FOLDER

@@ -10,8 +10,9 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truemem_workbench.judge.finding import AFTER_REPAIR
 from truemem_workbench.mcp.child import Phases
-from truemem_workbench.mcp.following import AFTER_REPAIR, Call, Following, following
+from truemem_workbench.mcp.following import Call, Following, following
 from truemem_workbench.mcp.tools import server
 from truemem_workbench.support.typed_command import Command
 

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..judge.finding import GROWS
+from ..judge.finding import AFTER_REPAIR, GROWS
 from ..support.untrusted_text import visible
-from .following import AFTER_REPAIR
 
 MOST_TEXT = 8_000
 """Most characters of the text."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Any
+
+from ..support.near import closest
 
 Schema = Mapping[str, Any]
 KINDS: Mapping[str, tuple[type, ...]] = {
@@ -46,7 +47,7 @@ def types_of(schema: Schema) -> list[Schema]:
 
 
 def _instead(name: str, known: Sequence[str], what: str) -> str:
-    near = get_close_matches(name.lower(), known, 1, 0.5) or [each for each in known if name and name in each][:1]
+    near = closest(name, known, 1) or [each for each in known if name and (name in each or each in name)][:1]
     return f"Try {near[0]}" if near else f"Its {what}: {', '.join(known)}"
 
 

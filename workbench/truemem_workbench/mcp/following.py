@@ -12,9 +12,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..judge.finding import AFTER_REPAIR
 from .arguments import Schema, types_of
 
-AFTER_REPAIR = "after the repair"
 ON_LOGS = ("doctor", "report", "lines")
 ON_THIS_MACHINE = ("check", "explain", "size", "run")
 PLACES = {"events": "function", "triage": "functions", "attach": "functions", "detach": "functions"}

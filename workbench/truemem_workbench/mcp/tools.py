@@ -7,7 +7,6 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import Field
 from truemem import VERSION
 
+from ..support.near import closest
 from ..support.options import is_function
 from ..support.pages import pages
 from ..support.untrusted_text import visible
@@ -204,7 +204,7 @@ async def queries(
     """Queries for CloudWatch Logs Insights, to paste there: memory by environment, peaks beside the mark, kills."""
     page = queries_of(pages()["queries"].text)
     if name is not None and name not in page:
-        near = get_close_matches(name, page, 1) or fitting(name, page)[:1]
+        near = closest(name, page, 1) or fitting(name, page)[:1]
         return _refused(
             f"no query is called {name}. {f'Try {near[0]}. All: ' if near else 'There are '}{', '.join(page)}"
         )
