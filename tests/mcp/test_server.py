@@ -124,6 +124,11 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("report", {"files": 7}, "files"),
     ("check", {"target": "my-function"}, "no file my-function"),  # the command would invoke that in AWS
     ("size", {"target": "my-function"}, "no file my-function"),
+    ("check", {"target": f"{FUNCTIONS}/keeps.py:none"}, "no function `none` in"),
+    ("check", {"target": ":handler"}, "target: there is no file"),
+    ("check", {"target": "/tmp"}, "/tmp is a folder: name a file in it"),
+    ("size", {"target": "a.py:handler", "sizes": "128,256"}, "Give [512]"),
+    ("check", {"target": "/nonexistent/app.jar:com.App::handle"}, "there is no file /nonexistent/app.jar"),
     ("no such tool", {}, "no such tool"),
 ]
 

@@ -101,6 +101,6 @@ def _give(schema: Schema, value: Any = None) -> str:
     kind = schema["type"]
     if kind == "array":
         whole_number = schema.get("items", {}).get("type") == "integer"
-        item = value if isinstance(value, str | int) else 512 if whole_number else "TEXT"
+        item = 512 if whole_number else value if isinstance(value, str) else "TEXT"
         return f"Give [{json.dumps(item)}]"
     return f"Give {EXAMPLES[kind]}" if kind in EXAMPLES else 'Give "TEXT"'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -93,14 +94,14 @@ def _unfit(arguments: Mapping[str, Any]) -> str:
         path = Path(text).expanduser()
         try:
             is_there, is_folder = path.exists(), path.is_dir()
-            if name == "target" and ":" in path.name:  # what is behind the last colon is not the file's name
-                path = path.with_name(path.name.rpartition(":")[0])
-                is_there = is_there or path.exists()
+            if name == "target" and not is_there and ":" in path.name:  # app.py:handler, app.jar:package.App::handle
+                path = Path(str(path.parent), path.name.partition(":")[0])
+                is_there = path.name != "" and path.exists() and not text.startswith(":")
         except (OSError, ValueError) as error:  # a zero character, or too long
             return f"{name}: {text[:200]}: {error}. Give another path"
         if not is_there:
             return f"{name}: there is no file {path}" + ("" if path.is_absolute() else f" in {Path.cwd()}{FULL}")
-        if is_folder != (name == "extensions") and name not in ("python", "target"):
+        if is_folder != (name == "extensions") and name != "python":
             return f"{name}: {text} is a {'folder: name a file in it' if is_folder else 'file: name its folder'}"
     return ""
 
@@ -253,6 +254,7 @@ async def check(
     memory: Memory = None,
     max_peak: Annotated[float | None, Field(description="MiB that a peak may have.")] = None,
     try_repair: Annotated[bool, Field(description="Where the repair is a variable, run it again with that.")] = False,
+    allow_errors: Annotated[bool, Field(description="Some invocations are meant to fail.")] = False,
     extensions: Annotated[str | None, Field(description="Folder of extensions that start beside it.")] = None,
     timeout: Timeout = None,
     env: Variables = None,
@@ -263,7 +265,7 @@ async def check(
     repair."""
     words = _run_here(
         "check", target, event, env, events=events, invocations=invocations, memory=memory, max_peak=max_peak,
-        try_repair=try_repair, extensions=extensions, timeout=timeout, python=python,
+        try_repair=try_repair, allow_errors=allow_errors, extensions=extensions, timeout=timeout, python=python,
     )  # fmt: skip
     return await _asked(context, words, answer.of_check)
 
@@ -448,6 +450,7 @@ def _refused(problem: str, command: str | None = None) -> CallToolResult:
     if command is not None:  # a command's own words
         said = problem[-answer.MOST_TEXT :].splitlines()
         lines = _in_our_words([f"{asked.tool}: {said[0]}", *said[1:]], asked.tool, schemas)
+        lines = [re.sub(r"\. Try truemem [a-z ]+ --help$", "", line) for line in lines]
     text = "\n".join(map(visible, (*lines, *then.lines(schemas))))
     document = then.members() or None
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=document, is_error=True)
