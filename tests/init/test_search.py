@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from truemem_workbench.aws.event_log import is_event
 from truemem_workbench.init import sample_events, tree
-from truemem_workbench.init.found import Source
+from truemem_workbench.init.found import Build, Found, Source
 from truemem_workbench.init.handlers import in_go, in_java, in_node, in_python
 from truemem_workbench.init.pipeline import Gate, gitlab
 from truemem_workbench.init.plan import plan
@@ -108,7 +108,16 @@ def test_functions_are_found_with_what_builds_them(
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     found = find(".").found
     assert [each.target for each in found] == targets
-    assert [build.command for each in found for build in each.builds] == commands
+    builds = [build for each in found for build in each.builds]
+    assert [build.command for build in builds] == commands
+    assert [not build.again for build in builds] == [" install " in each or " ci " in each for each in commands]
+
+
+def test_what_is_typed_after_an_edit_begins_with_the_build() -> None:
+    builds = (Build("npm ci", Path("a b")), Build("npm run build", Path("a b"), again=True))
+    assert Found(name="it", target="a b/it.ts:handler", language="nodejs", builds=builds).rebuild == (
+        "(cd 'a b' && npm run build) && "
+    )
 
 
 STACK = """

@@ -107,8 +107,9 @@ def next_step(plan: Plan, ran: Sequence[Ran]) -> tuple[str, str]:
         return str(first.command), "after the edit"
     if first.outcome == "passed" and plan.is_in_git:
         return f"git add {shlex.join(str(file.path) for file in plan.files)}", ""
-    when = "after the repair" if first.outcome == "failed" else ""
-    return str(first.finding.get("next") or first.command), str(first.finding.get("nextWhen") or when)
+    when = str(first.finding.get("nextWhen") or ("after the repair" if first.outcome == "failed" else ""))
+    rebuilt = first.found.rebuild if when == "after the repair" else ""
+    return f"{rebuilt}{first.finding.get('next') or first.command}", when
 
 
 def document(plan: Plan, states: Mapping[File, str], ran: Sequence[Ran]) -> dict[str, object]:

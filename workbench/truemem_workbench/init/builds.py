@@ -106,7 +106,7 @@ def of_source(spec: str, root: Path) -> tuple[Build, ...]:
     of_node = of_packages(made.source.parent, root) if made.source.suffix in sources.TYPESCRIPT else ()
     command = re.sub(r"\b(npm|yarn|pnpm) install && ", "", made.command) if of_node else made.command
     tool = shlex.split(command.rpartition("&& ")[2].rstrip(")"))[0]
-    return (*of_node, Build(command, is_needed=bool(made.problem), tool=tool))
+    return (*of_node, Build(command, is_needed=bool(made.problem), tool=tool, again=True))
 
 
 def bundled(source: Path, out: Path, root: Path) -> Build:
@@ -117,7 +117,7 @@ def bundled(source: Path, out: Path, root: Path) -> Build:
     absent = [each for each in SDK if not any(name.startswith(each.rstrip("*")) for name in listed)]
     external = "".join(f" '--external:{each}'" for each in absent)
     command = f"npx --yes esbuild {_from(source, root)} {ESBUILD}{external} --outbase=. --outdir={out}"
-    return Build(command, root, written(made) < written(source), "npx")
+    return Build(command, root, written(made) < written(source), "npx", again=True)
 
 
 def of_sam(template: Path, tree: Tree) -> Build:
@@ -125,7 +125,7 @@ def of_sam(template: Path, tree: Tree) -> Build:
     made = template.parent / ".aws-sam/build/template.yaml"
     is_old = written(made) < max(written(template), tree.newest(template.parent))
     name = "" if template.name in ("template.yaml", "template.yml") else f" --template {shlex.quote(template.name)}"
-    return Build(f"sam build{name}", template.parent, is_old, "sam")
+    return Build(f"sam build{name}", template.parent, is_old, "sam", again=True)
 
 
 def _document(path: Path | None) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +31,8 @@ class Build:
     """It must run here: what it makes is not there, or older than its sources. In CI it always runs."""
     tool: str = ""
     """The program that it needs, or a file such as ./mvnw."""
+    again: bool = False
+    """It makes what runs of the sources: after each edit it must run again."""
 
     def __str__(self) -> str:
         return f"{self.command} (in {self.folder})" if self.folder.parts else self.command
@@ -51,6 +54,12 @@ class Found:
     builds: tuple[Build, ...] = ()
     folder: Path = Path()
     """The folder of its code."""
+
+    @property
+    def rebuild(self) -> str:
+        """What is typed before a command after an edit. Empty if the source runs as it is."""
+        builds = ((each, shlex.quote(str(each.folder))) for each in self.builds if each.again)
+        return "".join(f"(cd {at} && {it.command}) && " if at != "." else f"{it.command} && " for it, at in builds)
 
     def check(self, events: Path) -> Command:
         """The gate's command for it, with these events."""
