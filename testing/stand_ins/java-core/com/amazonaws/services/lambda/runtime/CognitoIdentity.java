@@ -1,0 +1,3 @@
+package com.amazonaws.services.lambda.runtime;
+
+public interface CognitoIdentity {}

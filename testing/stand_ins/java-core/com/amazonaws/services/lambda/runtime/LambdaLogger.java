@@ -1,0 +1,7 @@
+package com.amazonaws.services.lambda.runtime;
+
+public interface LambdaLogger {
+    void log(String message);
+
+    void log(byte[] message);
+}

@@ -1,0 +1,64 @@
+"""The pages "from zero to the line": their commands are typed as a reader types them, and say what the page says.
+
+`pip install` is left out here: a benchmark (first_line) does it, in an environment of its own."""
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+from truemem_workbench.support.cache import cache
+
+from testing import first_line, installs
+from testing.first_line import LANGUAGES, Done, read
+
+SLOWEST = ("nodejs", "typescript", "java")
+"""In the nightly run: the five take 70 s of CPU time, these three 50 of them."""
+
+
+@pytest.fixture(params=[pytest.param(each, marks=[pytest.mark.nightly] * (each in SLOWEST)) for each in LANGUAGES])
+def language(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def project(language: str, tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A folder with the page's files, and the variables of a new user."""
+    folder, home, programs = (tmp_path / name for name in ("orders", "home", "bin"))
+    for each in (folder, home, programs):
+        each.mkdir()
+    first_line.write(read(language), folder)
+    first_line.our_command(programs)
+    try:
+        own = first_line.stand_ins(language, folder, home, programs)
+    except installs.Missing as why:
+        pytest.skip(str(why))
+    ours = os.pathsep.join(str(first_line.ROOT / each) for each in ("extension", "workbench", ""))
+    return folder, first_line.variables(home, programs, TRUEMEM_CACHE=str(cache()), PYTHONPATH=ours, **own)
+
+
+def test_a_page_leads_to_its_line_and_its_repair(language: str, project: tuple[Path, dict[str, str]]) -> None:
+    folder, variables = project
+    page = read(language)
+    installed, *steps = page.steps
+    assert (shlex.split(installed.command)[:2], len(page.steps)) == (["pip", "install"], 3)
+
+    done = [*first_line.take(tuple(steps), folder, variables)]
+    assert [each.code for each in done] == [0, 1], done[-1].printed
+    assert f"{page.leak} keeps" in done[-1].printed
+    first_line.repair(page, folder)
+    done += first_line.take(page.proof, folder, variables)
+    assert done[-1].code == 0, done[-1].printed
+
+    assert [first_line.unlike(each) for each in done] == [[]] * len(done)
+    assert first_line.untold([Done(installed, installed.quoted, 0, 0.0), *done]) == []
+
+
+def test_the_pages_name_the_line_and_have_one_shape() -> None:
+    """Short, the same headings, and no more than three commands to the line."""
+    for language in LANGUAGES:
+        page = read(language)
+        prose = first_line.prose(page.text)
+        assert f"**`{page.leak}`**" in prose
+        assert len(prose.split()) < 250
+        assert prose.count("\n# ") + prose.count("\n## ") == 1
