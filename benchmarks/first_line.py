@@ -7,8 +7,6 @@ truemem. Their commands are typed as the page has them, and the repair is applie
 from __future__ import annotations
 
 import tempfile
-import time
-import venv
 from pathlib import Path
 
 from truemem_workbench.support.bad_input import BadInput
@@ -49,28 +47,14 @@ def run(bench: Bench) -> Result:
 
 def measured(language: str, wheel: Path) -> tuple[list[str], list[str]]:
     """A row of the table, and what was not as promised."""
-    page = first_line.read(language)
     with tempfile.TemporaryDirectory(prefix="first-line-", dir=Path.home()) as base:  # no /tmp: that is each function's
-        folder, home, programs = (Path(base, name) for name in ("orders", "home", "bin"))
-        for each in (folder, home, programs):
-            each.mkdir()
-        first_line.write(page, folder)
-        own = first_line.stand_ins(language, folder, home, programs, npm=False)
-        (folder / Path(page.steps[0].command.split()[-1])).symlink_to(wheel)
-        began = time.monotonic()
-        venv.create(Path(base, "venv"), with_pip=True, symlinks=True)
-        made_s = time.monotonic() - began
-        variables = first_line.variables(home, programs, Path(base, "venv", "bin"), **own)
-        done = [*first_line.take(page.steps, folder, variables)]
-        first_line.repair(page, folder)
-        proof = [*first_line.take(page.proof, folder, variables)]
-    why = [f"{page.leak} was not named"] * (page.leak not in done[-1].printed)
-    why += [f"not printed before: {each}" for each in first_line.untold([*done, *proof])]
-    why += [f"quoted, not printed: {text}" for each in (*done, *proof) for text in first_line.unlike(each)]
-    why += [f"{each.step.command} ended with {each.code}" for each in proof if each.code]
-    seconds = made_s + sum(each.seconds for each in done)
-    why += [f"{len(done)} commands"] * (len(done) > MOST_COMMANDS) + [f"{seconds:.0f} s"] * (seconds > MOST_S)
-    steps = [f"{done[0].seconds + made_s:.0f}", *(f"{each.seconds:.1f}" for each in done[1:])]
-    named = page.leak if page.leak in done[-1].printed else "no"
-    passed = "passes" if not any(each.code for each in proof) else "fails"
-    return [NAMES[language], named, passed, str(len(done)), *steps, f"{seconds:.0f}"], why
+        page, done = first_line.typed(language, wheel, Path(base))
+    why = first_line.faults(page, done)
+    count = len(page.steps)
+    seconds = sum(each.seconds for each in done[:count])
+    if count > MOST_COMMANDS or seconds > MOST_S:
+        why.append(f"{count} commands and {seconds:.0f} s")
+    named = page.leak if page.leak in done[count - 1].printed else "no"
+    passed = "fails" if any(each.code for each in done[count:]) else "passes"
+    steps = [f"{each.seconds:.1f}" for each in done[:count]]
+    return [NAMES[language], named, passed, str(count), *steps, f"{seconds:.0f}"], why

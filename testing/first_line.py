@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import venv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -98,7 +99,16 @@ def take(steps: tuple[Step, ...], folder: Path, variables: Mapping[str, str]) ->
         yield Done(step, done.stdout, done.returncode, time.monotonic() - began)
 
 
-def unlike(done: Done) -> list[str]:
+def faults(page: Page, done: Sequence[Done]) -> list[str]:
+    """What the page says and was not so, of its steps to the line and its proof, all of them in their order."""
+    to_line, proof = done[: len(page.steps)], done[len(page.steps) :]
+    found = [] if f"{page.leak} keeps" in to_line[-1].printed else [f"{page.leak} is not named"]
+    found += [f"{each.step.command} ended with {each.code}" for each in (*to_line[:-1], *proof) if each.code]
+    found += [f"not printed by the step before: {command}" for command in _untold(done)]
+    return found + [f"quoted, not printed: {words}" for each in done for words in _unlike(each)]
+
+
+def _unlike(done: Done) -> list[str]:
     """What the page quotes, and was not printed in this order. Figures and white space may differ; `...` leaves out."""
     rest, missing = _words(done.printed), []
     for words in filter(None, map(_words, done.step.quoted.split("..."))):
@@ -109,7 +119,7 @@ def unlike(done: Done) -> list[str]:
     return missing
 
 
-def untold(done: Sequence[Done]) -> list[str]:
+def _untold(done: Sequence[Done]) -> list[str]:
     """Commands that the step before has not printed word for word, to the end of a line; of `pip`, anywhere."""
     return [
         after.step.command
@@ -189,3 +199,23 @@ def variables(home: Path, *programs: Path, **more: str) -> dict[str, str]:
 def prose(text: str) -> str:
     """A page without its blocks."""
     return _PART.sub("", text)
+
+
+def typed(language: str, wheel: Path, base: Path) -> tuple[Page, list[Done]]:
+    """The page's commands, typed with an environment and a home that are made below `base`: no cache of pip, npm, Go or
+    truemem is there. The seconds of `pip install` are also those of making the environment. Raises installs.Missing."""
+    page = read(language)
+    folder, home, programs, environment = (base / name for name in ("orders", "home", "bin", "venv"))
+    for each in (folder, home, programs):
+        each.mkdir()
+    write(page, folder)
+    own = stand_ins(language, folder, home, programs, npm=False)
+    (folder / page.steps[0].command.split()[-1]).symlink_to(wheel)
+    began = time.monotonic()
+    venv.create(environment, with_pip=True, symlinks=True)
+    made_s = time.monotonic() - began
+    user = variables(home, programs, environment / "bin", **own)
+    done = [*take(page.steps, folder, user)]
+    repair(page, folder)
+    done += take(page.proof, folder, user)
+    return page, [done[0]._replace(seconds=made_s + done[0].seconds), *done[1:]]
