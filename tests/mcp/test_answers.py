@@ -35,7 +35,10 @@ def test_size_says_first_that_memory_grows(asked: Asked) -> None:
 
 
 def test_an_event_is_data_whatever_it_looks_like(asked: Asked) -> None:
-    answer = asked("check", {"target": TARGET, "event": {"--help": ["--json"]}, "invocations": 1, "max_peak": 1})
+    event = {"--help": ["--json"], "large": "x" * 100_000}
+    answer = asked("check", {"target": TARGET, "event": event, "invocations": 1, "max_peak": 1})
+    assert answer.document["nextMissing"] == ["event"]  # it is not told again
+    assert len(answer.text) < 8_000
     assert answer.document["outcome"] == "failed"
     assert "max-peak" in {each["name"] for each in answer.document["limits"]}
 

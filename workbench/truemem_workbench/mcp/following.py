@@ -24,8 +24,10 @@ KEPT = ("event", "events", "env", "timeout", "python", "extensions")
 RENAMED = {("size", "memory"): "sizes", ("lines", "version"): "versions"}
 LEFT_OUT = {("doctor", "follow"): "once it was invoked twice", ("doctor", "invoke"): "", ("run", "raw"): ""}
 """Options that a tool needs no argument for, and when to call it for that."""
-HOLE = re.compile(r"\bFILE\b|HANDLER\b|^NAME$|^BUILT/|^VALUE$|^@")
+HOLE = re.compile(r"NAME|VALUE|FILE|@.*|.*:HANDLER|BUILT/.*", re.DOTALL)
 """What a person has to fill in."""
+MOST_ARGUMENT = 2_000
+"""Characters that an argument of the next call has: a larger one, such as an event, is not told again."""
 COMMAND = re.compile(r"\btruemem (?:local )?[a-z-]++(?!:)(?: (?:'[^']*'|[^\s,;)'\"]+))*")
 OPTION = re.compile(r"--([a-z][a-z-]*)")
 
@@ -160,8 +162,9 @@ def _call_of(words: list[str], asked: Call, schemas: Mapping[str, Schema]) -> tu
             if not rest:
                 return None
             value = rest.pop(0)
-        if HOLE.search(value.rpartition("=")[2] if "object" in types and name != "event" else value):
-            missing.append(f"{name}.{value.partition('=')[0]}" if name == "env" else name)
+        key, _, text = value.partition("=") if name == "env" else ("", "", value)
+        if HOLE.fullmatch(text) and key not in asked.arguments.get("env", {}):
+            missing.append(f"{name}.{key}" if key else name)
         elif not _put(made, name, value, types):
             return None
     if not _place(made, missing, places, tool, asked):
@@ -195,7 +198,7 @@ def _place(made: dict[str, Any], missing: list[str], places: list[str], tool: st
     if tool in ON_THIS_MACHINE:
         if len(places) != 1 or not re.search(r"[/:.]", places[0]):  # a web server's command, a function in AWS
             return False
-        if HOLE.search(places[0]) and places[0] != asked.arguments.get("target"):
+        if HOLE.fullmatch(places[0]) and places[0] != asked.arguments.get("target"):
             missing.append("target")
         else:
             made["target"] = places[0]
@@ -204,7 +207,7 @@ def _place(made: dict[str, Any], missing: list[str], places: list[str], tool: st
         if files:
             made["files"] = files
             made.pop("since", None)
-        named = [each for each in places if not HOLE.search(each) and each not in (files or ())]
+        named = [each for each in places if not HOLE.fullmatch(each) and each not in (files or ())]
         if len(named) > 1:
             return False
         if named:
@@ -212,7 +215,7 @@ def _place(made: dict[str, Any], missing: list[str], places: list[str], tool: st
         elif not files:
             missing.append("function")
     else:
-        names = [each for each in places if not HOLE.search(each)]
+        names = [each for each in places if not HOLE.fullmatch(each)]
         if not names:
             missing.append(PLACES[tool])
         else:

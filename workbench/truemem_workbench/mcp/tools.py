@@ -24,7 +24,7 @@ from ..support.untrusted_text import visible
 from . import answer, child
 from .answer import AnswerText, Document, Tell
 from .arguments import Schema, problem_of
-from .following import ON_LOGS, ON_THIS_MACHINE, Call, Following, command_in, following, option_names
+from .following import MOST_ARGUMENT, ON_LOGS, ON_THIS_MACHINE, Call, Following, command_in, following, option_names
 from .query_page import fitting, queries_of
 
 INSTRUCTIONS = """\
@@ -408,8 +408,7 @@ async def _told(context: Context, words: Sequence[str], read: Callable[[str], Do
     then = _following(told, asked, schemas)
     lines, notes = (_in_our_words(each, asked.tool, schemas) for each in (told.lines, ran.err.splitlines()))
     text = answer.text_of(lines, notes, then.lines(schemas), whole)
-    made = {**answer.without_next(document), **then.members()}
-    return _result(text, answer.bounded(made, whole))
+    return _result(text, {**answer.bounded(answer.without_next(document), whole), **then.members()})
 
 
 def _in_our_words(lines: Sequence[str], tool: str, schemas: Mapping[str, Schema]) -> list[str]:
@@ -430,11 +429,12 @@ def _following(told: AnswerText, asked: Call, schemas: Mapping[str, Schema]) -> 
     if not told.next:
         return Following()
     then = following(told.next, asked, schemas, told.when)
-    if then.call is not None and then.call.tool in ON_THIS_MACHINE and _unfit(then.call.arguments):
-        known = {name: value for name, value in then.call.arguments.items() if not _unfit({name: value})}
-        lost = [name for name in then.call.arguments if name not in known]
-        then = then._replace(call=Call(then.call.tool, known), missing=(*lost, *then.missing))
-    return then
+    if then.call is None:
+        return then
+    tool, given = then.call  # a log may name a file that is not here; and a large event is not told again
+    lost = [each for each, value in given.items() if _unfit({each: value}) or len(json.dumps(value)) > MOST_ARGUMENT]
+    known = {name: value for name, value in given.items() if name not in lost}
+    return then._replace(call=Call(tool, known), missing=(*lost, *then.missing))
 
 
 def _result(text: str, document: dict[str, Any]) -> CallToolResult:
@@ -445,7 +445,7 @@ def _refused(problem: str, command: str | None = None) -> CallToolResult:
     """An error of the tool: it names the input and the fix. The server goes on. `command`: what can be typed next,
     if a command has said it."""
     asked, schemas = ASKED.get((Call("", {}), {}))
-    then = following(command, asked, schemas) if command else Following()
+    then = _following(AnswerText([], command or ""), asked, schemas)
     lines = [problem[: answer.MOST_TEXT]]
     if command is not None:  # a command's own words
         said = problem[-answer.MOST_TEXT :].splitlines()
