@@ -1,6 +1,6 @@
-"""How long the very first run takes: the wheel in a fresh environment, an empty cache, and no npm or compiler in reach.
+"""How long does the very first run take, from the wheel in a fresh environment?
 
-Half a minute beside what pip takes to install.
+With an empty cache, and with npm and compilers that only note that they were called. Half a minute, and what pip takes.
 """
 
 from __future__ import annotations
