@@ -507,7 +507,7 @@ def test_what_cannot_be_put_back_is_named_with_the_command(truemem: Command, dep
     deployed.before_invoke = move
     said = refusal(swept(truemem, sizes="1024"))
     assert "hasher is not as it was: version 2 of hasher: ResourceConflictException" in said
-    assert "Put it back by truemem size hasher --undo" in said
+    assert "To put it back, type truemem size hasher --undo" in said
     deployed.account.lambdas.update_alias(FunctionName=NAME, Name="prod", FunctionVersion="1")
     assert size(truemem, "--undo", "--yes").code == 0
     assert deployed.is_as_it_was

@@ -188,5 +188,5 @@ def test_a_size_that_is_out_is_neither_cheapest_nor_fastest() -> None:
 def test_if_all_are_out_no_size_is_suggested() -> None:
     choice = chosen(HASHED, max_duration=100)
     assert (choice.cheapest, choice.fastest, choice.suggested) == (None, None, None)
-    assert choice.sentence() == "No size can be suggested: something speaks against each of them."
+    assert choice.sentence() == "No size can be suggested: each of them is out."
     assert chosen([]).sentence() == "No size was tried."

@@ -34,7 +34,7 @@ TEMPLATE = Path(__file__).parents[1] / "check" / "functions" / "template.yaml"
         (["--memory", "128,0128"], "--memory 128,0128: 128 is there twice. Try each size once"),
         (
             ["--memory", "10240"],
-            "--memory 10240: this machine has 2 CPUs, which are those of 3,538 MB: 10,240 MB",
+            "--memory 10240: this machine has 2 CPUs, as many as 3,538 MB buy: 10,240 MB",
         ),
         (["--balanced-weight", "0.2"], "--balanced-weight 0.2 is for --strategy balanced. Add that, or leave it out"),
         (["--output", "sizes.svg"], "--output sizes.svg: its ending is not .png or .json. Try --output sizes.png"),
@@ -147,7 +147,7 @@ def test_sizes_are_those_that_make_sense(swept: Swept) -> None:
     found = swept(None)
     assert [each.memory for each in found.trials] == [320, 512, 1024, 1769, 3008]  # 260 MiB, and a fifth
     assert found.notices == [
-        "this machine has 2 CPUs, which are those of 3,538 MB: 5,307, 7,076, 10,240 MB cannot be tried here"
+        "this machine has 2 CPUs, as many as 3,538 MB buy: 5,307, 7,076, 10,240 MB cannot be tried here"
     ]
 
 
@@ -182,7 +182,7 @@ def test_the_size_of_a_template_is_tried_too(swept: Swept) -> None:
 def test_a_size_for_more_cpus_than_there_are_is_left_out(swept: Swept) -> None:
     found = swept([512, 4096])
     assert [each.memory for each in found.trials] == [512]
-    assert found.notices == ["this machine has 2 CPUs, which are those of 3,538 MB: 4,096 MB cannot be tried here"]
+    assert found.notices == ["this machine has 2 CPUs, as many as 3,538 MB buy: 4,096 MB cannot be tried here"]
 
 
 def test_a_need_above_what_the_cpus_stand_for_is_refused(swept: Swept, monkeypatch: pytest.MonkeyPatch) -> None:

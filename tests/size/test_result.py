@@ -47,8 +47,8 @@ def test_cost_is_that_of_the_architecture_asked_for() -> None:
 
 
 def test_the_other_architecture_is_said_not_to_have_been_timed() -> None:
-    assert "lines; arm64 as if it took the same time" in result_of(HASHED[0]).all_notices()[1]
-    assert "lines; x86_64 as if" in result_of(HASHED[0], wanted=Wanted(architecture="arm64")).all_notices()[1]
+    assert "lines; on arm64 as if it took the same time" in result_of(HASHED[0]).all_notices()[1]
+    assert "lines; on x86_64 as if" in result_of(HASHED[0], wanted=Wanted(architecture="arm64")).all_notices()[1]
 
 
 def test_percentiles_are_durations_that_occurred() -> None:
@@ -95,11 +95,11 @@ def test_what_was_not_tried_before_ctrl_c_is_not_out() -> None:
     result = replace(result_of(KILLED, HASHED[1], tried(512), Trial(memory=1024)), is_cut=True)
     assert [row[0] for row in result.rows()] == ["out", "suggested, cheapest, fastest", "not tried", "not tried"]
     cut, suggested, out = result.sentences()
-    assert cut == "It was ended early. 512, 1,024 MB: not tried. What follows is of the invocations until then."
+    assert cut == "It was ended early. 512, 1,024 MB: not tried. What follows is from the invocations until then."
     assert suggested.startswith("Suggested: 256 MB")
     assert out == "128 MB is out: killed for memory in 1 of 2 invocations."
     none = replace(result_of(KILLED, Trial(memory=1024)), is_cut=True)
-    assert none.sentences()[1] == "No size can be suggested: something speaks against each that was tried."
+    assert none.sentences()[1] == "No size can be suggested: each that was tried is out."
 
 
 NEAR = [tried(448, 756), tried(1024, 340), tried(1769, 330)]

@@ -268,7 +268,7 @@ class Choice:
             return "No size was tried."
         if self.suggested is None or self.cheapest is None or self.fastest is None:
             tried = "each that was tried" if self.untried else "each of them"
-            return f"No size can be suggested: something speaks against {tried}."
+            return f"No size can be suggested: {tried} is out."
         said = f"Suggested: {self._said(self.suggested)}"
         if self.wanted.strategy == "balanced":
             said += f", the best balance of cost and duration (weight {self.wanted.weight:g})"

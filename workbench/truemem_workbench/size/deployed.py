@@ -54,7 +54,7 @@ class Account:
         """Raises BadInput if the function cannot be changed now."""
         state = self.state
         if state.managed:
-            raise BadInput(f"{state.name} is on Managed Instances, whose memory another rule divides: try it locally")
+            raise BadInput(f"{state.name} is on Managed Instances: size it here, truemem size template.yaml:LOGICAL_ID")
         if why := state.busy or state.failed:
             raise BadInput(f"{state.name}: {why}. Try again later")
         if state.arn in self.sweeps.read() or self.calls.versions(state, TEMPORARY):
@@ -126,15 +126,16 @@ def _announced(
     yield f"  sizes: {listed} MB"
     if chosen:
         yield f"    those above its peak: up to {LOOKS_FOR_PEAK} invocations of the function as it is come first"
-    yield f"  each is invoked {each} times, with {counted(events, 'event')} in turn: what it writes, it writes as often"
+    in_turn = f"with {counted(events, 'event')} in turn"
+    yield f"  each is invoked {each} times, {in_turn}: whatever it writes is written as often"
     if unpublished:
-        yield f"  ! the function has each size while that is tried, {traffic}"
+        yield f"  ! while a size is tried, the function has it, {traffic}"
     else:
         yield f"  ! the function has each size for some seconds, {traffic}, while a temporary"
         yield "    version is published. Then it has its own again, and only those versions are invoked"
     if state.snapstart and not unpublished:
         yield "  ! SnapStart: a version takes minutes, and its snapshot is billed (Python, .NET)"
-    yield "  at any end: its own size, no temporary version. Aliases and provisioned concurrency stay as they are"
+    yield "  however it ends: its own size, no temporary version. Aliases and provisioned concurrency stay as they are"
     most_said = f"at most {dollars(most)}, if each takes its whole timeout"
     yield f"  cost: {most_said}; it ends before ${budget.most:g} (--max-cost)"
 

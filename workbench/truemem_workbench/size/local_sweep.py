@@ -188,7 +188,7 @@ class LocalSweep:
     def _left_out(self, sizes: Sequence[int]) -> str:
         named = ", ".join(f"{size:,}" for size in sizes)
         cpus = f"{self._cpus} CPU{'s' if self._cpus > 1 else ''}"
-        return f"this machine has {cpus}, which are those of {self.most:,} MB: {named} MB cannot be tried here"
+        return f"this machine has {cpus}, as many as {self.most:,} MB buy: {named} MB cannot be tried here"
 
     def _look(self, size: int) -> Trial:
         """Look for the peak at this size, with the sidecar. Raises BadInput if this machine cannot limit CPU."""
@@ -224,8 +224,8 @@ class LocalSweep:
         if together < sizes:
             at_once = counted(together, "environment")
             self._notices[
-                f"this machine's memory holds {at_once} at once: sizes were tried in groups, and what else it did may"
-                " have met some of them only"
+                f"this machine's memory holds {at_once} at once: sizes were tried in groups, and what else runs here"
+                " may have slowed some groups only"
             ] = None
         return together
 

@@ -142,8 +142,8 @@ def _apart(tried: Sequence[Tried], at_once: int, *, is_threaded: bool) -> list[s
         made = needs_of(tried, 0.0)
         reckoned = made.of(each.at_once, LEAST_MANAGED_MIB)
         notices.append(
-            f"{each.at_once} at once were run as well, to check the table: they needed {each.needs:,.0f} MiB; reckoned"
-            f" without sidecar and extensions, {reckoned:,.0f}"
+            f"to check the table, {each.at_once} at once were run as well: they needed {each.needs:,.0f} MiB, and by"
+            f" the table's rule, without sidecar and extensions, it is {reckoned:,.0f}"
         )
     most = max(each.at_once for each in tried)
     if most < at_once and not is_threaded:

@@ -300,7 +300,7 @@ def put_back(calls: LambdaCalls, state: FunctionState, sizes: Sequence[int], *, 
             raise errors[0]
     except BadInput as error:
         again = f"truemem size {state.name} --undo"
-        raise NotPutBack(f"{state.name} is not as it was: {error}. Put it back by {again}") from error
+        raise NotPutBack(f"{state.name} is not as it was: {error}. To put it back, type {again}") from error
 
 
 def restore_size(calls: LambdaCalls, arn: str, sizes: Sequence[int], *, is_in_flight: bool = False) -> None:

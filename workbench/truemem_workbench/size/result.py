@@ -91,7 +91,7 @@ class Result:
             return []
         untried = ", ".join(f"{memory:,}" for memory in self.choice.untried)
         left = f"{untried} MB: not tried. " if untried else ""
-        return [f"It was ended early. {left}What follows is of the invocations until then."]
+        return [f"It was ended early. {left}What follows is from the invocations until then."]
 
     def all_notices(self) -> list[str]:
         if self.choice.grows or not self.choice.is_tried:
@@ -99,9 +99,9 @@ class Result:
         other = next(each for each in GB_SECOND if each != self.choice.wanted.architecture)
         return [
             *self.notices,
-            f"$ a million invocations, by the prices of {DATE} in us-east-1, without those of requests, init and log"
-            f" lines; {other} as if it took the same time",
-            f"what is suggested counts durations and costs that differ by {SAME:.0%} or less as equal",
+            f"$ is for the duration of a million invocations (prices of {DATE} in us-east-1), without requests, init"
+            f" and log lines; on {other} as if it took the same time",
+            f"durations and costs that differ by {SAME:.0%} or less count as equal",
         ]
 
     def document(self) -> dict[str, object]:
