@@ -72,8 +72,8 @@ def run(bench: Bench) -> Result:
     persons = "; ".join(f"{name}: {text}" for name, text in steps.items() if text)
     note = (
         f"{len(rows)} of {count} incidents are solved: the reader took the named next call only, and what it named to"
-        f" repair. The truth is of the public reports in tests/cases. What a person had to do beside it: {persons}. In"
-        " all of them a person deploys the repair."
+        f" repair. The truth is of the public reports in tests/cases. What a person had to do beside it: {persons}; and"
+        " to deploy what is repaired."
     )
     heads = ("incident", "what is true", "named", "calls", "s")
     broken = [f"not solved: {', '.join(lost)}"] if lost else []

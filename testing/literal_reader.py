@@ -65,6 +65,8 @@ class Story:
     """Variables that are the repair: the answer must name just these."""
     holder: str = ""
     """What the finding must name as the holder."""
+    least_mib: int = 0
+    """Memory size that is the repair: the last call must have as much, with the user's events."""
     gives: Mapping[str, Any] = field(default_factory=dict)
     """What the user answers, if an answer asks for an argument."""
     logs: Sequence[str] = ()
@@ -110,7 +112,7 @@ STORIES = (
         "one_large_request",
         "one request in a hundred needs 150 MiB at once, the function has 128: more memory; nothing leaks",
         "report", {"files": [LOG]}, ("none", "undecided"),
-        gives={"target": "app.py:handler", "events": "events.jsonl"}, logs=("killed",),
+        gives={"target": "app.py:handler", "events": "events.jsonl"}, logs=("killed",), least_mib=192,
     ),
     Story(
         "telemetry_threads",
@@ -169,7 +171,7 @@ class Read:
     named: str
     """What the answers named: cause, and line or variable."""
     typed: Sequence[str]
-    """What a person had to type or do."""
+    """What a person had to type, do or say."""
     done: str
 
 
@@ -185,6 +187,7 @@ class _Reader:
         self.typed: list[str] = []
         self.causes: list[str] = []
         self.lines: list[str] = []
+        self.given: dict[str, Any] = {}
         self.repaired = False
         self.logs = list(story.logs)
         self.persons = list(story.persons)
@@ -192,7 +195,9 @@ class _Reader:
     def read(self) -> Read:
         if self.logs:
             self._save_log()
-        own = {name: str(self.python) if each == PYTHON else each for name, each in self.story.arguments.items()}
+        own: dict[str, Any] = {
+            name: str(self.python) if each == PYTHON else each for name, each in self.story.arguments.items()
+        }
         tool, arguments = self.story.tool, own
         while len(self.calls) < MOST_CALLS:
             self.calls.append(tool)
@@ -201,6 +206,10 @@ class _Reader:
                 raise self._lost(answer, "it is an error")
             self._judge(answer)
             if done := answer.document.get("done"):
+                if arguments.get("memory", 0) < self.story.least_mib:
+                    raise self._lost(answer, f"it needs {self.story.least_mib} MiB")
+                if "events" in self.given and arguments.get("events") != self.given["events"]:
+                    raise self._lost(answer, "the user's events were not sent")
                 return self._end(answer, done)
             self._act(answer)
             call = answer.document.get("nextCall") or {}
@@ -274,6 +283,7 @@ class _Reader:
                 raise self._lost(answer, f"no user knows {name}")
             if self.story.gives[name] is not None:
                 given[name] = self.story.gives[name]
+        self.given.update(given)
         self.repaired = self.repaired or "event" in given  # of a function that fails for its event
         return given
 
@@ -285,7 +295,8 @@ class _Reader:
             raise self._lost(answer, f"it ends, and has never said {self.story.causes[0]}")
         variables = [f"{name}={value}" for name, value in self.story.setting.items()]
         cause = next(each for each in self.causes if each in self.story.causes)
-        return Read(self.calls, ", ".join([cause, *self.lines[:1], *variables]), self.typed, done)
+        said = [f"say {' and '.join(self.given)}"] if self.given else []
+        return Read(self.calls, ", ".join([cause, *self.lines[:1], *variables]), [*self.typed, *said], done)
 
     def _place(self) -> str:
         """FILE:LINE of the story's line."""

@@ -421,9 +421,10 @@ def _in_our_words(lines: Sequence[str], tool: str, schemas: Mapping[str, Schema]
 
 def _following(told: AnswerText, asked: Call, schemas: Mapping[str, Schema]) -> Following:
     if told.done:
-        variables = asked.arguments.get("env") if asked.tool in ON_THIS_MACHINE else None
-        pairs = " ".join(f"{name}={value}" for name, value in (variables or {}).items())
-        more = f". It ran with {pairs}: the function in AWS needs that too" if pairs else ""
+        given = asked.arguments if asked.tool in ON_THIS_MACHINE else {}
+        ran = [f"{given['memory']} MiB"] if given.get("memory") else []
+        ran += [f"{name}={value}" for name, value in given.get("env", {}).items()]
+        more = f". It ran with {' '.join(ran)}: the function in AWS needs that too" if ran else ""
         later = following(told.next, asked, schemas) if told.next else Following()
         return later._replace(done=f"{told.done}{more}", when="")
     if not told.next:
