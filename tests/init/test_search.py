@@ -1,9 +1,11 @@
 """Which functions are found in a project, how they are built, and which events they get."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from truemem_workbench.aws.event_log import is_event
 from truemem_workbench.init import sample_events, tree
 from truemem_workbench.init.found import Build, Found, Source
@@ -224,6 +226,13 @@ def test_beside_a_gitlab_ci_the_job_is_to_be_included(tmp_path: Path, monkeypatc
     )  # fmt: skip
     assert "  stage: checks\n" in file.text
     assert gitlab(gate).count("stage:") == 0
+    both = Gate(
+        checks=[*gate.checks, (replace(found[0], language="nodejs", version="22"), gate.checks[0][1])], install=""
+    )
+    jobs = yaml.safe_load(gitlab(both))
+    assert {name: job["image"] for name, job in jobs.items()} == {
+        "memory-python": "python:3.13", "memory-nodejs": "node:22",
+    }  # fmt: skip
     (tmp_path / ".gitlab-ci.yml").write_text(gitlab(gate))
     assert files_of("gitlab", gate, Path())[0].state == "same"
     other = Gate(checks=gate.checks, install="", folder=Path("orders"), name="memory-orders")

@@ -20,6 +20,11 @@ from .tree import Tree, text_of, written
 LISTED = re.compile(r"^\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?:[<>=!~].*)?$")
 """A line of requirements.txt that names a package, without a marker."""
 ESBUILD = "--bundle --platform=node --sourcemap"
+SOURCES = (
+    ".py", ".txt", ".toml", ".js", ".mjs", ".cjs", ".ts", ".go", ".mod", ".sum", ".java", ".kt", ".xml", ".gradle",
+    ".kts",
+)  # fmt: skip
+"""Endings of what `sam build` reads; package.json is among too many others of its ending."""
 SDK = ("aws-sdk", "@aws-sdk/*")
 """What Lambda's runtime has, and so a project need not list."""
 
@@ -123,7 +128,7 @@ def bundled(source: Path, out: Path, root: Path) -> Build:
 def of_sam(template: Path, tree: Tree) -> Build:
     """`sam build` of a template."""
     made = template.parent / ".aws-sam/build/template.yaml"
-    is_old = written(made) < max(written(template), tree.newest(template.parent))
+    is_old = written(made) < max(written(template), tree.newest(template.parent, *SOURCES))
     name = "" if template.name in ("template.yaml", "template.yml") else f" --template {shlex.quote(template.name)}"
     return Build(f"sam build{name}", template.parent, is_old, "sam", again=True)
 

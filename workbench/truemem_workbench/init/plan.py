@@ -58,7 +58,8 @@ def plan(path: str, name: str | None, ci: str | None, install: str | None) -> Pl
     within = Path.cwd().resolve().relative_to(root.resolve())
     parts = (within / project.root).parts
     source = install or repository.installed_from(root)
-    gate = Gate(checks=checks, install=source, folder=within, name="-".join(("memory", *parts)))
+    slug = re.sub(r"[^\w-]+", "-", "-".join(("memory", *parts)))
+    gate = Gate(checks=checks, install=source, folder=within, name=slug)
     kinds = [ci] if ci else repository.cis(root)
     made = [repository.files_of(kind, gate, root) for kind in kinds if kind != "none"]
     by_hand = [said for _, said in made if said]
