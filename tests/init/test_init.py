@@ -197,6 +197,6 @@ def test_a_dry_run_writes_nothing(init: Init, tmp_path: Path) -> None:
     before = stood(tmp_path)
     done = init("--dry-run", "--install", "./truemem.whl")
     assert (done.exit_code, stood(tmp_path)) == (0, before)
-    assert "TRUEMEM: ${{ vars.TRUEMEM || './truemem.whl' }}" in done.stdout
+    assert "TRUEMEM: \"${{ vars.TRUEMEM || './truemem.whl' }}\"" in done.stdout
     assert "would run: truemem check app.py:handler --events memory-events/app.jsonl" in done.stdout
     assert done.stdout.splitlines()[-1] == "Next: truemem init"

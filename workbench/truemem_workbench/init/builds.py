@@ -121,7 +121,9 @@ def bundled(source: Path, out: Path, root: Path) -> Build:
     listed = {**_members(_document(package), "dependencies"), **_members(_document(package), "devDependencies")}
     absent = [each for each in SDK if not any(name.startswith(each.rstrip("*")) for name in listed)]
     external = "".join(f" '--external:{each}'" for each in absent)
-    command = f"npx --yes esbuild {_from(source, root)} {ESBUILD}{external} --outbase=. --outdir={out}"
+    command = (
+        f"npx --yes esbuild {shlex.quote(str(_from(source, root)))} {ESBUILD}{external} --outbase=. --outdir={out}"
+    )
     return Build(command, root, written(made) < written(source), "npx", again=True)
 
 

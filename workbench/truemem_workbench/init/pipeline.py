@@ -69,7 +69,8 @@ def github(gate: Gate) -> str:
         steps += [*_action("setup-java@v4", "java-version", gate.version("java", JAVA)), "    distribution: corretto"]
     if any(each.tool == "sam" for each in gate.builds):
         steps += ["- uses: aws-actions/setup-sam@v2", "  with:", "    use-installer: true"]
-    value = f"${{{{ vars.TRUEMEM || '{gate.install}' }}}}" if gate.install else "${{ vars.TRUEMEM }}"
+    usual = gate.install.replace("'", "''")
+    value = _scalar(f"${{{{ vars.TRUEMEM || '{usual}' }}}}") if usual else "${{ vars.TRUEMEM }}"
     steps += ["- env:", f"    TRUEMEM: {value}", f"  run: {_installs()}"]
     if lines := [*_built(gate.builds, OF_PIP)]:
         steps += _run(lines)
