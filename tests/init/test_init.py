@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from truemem_workbench.commands import init as init_command
 from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.commands.check import check
 from truemem_workbench.init import repository
@@ -106,6 +107,16 @@ def test_of_two_functions_the_failing_one_is_told(init: Init, tmp_path: Path) ->
     begin = done.stdout.index("Bills fails with the events of memory-events/Bills.jsonl")
     assert begin < done.stdout.index("KeyError: 'order' (app.py:2)") < done.stdout.index("could not be measured")
     assert done.stdout.splitlines()[-1] == f"Next, after the edit: {document['next']}"
+
+
+def test_a_function_whose_turn_is_too_late_is_not_run(
+    init: Init, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init_command, "PATIENCE_S", 0.0)
+    project(tmp_path, template_dot_yaml=TEMPLATE, orders__app_dot_py=WANTS, bills__app_dot_py=WANTS)
+    done = init()
+    assert done.exit_code == 2
+    assert " ".join(done.stdout.split()).count("Bills not run its turn was too late") == 1
 
 
 def in_a_shell(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -85,7 +85,7 @@ def _init(
             gates.build(build)
         began = time.monotonic()
         for number, (found, command) in enumerate(made.checks, 1):
-            if time.monotonic() - began > PATIENCE_S:
+            if ran and time.monotonic() - began > PATIENCE_S:
                 break
             notify("truemem init", f"running {number} of {len(made.checks)}: {command}")
             try:
@@ -98,9 +98,10 @@ def _init(
     if as_json:
         click.echo(json.dumps(answer.document(made, states, ran), indent=2))
     else:
-        answer.answer(ran, len(made.checks) - len(ran) if ran else 0)
+        answer.answer(ran, [found.name for found, _ in made.checks[len(ran) :]])
         click.echo(following(*answer.next_step(made, ran)))
-    codes = {each.code for each in ran}
     if signal:
         return 128 + signal
+    is_whole = no_run or len(ran) == len(made.checks)
+    codes = {*(each.code for each in ran), *(() if is_whole else (UNUSABLE_CODE,))}
     return next((code for code in codes if code > UNUSABLE_CODE), 1 if 1 in codes else max(codes, default=0))

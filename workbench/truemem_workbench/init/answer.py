@@ -56,17 +56,19 @@ def dry(plan: Plan) -> None:
     say(printer, "Next: truemem init")
 
 
-def answer(ran: Sequence[Ran], left: int) -> None:
-    """Print what the gates said: one whole, of several a line each, and the whole of the worst. `left`: how many were
-    not run."""
+def answer(ran: Sequence[Ran], left: Sequence[str]) -> None:
+    """Print what the gates said: one whole, of several a line each, and the whole of the worst. `left`: the functions
+    that were not run."""
     printer = output()
     if not ran:
         return
     first = worst(ran)
     if len(ran) > 1 or left:
-        rows = table(f"{len(ran) + left} functions", ["function", "answer", "finding"], [], [])
+        rows = table(f"{len(ran) + len(left)} functions", ["function", "answer", "finding"], [], [])
         for each in sorted(ran, key=lambda one: one.rank, reverse=True):
             rows.add_row(each.found.name, each.outcome, each.said)
+        for name in left:
+            rows.add_row(name, "not run", f"its turn was too late. Try truemem init --function {name}")
         printer.print(rows)
     if trouble := _trouble(first):
         say(printer, trouble)

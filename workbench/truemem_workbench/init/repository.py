@@ -102,7 +102,7 @@ def to_fill_in(kinds: Sequence[str]) -> str:
     wheel = _wheel()
     kept = f"cp {shlex.quote(str(wheel))} . && truemem init --install ./{wheel.name}" if wheel else ""
     return (
-        f"for CI: {tool} variable set TRUEMEM --body git+https://github.com/YOUR-ORGANISATION/truemem"
+        f"so that CI finds truemem, type {tool} variable set TRUEMEM --body git+https://github.com/YOUR-ORGANISATION/truemem"
         f"{f' (or keep its wheel in the repository: {kept})' if kept else ''}"
     )
 

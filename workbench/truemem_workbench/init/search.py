@@ -108,7 +108,7 @@ def _in_folder(files: Tree) -> tuple[list[Found], tuple[str, ...]]:
         return next(iter(by_template.values())), ()
     found = [*_of_sources(files)]
     rest = len(found) - MOST_FUNCTIONS
-    notes = (f"{counted(rest, 'more function')} left out: name a folder. Such as truemem init src",) if rest > 0 else ()
+    notes = (f"{counted(rest, 'more function')} found, and left out. Try truemem init FOLDER",) if rest > 0 else ()
     return found[:MOST_FUNCTIONS], notes
 
 
