@@ -23,12 +23,12 @@ HEADINGS = (
     "page", "line named", "after the repair", "commands", "install, s", "truemem, s", "init, s", "to the line, s",
 )  # fmt: skip
 NOTE = f"""\
-The pages docs/first-LANGUAGE.md, as they are. Install: the environment, and pip with the wheel and its needs; a slow
-package index takes longer. Init: with the project's own build, the packages of npm, and Go's standard library compiled
-for the first time. In Go a small module stands for AWS's, and in Java an `mvn` of a few lines and the interfaces of
-aws-lambda-java-core stand for Maven and its repository: a machine that measures may not reach these networks. The
-promise: {MOST_COMMANDS} commands and {MOST_S} s at most to the line that is marked in the page's source, each command
-printed by the one before."""
+The pages docs/first-LANGUAGE.md, as they are, from an empty environment on. Install: pip, with the wheel and its needs;
+a slow package index takes longer. Init: with the project's own build, the packages of npm, and Go's standard library
+compiled for the first time. In Go a small module stands for AWS's, and in Java an `mvn` of a few lines and the
+interfaces of aws-lambda-java-core stand for Maven and its repository: a machine that measures may not reach these
+networks. The promise: {MOST_COMMANDS} commands and {MOST_S} s at most to the line that the source has marked, each
+command printed by the one before."""
 
 
 def run(bench: Bench) -> Result:

@@ -203,7 +203,7 @@ def prose(text: str) -> str:
 
 def typed(language: str, wheel: Path, base: Path) -> tuple[Page, list[Done]]:
     """The page's commands, typed with an environment and a home that are made below `base`: no cache of pip, npm, Go or
-    truemem is there. The seconds of `pip install` are also those of making the environment. Raises installs.Missing."""
+    truemem is there. Raises installs.Missing."""
     page = read(language)
     folder, home, programs, environment = (base / name for name in ("orders", "home", "bin", "venv"))
     for each in (folder, home, programs):
@@ -211,11 +211,8 @@ def typed(language: str, wheel: Path, base: Path) -> tuple[Page, list[Done]]:
     write(page, folder)
     own = stand_ins(language, folder, home, programs, npm=False)
     (folder / page.steps[0].command.split()[-1]).symlink_to(wheel)
-    began = time.monotonic()
     venv.create(environment, with_pip=True, symlinks=True)
-    made_s = time.monotonic() - began
     user = variables(home, programs, environment / "bin", **own)
     done = [*take(page.steps, folder, user)]
     repair(page, folder)
-    done += take(page.proof, folder, user)
-    return page, [done[0]._replace(seconds=made_s + done[0].seconds), *done[1:]]
+    return page, [*done, *take(page.proof, folder, user)]
