@@ -186,9 +186,11 @@ class Result:
 
     @property
     def grows(self) -> bool:
-        """True if there is something to explain: it grows, or a limit of memory was broken."""
-        broken = any(each.outcome == "broken" and each.name not in (P99, *ERRORS) for each in self.limits)
-        return broken or self.measurement.finding.grows
+        """True if lines of the function may explain it: it grows, not an extension, or a limit of memory was broken."""
+        is_own = self.measurement.finding.cause != "extension"
+        others = (P99, *ERRORS) if is_own else (GROWTH, P99, *ERRORS)
+        broken = any(each.outcome == "broken" and each.name not in others for each in self.limits)
+        return broken or (is_own and self.measurement.finding.grows)
 
     @property
     def finding(self) -> Finding:
@@ -279,7 +281,9 @@ class Result:
         if self.measurement.finding.cause == "failing" and self.measurement.seen:
             notices.append("--allow-errors measures invocations that are meant to fail")
         if more := self._more():
-            notices.append(f"{self.measurement.asked} invocations did not decide it: {more} more were made")
+            notices.append(
+                f"{counted(self.measurement.asked or 0, 'invocation')} did not decide it: {more} more were made"
+            )
         if uncertain := self.measurement.uncertain_peaks:
             notices.append(
                 f"{uncertain} of {len(self.measurement.seen)} peaks are intervals: a limit within one is undecided"
