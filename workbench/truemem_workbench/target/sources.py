@@ -27,6 +27,7 @@ SKIPPED = frozenset(("node_modules", "test", "tests", "__tests__", "vendor", "ta
 
 _COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _EXPORTED = re.compile(r"^\s*export\s+(?:async\s+)?(?:function|const|let|var)\s+(\w+)", re.MULTILINE)
+_LISTED = re.compile(r"^\s*export\s*\{([^}]*)\}", re.MULTILINE)
 _IS_NO_SOURCE = re.compile(r"\.(?:test|spec|d)\.[cm]?tsx?$|_test\.go$")
 _MAIN = re.compile(r"^package main\b.*^func main\(\)", re.MULTILINE | re.DOTALL)
 _PACKAGE = re.compile(r"^\s*package\s+([\w.]+)\s*;", re.MULTILINE)
@@ -105,6 +106,7 @@ def _there(path: Path) -> Path:
 def _typescript(source: Path, handler: str) -> Build:
     text = _text(source)
     exported = {each[1]: text.count("\n", 0, each.start(1)) + 1 for each in _EXPORTED.finditer(text)}
+    exported |= {each.split()[-1]: 0 for part in _LISTED.findall(text) for each in part.split(",") if each.strip()}
     if not handler:
         likely = next((each for each in exported if "handler" in each.lower()), next(iter(exported), "handler"))
         raise BadInput(f"{source} names no handler (found: {', '.join(exported) or 'none'}). Try {source}:{likely}")
@@ -117,7 +119,7 @@ def _typescript(source: Path, handler: str) -> Build:
         target = _in_sam(sam, output, handler) if sam and sam / SAM_BUILD in output.parents else f"{output}:{handler}"
     return Build(
         source=source,
-        line=exported.get(handler),
+        line=exported.get(handler) or None,
         command=_node_build(root, sam, source),
         target=target,
         output=output,
@@ -221,14 +223,15 @@ def _node_build(root: Path, sam: Path | None, source: Path) -> str:
     )
     if by_sam and sam is not None:
         return _in(sam, "sam build")
+    needs = _members(package.get("dependencies")) | _members(package.get("devDependencies"))
     if script is not None:
         build = f"{manager} run {script}"
-    elif (root / "tsconfig.json").is_file():
-        build = "npx tsc"
+    elif (root / "tsconfig.json").is_file() and not _compiler_options(root / "tsconfig.json")[0].get("noEmit"):
+        build = "npx tsc" if "typescript" in needs else "npx --yes -p typescript tsc"  # `npx tsc` gets another package
     else:
         entry = shlex.quote(str(source.resolve().relative_to(root.resolve())))
-        build = f"npx esbuild {entry} --bundle --platform=node --sourcemap --outdir=dist"
-    needs = any(package.get(each) for each in ("dependencies", "devDependencies"))
+        npx = "npx" if "esbuild" in needs else "npx --yes"
+        build = f"{npx} esbuild {entry} --bundle --platform=node --sourcemap --outdir=dist"
     is_installed = (root / "node_modules").is_dir() or (root / ".pnp.cjs").is_file()
     return _in(root, f"{manager} install && {build}" if needs and not is_installed else build)
 
@@ -354,7 +357,10 @@ def _in(folder: Path, command: str) -> str:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}. Try chmod +r {path}") from None
 
 
 def _json(path: Path) -> dict[str, Any]:
