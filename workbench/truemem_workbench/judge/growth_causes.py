@@ -246,7 +246,7 @@ def extension_grows(witnesses: Witnesses) -> Finding | None:
     grows = (witnesses.rss.low_kib or 0.0) > GATE_KIB
     function = f"grows as well, by {size_words(witnesses.rss.per_invocation_kib)}" if grows else "does not"
     killed = witnesses.curves.killed
-    evidence = [_span(before, after)]
+    evidence = [f"its own RSS {_span(before, after)}"]
     if killed:
         evidence.append(f"the environment was ended for it in invocation {killed[0]}")
     return _grown(
