@@ -36,6 +36,11 @@ def call(tool: str, when: str = "", missing: tuple[str, ...] = (), **arguments: 
 
 STEPS: list[tuple[Call, str, Following]] = [
     (CHECK, "truemem check app.py:handler", call("check", AFTER_REPAIR, **APP)),
+    (
+        Call("check", {"target": "main.go"}),
+        "go build -o bootstrap . && truemem check main.go",
+        Following(Call("check", {"target": "main.go"}), AFTER_REPAIR, typed="go build -o bootstrap ."),
+    ),
     (CHECK, "truemem check app.py:handler --try-repair", call("check", **APP, try_repair=True)),
     (CHECK, "truemem local run app.py:handler --event '{}' --raw", call("run", **APP, event={})),
     (CHECK, "truemem check app.py:handler --event @event.json", call("check", missing=("event",), **APP)),

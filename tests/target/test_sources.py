@@ -160,6 +160,7 @@ def test_a_program_in_go_that_is_built_runs() -> None:
     for spec in ("cmd/fn", "cmd/fn/main.go"):
         made = resolve(spec)
         assert made.function.command == (str(Path("cmd/fn/bootstrap").resolve()),)
+        assert made.function.once_built("truemem check cmd/fn").startswith("go build -o cmd/fn/bootstrap ./cmd/fn && ")
         assert (made.source, made.notices[0][:37]) == (Path("cmd/fn/main.go"), "cmd/fn/main.go runs as cmd/fn/bootstr")
 
 

@@ -280,6 +280,7 @@ def _soak(
     commands = replace(
         commands,
         again=str(again),
+        proof=function.function.once_built(again),
         profile="" if is_web or function.names_lines else str(again.with_option("--lines")),
         with_variable=f"{again} --env",
         with_event="" if again.has("--event") or again.has("--events") else f"{again} --event @event.json",

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from ..support.document import known_members
 from ..support.failed_answer import MISSING_MODULE, UNSET_VARIABLE
 from ..support.terminal import output, say, some, table
+from ..support.typed_command import following
 from .gates import Ran, worst
 from .plan import Plan
 from .repository import File
@@ -74,7 +75,8 @@ def answer(ran: Sequence[Ran], left: Sequence[str]) -> None:
         say(printer, trouble)
     if first.text:
         printer.print()
-        for line in first.text.rstrip("\n").splitlines():
+        said = following(str(first.finding.get("next", "")), str(first.finding.get("nextWhen", "")))
+        for line in first.text.replace(f" {said}", "").rstrip("\n").splitlines():  # it is the last line
             printer.print(line, soft_wrap=True)
 
 
@@ -110,8 +112,9 @@ def next_step(plan: Plan, ran: Sequence[Ran]) -> tuple[str, str]:
     if first.outcome == "passed" and plan.is_in_git:
         return f"git add {shlex.join(str(file.path) for file in plan.files)}", ""
     when = str(first.finding.get("nextWhen") or ("after the repair" if first.outcome == "failed" else ""))
-    rebuilt = first.found.rebuild if when == "after the repair" else ""
-    return f"{rebuilt}{first.finding.get('next') or first.command}", when
+    command, rebuilt = str(first.finding.get("next") or first.command), first.found.rebuild
+    is_told = when != "after the repair" or command.startswith(rebuilt)
+    return (command if is_told else f"{rebuilt}{command}"), when
 
 
 def document(plan: Plan, states: Mapping[File, str], ran: Sequence[Ran]) -> dict[str, object]:

@@ -125,13 +125,15 @@ def with_path(command: Command) -> str:
 
 
 class Code(Protocol):
-    """What a function runs: its folder, and the interpreter if it is in Python."""
+    """What a function runs: its folder, the interpreter if it is in Python, and a command as typed after an edit."""
 
     @property
     def python(self) -> Path | None: ...
 
     @property
     def task_root(self) -> Path: ...
+
+    def once_built(self, command: object) -> str: ...
 
 
 def commands_local(
@@ -155,6 +157,7 @@ def commands_local(
         once = command
     return Commands(
         again=str(command),
+        proof="" if function is None else function.once_built(command),
         longer=longer(command),
         explain=soaked(command) if is_web else str(command.named("explain")) if can_explain else "",
         heap="" if is_probed else str(command),

@@ -30,6 +30,8 @@ MOST_ARGUMENT = 2_000
 """Characters that an argument of the next call has: a larger one, such as an event, is not told again."""
 COMMAND = re.compile(r"\btruemem (?:local )?[a-z-]++(?!:)(?: (?:'[^']*'|[^\s,;)'\"]+))*")
 OPTION = re.compile(r"--([a-z][a-z-]*)")
+BUILD = re.compile(r"((?!truemem )[^{]*?) && (?=truemem )")
+"""What is typed before a command of truemem, after an edit."""
 
 
 class Call(NamedTuple):
@@ -78,6 +80,9 @@ class Following(NamedTuple):
 
 def following(command: str, asked: Call, schemas: Mapping[str, Schema], when: str = "") -> Following:
     """The command as a step. `asked`: the call that was answered. `when`: see `Following`."""
+    if build := BUILD.match(command):
+        made = following(command[build.end() :], asked, schemas, when)
+        return made._replace(typed=made.typed or build[1])
     try:
         read = _call_of(shlex.split(command), asked, schemas)
     except ValueError:  # no closing quote: it is a sentence

@@ -37,7 +37,8 @@ def resolve(
     if (build := sources.built(spec)) is not None:
         made = resolve(build.target, choose, notify, progress)
         notices = (build.notice, *made.notices)
-        return replace(made, spec=spec, source=build.source, line=build.line, notices=notices)
+        function = replace(made.function, build=build.command)
+        return replace(made, spec=spec, function=function, source=build.source, line=build.line, notices=notices)
     path, _, name = spec.rpartition(":")
     if Path(path).suffix in TEMPLATES:
         return from_template(Path(path), name, choose, notify, progress)

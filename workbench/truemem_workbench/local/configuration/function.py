@@ -83,6 +83,8 @@ class Function:
     are what it has of this machine, at the same places."""
     unparsed: str = ""
     """Why our own Python cannot parse the code. A newer one may know its syntax."""
+    build: str = ""
+    """What is typed after an edit, such as `go build -o bootstrap .`. Empty if the code runs as it is."""
 
     @property
     def runs_on(self) -> str | None:
@@ -104,6 +106,10 @@ class Function:
     def placed(self, told: Any) -> Any:
         """What its process has told, with the paths of an image's files as they are on this machine (Image.placed)."""
         return told if self.image is None else self.image.placed(told)
+
+    def once_built(self, command: object) -> str:
+        """The command as it is typed after an edit."""
+        return f"{self.build} && {command}" if self.build else str(command)
 
     @property
     def program(self) -> Path:
