@@ -124,12 +124,12 @@ def _node_client() -> list[Component]:
     """What is in AWS's runtime client for Node.js, which the wheel has compiled. It never runs in Lambda."""
     from_npm = [
         Component(
-            name=name,
+            name=locked(name)["name"],
             bom_ref=f"npm:{name}",
             version=locked(name)["version"],
             licenses=[_licence(locked(name)["license"])],
             hashes=[_sha512(locked(name)["integrity"])],
-            purl=PackageURL("npm", *_scoped(name), version=locked(name)["version"]),
+            purl=PackageURL("npm", *_scoped(locked(name)["name"]), version=locked(name)["version"]),
         )
         for name in (*PACKAGES, "@aws/lambda-invoke-store")
     ]

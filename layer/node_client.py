@@ -3,6 +3,9 @@
 It is aws-lambda-ric as npm has it, compiled by our compiler: npm would compile it on the user's machine, in minutes.
 Its addon speaks Node-API alone, so that one file serves each version of Node.js on an architecture, with glibc.
 
+Version 4 has no callbacks any more, as Lambda from nodejs24.x on. For older runtimes version 3's JavaScript is beside
+it, with the same addon: it has the same C++.
+
 As npm compiles it, but for two things: libc++ instead of libstdc++, and no exceptions in C++. Where the client has no
 memory left, the process aborts; with exceptions it would end by one that nobody catches.
 
@@ -41,12 +44,16 @@ from .toolchain import LOCK as COMPILER_LOCK
 NAME = "aws-lambda-ric"
 """Of the package at npm, and of the folder in dist."""
 PLACE = f"node_modules/{NAME}"
-"""Of index.mjs and rapid-client.node, below a folder for each of Lambda's architectures: as npm has it, so that nobody
-takes it for the user's code."""
-PACKAGES = (NAME, "node-addon-api", "node-api-headers")
-"""What is compiled: client, the C++ over Node-API, and Node-API's headers."""
+"""Of index.mjs, index-3.mjs and rapid-client.node, below a folder for each of Lambda's architectures: as npm has it, so
+that nobody takes it for the user's code."""
+OLDER = f"{NAME}-3"
+"""Its version 3, by its name in the lock."""
+PACKAGES = (NAME, OLDER, "node-addon-api", "node-api-headers")
+"""What is compiled: client, the C++ over Node-API, and Node-API's headers. Of version 3 the JavaScript is taken."""
 LOCK = Path(__file__).parents[1] / "workbench/truemem_workbench/local/configuration/node/package-lock.json"
 """Has version and hash of each package. npm installs the same client by it where this build is not there."""
+START = LOCK.with_name("start.mjs")
+"""The end of version 3's script."""
 LIBCXX = Path(__file__).with_suffix(".cpp")
 
 OPTIMIZED = ("-O2", "-g0", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden")
@@ -63,7 +70,8 @@ LIBCURL = (
 LINKED = ("-shared", "-s", "-Wl,--gc-sections", "-Wl,--version-script=exported")
 EXPORTED = "{ global: napi_register_module_v1; node_api_module_get_api_version_v1; local: *; };\n"
 """All else stays inside: Node.js has a C++ library of its own."""
-SOURCES = (f"{NAME}/src/native/rapid-client.cc", "cpp/src/runtime.cpp", "cpp/src/logging.cpp", "version.cpp")
+ADDON = "rapid-client.cc"
+SOURCES = (f"{NAME}/src/native/{ADDON}", "cpp/src/runtime.cpp", "cpp/src/logging.cpp", "version.cpp")
 NOT_USED = ("uv.h", "v8.h", "node.h")
 """Headers that rapid-client.cc includes, and takes nothing from."""
 
@@ -94,15 +102,16 @@ TYPES = {
 
 
 def locked(name: str) -> dict[str, str]:
-    """The package's entry in the lock: `version`, `integrity` (a hash), `license`."""
+    """The package's entry in the lock: `name` at npm, `version`, `integrity` (a hash), `license`."""
     entry: dict[str, str] = json.loads(LOCK.read_text())["packages"][f"node_modules/{name}"]
-    return entry
+    return {"name": name, **entry}
 
 
 def key() -> str:
     """Hash of everything that goes into the build."""
     pinned = "".join(locked(name)["integrity"] for name in PACKAGES)
-    parts = (pinned, COMPILER_LOCK.read_text(), Path(__file__).read_text(), LIBCXX.read_text(), COMPILER_FLAGS, GLIBC)
+    files = (COMPILER_LOCK, Path(__file__), LIBCXX, START)
+    parts = (pinned, *(file.read_text() for file in files), COMPILER_FLAGS, GLIBC)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
@@ -117,7 +126,9 @@ def build(cache: Path, toolchain: Toolchain, say: Callable[[str], None]) -> Path
         say(f"downloading {NAME} {locked(NAME)['version']} from npm")
         for name in PACKAGES:
             _unpack(downloaded(name), work / name)
-        ours = work / NAME
+        ours, older = work / NAME, work / OLDER
+        if (ours / "src/native" / ADDON).read_bytes() != (older / "src" / ADDON).read_bytes():
+            raise BuildError(f"{ADDON} of {OLDER} is not that of {NAME}: it needs an addon of its own")
         _unpack((ours / "deps" / "curl.tar.xz").read_bytes(), work / "curl", top="")
         _unpack((ours / "deps" / "aws-lambda-cpp.tar.xz").read_bytes(), work / "cpp", top="")
         _configure(work)
@@ -128,6 +139,8 @@ def build(cache: Path, toolchain: Toolchain, say: Callable[[str], None]) -> Path
         for name, addon in zip(ARCHITECTURES, addons, strict=True):
             (made / name / PLACE).mkdir(parents=True)
             shutil.copyfile(ours / "index.mjs", made / name / PLACE / "index.mjs")
+            script = (older / "dist" / "index.mjs").read_text() + START.read_text()
+            (made / name / PLACE / "index-3.mjs").write_text(script)
             shutil.copyfile(addon, made / name / PLACE / "rapid-client.node")
         (made / "licences").mkdir()
         for name, text in _licences(work, toolchain).items():
@@ -151,7 +164,7 @@ def registry() -> str:
 def downloaded(name: str) -> bytes:
     """The package as npm has it. Raises BuildError if it is not the one of the lock."""
     entry = locked(name)
-    url = f"{registry()}/{name}/-/{name}-{entry['version']}.tgz"
+    url = f"{registry()}/{entry['name']}/-/{entry['name']}-{entry['version']}.tgz"
     try:
         answer = requests.get(url, timeout=TIMEOUT_S)
         answer.raise_for_status()

@@ -15,6 +15,7 @@ from truemem_workbench.explain.attribution import Users
 from truemem_workbench.explain.explanation import Explanation, what
 from truemem_workbench.explain.node import HeapGrowth, Snapshot, breadth_first, holders
 from truemem_workbench.explain.run import JITTER
+from truemem_workbench.local.configuration.node_function import from_node_handler
 
 from tests.check.conftest import Check
 from tests.explain.test_run import FUNCTIONS, explained, names_first
@@ -249,19 +250,22 @@ def test_minified_code_without_a_map_has_columns(tmp_path: Path) -> None:
 
 @needs_node
 def test_the_file_of_a_library_that_holds_is_named(tmp_path: Path) -> None:
+    """Of a handler with a callback, by AWS's client: it answers when nothing is left to do, of the tracer neither."""
     library = tmp_path / "node_modules" / "memo" / "index.js"
     library.parent.mkdir(parents=True)
     library.write_text(
         "const store = new Map();\nmodule.exports = (key, make) => {\n  if (!store.has(key)) {\n"
         "    const value = make();\n    store.set(key, value);\n  }\n  return store.get(key);\n};\n"
     )
-    (tmp_path / "app.mjs").write_text(
-        'import memo from "memo";\nlet n = 0;\nexport const handler = async () => {\n'
-        "  const rows = memo(`order-${(n += 1)}`, () => new Array(1000).fill(n));\n  return rows.length;\n};\n"
+    app = tmp_path / "app.js"
+    app.write_text(
+        'const memo = require("memo");\nlet n = 0;\nexports.handler = (event, context, callback) => {\n'
+        "  const rows = memo(`order-${(n += 1)}`, () => new Array(1000).fill(n));\n"
+        "  setImmediate(callback, null, rows.length);\n};\n"
     )
-    explanation = explained(node_function("app", folder=tmp_path))
+    explanation = explained(from_node_handler(f"{app}:handler", None, pytest.fail, deployed="nodejs22.x"))
     first = explanation.holders[0]
-    assert (first.file, first.line, first.called) == (str(library), 5, (str(tmp_path / "app.mjs"), 4))
+    assert (first.file, first.line, first.called) == (str(library), 5, (str(app), 4))
     assert explanation.annotations()[0][1] == 4  # the user's own line
     assert any("called at" in line and "memo(`order-" in line for line in explanation.lines())
 
@@ -336,17 +340,25 @@ def test_an_environment_of_pythons_is_not_the_users(tmp_path: Path) -> None:
 
 @needs_node
 @pytest.mark.nightly
-@pytest.mark.parametrize("module", ["index.mjs", "index.js"])
-def test_the_command_explains_through_awss_own_client(invoke_check: Check, tmp_path: Path, module: str) -> None:
-    export = "export const handler =" if module == "index.mjs" else "exports.handler ="
+@pytest.mark.parametrize(
+    ("module", "handler"),
+    [
+        ("index.mjs", "export const handler = async () => {"),
+        ("index.js", "exports.handler = async () => {"),
+        ("index.cjs", "exports.handler = (event, context, callback) => { setTimeout(callback, 1);"),
+    ],
+)
+def test_the_command_explains_through_awss_own_client(
+    invoke_check: Check, tmp_path: Path, module: str, handler: str
+) -> None:
     (tmp_path / module).write_text(
-        f"const kept = [];\n{export} async () => {{\n  kept.push(new Array(10000).fill(kept.length));\n}};\n"
+        f"const kept = [];\n{handler}\n  kept.push(new Array(10000).fill(kept.length));\n}};\n"
     )
     (tmp_path / "template.yaml").write_text(
         "Resources:\n  Orders:\n    Type: AWS::Serverless::Function\n"
         "    Properties: {Runtime: nodejs20.x, Handler: index.handler, CodeUri: ., MemorySize: 512}\n"
     )
-    for target in (f"{tmp_path / module}:handler", f"{tmp_path / 'template.yaml'}:Orders"):
+    for target in (f"{tmp_path / module}:handler", f"{tmp_path / 'template.yaml'}:Orders")["callback" in handler :]:
         done = invoke_check(target, "--explain", "--max-drift", 8, "--format", "github")
         assert done.exit_code == 1, done.output
         assert f"{module}:3  Array of Array kept" in done.stdout

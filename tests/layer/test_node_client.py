@@ -62,6 +62,14 @@ def test_what_npm_has_must_be_what_is_locked(tmp_path: Path, monkeypatch: pytest
         server.shutdown()
 
 
+def test_version_3_is_beside_it_and_has_its_addon(built: Path) -> None:
+    """It starts itself, as Lambda's own does."""
+    scripts = [built / architecture / node_client.PLACE / "index-3.mjs" for architecture in ARCHITECTURES]
+    for script in scripts:
+        assert '__require("./rapid-client.node")' in script.read_text()
+        assert script.read_text().endswith(node_client.START.read_text())
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_a_second_build_in_another_place_gives_the_same_bits(built: Path, tmp_path: Path) -> None:

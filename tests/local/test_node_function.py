@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from truemem_workbench.local import BadInput
+from truemem_workbench.local import BadInput, LocalLambda, Settings
 from truemem_workbench.local.configuration import node_function
 from truemem_workbench.local.configuration.node_function import (
     BUILD_TOOLS,
@@ -17,6 +17,7 @@ from truemem_workbench.local.configuration.node_function import (
     from_node_handler,
     installed_client,
 )
+from truemem_workbench.target.resolve import resolve
 
 from tests.attach.pages import block
 from tests.local.conftest import LocalRun, executable
@@ -100,6 +101,40 @@ def test_awss_client_is_there_without_npm_and_compiler(
     assert not list(cache.glob("aws-lambda-ric*"))
 
 
+CALLBACK = """
+let later = 0;
+exports.handler = (event, context, callback) => {
+  const answer = { waits: context.callbackWaitsForEmptyEventLoop };
+  context.callbackWaitsForEmptyEventLoop = event.waits;
+  setTimeout(() => (answer.later = later += 1), 20);
+  callback(null, answer);
+};
+"""
+REFUSED = "support for callback-based function handlers starting with Node.js 24"
+REFUSED_AT_ONCE = "does not support callback-based function handlers when using Node.js 22 with Managed Instances"
+
+
+@needs_node
+@pytest.mark.skipif(not SHIPPED[-1].is_dir(), reason="not built: make layer")
+def test_a_callback_is_served_where_lambda_serves_it(index: Path) -> None:
+    """By the runtime of the template, whichever node is here."""
+    index.with_name("app.js").write_text(CALLBACK)
+
+    def answers(runtime: str, *events: object, managed_instances: int | None = None) -> list[object]:
+        index.with_name("template.yaml").write_text(
+            "Resources:\n  F:\n    Type: AWS::Serverless::Function\n"
+            f"    Properties: {{Runtime: {runtime}, Handler: app.handler, CodeUri: .}}\n"
+        )
+        function = resolve("template.yaml:F").function.standing_for(runtime)
+        with LocalLambda(function, Settings(managed_instances=managed_instances)) as local:
+            return [local.invoke(event).payload for event in events]
+
+    both = answers("nodejs22.x", {"waits": True}, {"waits": False})
+    assert both == [{"waits": True, "later": 1}, {"waits": True}]
+    assert REFUSED in str(answers("nodejs24.x", {}))
+    assert REFUSED_AT_ONCE in str(answers("nodejs22.x", {}, managed_instances=1))
+
+
 @pytest.fixture
 def not_for_this_node(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A client is there that this node cannot load; the folder of what npm installs, which is empty."""
@@ -164,14 +199,14 @@ def test_the_bootstrap_of_the_page_runs_a_handler(index: Path, local_run: LocalR
 def test_sizes_in_node_options_count_as_on_lambda(not_for_this_node: Path, options: str, limit_mib: int | None) -> None:
     """A stand-in for the client tells what it was started with, at 1,024 MB. See how Lambda starts Node.js."""
     client = (
-        not_for_this_node / f"aws-lambda-ric-nodev{release(NODE)}" / "node_modules" / "aws-lambda-ric" / "index.mjs"
+        not_for_this_node / f"aws-lambda-ric-3-4-nodev{release(NODE)}" / "node_modules" / "aws-lambda-ric" / "index.mjs"
     )
     client.parent.mkdir(parents=True)
     client.write_text(
         "import v8 from 'node:v8';"
         "console.log(JSON.stringify([process.execArgv, v8.getHeapStatistics().heap_size_limit / 2 ** 20]))"
     )
-    command = from_node_handler("index.mjs:handler", None, pytest.fail).command
+    command = from_node_handler("index.mjs:handler", None, pytest.fail, deployed="nodejs24.x").command
     variables = {"PATH": "/bin:/usr/bin", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024", "NODE_OPTIONS": options}
     flags, limit = json.loads(subprocess.run(command, env=variables, stdout=-1, check=True).stdout)
     sizes = ["--max-semi-space-size=17", "--max-old-space-size=922"]

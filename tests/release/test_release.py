@@ -93,6 +93,8 @@ def test_the_wheel_names_layers_and_dependencies(zips: list[Path], tmp_path: Pat
     client = {"aws-lambda-ric", "aws-lambda-cpp", "curl", "libc++", "node-addon-api", "node-api-headers"}
     assert read(document).keys() == {wheel.name, *inside, *client, "@aws/lambda-invoke-store", *packages}
     assert read(document)["uPlot"]["hashes"] == [{"alg": "SHA-256", "content": UPLOT_SHA256}]
+    clients = [each["purl"] for each in json.loads(document)["components"] if each["name"] == "aws-lambda-ric"]
+    assert clients == ["pkg:npm/aws-lambda-ric@3.3.0", "pkg:npm/aws-lambda-ric@4.0.2"]
     assert {"numpy", "multidict"} <= packages
     assert of_wheel(wheel, zips, 0, sorted(PLAIN, reverse=True)) == document
 

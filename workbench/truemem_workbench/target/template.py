@@ -224,7 +224,7 @@ def _function(
             f"no {source} for Handler {handler}{_guessed(properties, where)}. Try another Handler or CodeUri"
         )
     spec = f"{source}:{name}"
-    found = from_node_handler(spec, None, notify) if is_node else Function.from_handler(spec)
+    found = from_node_handler(spec, None, notify, deployed=runtime) if is_node else Function.from_handler(spec)
     root = code.resolve()
     function = dataclasses.replace(  # a handler below the folder is named from the folder
         found, command=(*found.command[:-1], handler), task_root=root, handler=handler, needs=(root, *found.needs)

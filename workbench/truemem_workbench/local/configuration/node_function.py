@@ -1,4 +1,10 @@
-"""A Node.js handler through AWS's own runtime client, aws-lambda-ric: ours, compiled beforehand, or npm's."""
+"""A Node.js handler through AWS's own runtime client, aws-lambda-ric: ours, compiled beforehand, or npm's.
+
+Two versions of it, because Lambda's runtimes differ. Up to nodejs22.x a handler may have a callback, and its answer
+waits for an empty event loop. From nodejs24.x on, and on Managed Instances, a handler with a callback is refused
+(docs.aws.amazon.com/lambda/latest/dg/nodejs-handler.html; aws/aws-lambda-nodejs-runtime-interface-client, issue 137).
+Version 3 of the client is the former, version 4 the latter.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +25,7 @@ from .function import Function
 
 OLDEST_MAJOR = 18
 """What AWS's client and the heap probe need."""
+FIRST_WITHOUT_CALLBACKS = 24
 RUNTIMES = tuple(runtimes("nodejs", (OLDEST_MAJOR,)))
 USUAL_RUNTIME = [name for name in RUNTIMES if PLATFORM[name].deprecated][-1]
 """The newest that AWS has said the end of: a release with long-term support."""
@@ -46,12 +53,14 @@ a wrapper got it. Images before Node.js 20 gave the sizes always (those of 14 an
 INSTEAD = f"or run it through a bootstrap ({docs_link.command('local-lambda#nodejs')})"
 
 
-def from_node_handler(spec: str, runtime: str | None, notify: Callable[[str], None]) -> Function:
+def from_node_handler(
+    spec: str, runtime: str | None, notify: Callable[[str], None], *, deployed: str | None = None
+) -> Function:
     """Make a Function from `path/index.mjs:handler`. It runs as on the runtime, such as nodejs24.x, in its folder.
 
-    Without a runtime it is that of the node on the path, also where Lambda has none of that version. Where `make layer`
-    has not compiled the client for this node, npm does, once and for minutes: `notify` gets a sentence about it. Raises
-    BadInput.
+    Without a runtime it is that of the node on the path, also where Lambda has none of that version. `deployed` is the
+    runtime that it has in Lambda, if that is known: AWS's client goes by it. Where `make layer` has not compiled the
+    client for this node, npm does, once and for minutes: `notify` gets a sentence about it. Raises BadInput.
     """
     name, _, handler = spec.rpartition(":")
     path = Path(name)
@@ -69,7 +78,7 @@ def from_node_handler(spec: str, runtime: str | None, notify: Callable[[str], No
             f" {taken}:{handler}, or rename one"
         )
     node, runtime = _node(runtime)
-    client = installed_client(node, notify)
+    client = installed_client(node, notify, deployed or runtime)
     path = path.resolve()
     return Function(
         command=("/bin/sh", "-c", _START, str(node), str(client), f"{path.stem}.{handler}"),
@@ -80,16 +89,17 @@ def from_node_handler(spec: str, runtime: str | None, notify: Callable[[str], No
     )
 
 
-def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None) -> Path:
-    """The script of aws-lambda-ric that this node can run: ours, else one that npm has installed or now does. Raises
-    BadInput."""
-    place = Path("node_modules", "aws-lambda-ric", "index.mjs")
+def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None, runtime: str | None = None) -> Path:
+    """The script of aws-lambda-ric for this runtime, or else its newest, which this node can run: ours, else one that
+    npm has installed or now does. Raises BadInput."""
+    has_callbacks = runtime is not None and version(runtime) < (FIRST_WITHOUT_CALLBACKS,)
+    place = Path("node_modules", "aws-lambda-ric", "index-3.mjs" if has_callbacks else "index.mjs")
     for folder in SHIPPED:
         script = folder / platform.machine().replace("aarch64", "arm64") / place
         if script.is_file() and _loads(script.with_name("rapid-client.node"), node):
             return script
     release = _output([str(node), "--version"]).strip()
-    folder = cache() / f"aws-lambda-ric-node{release}"
+    folder = cache() / f"aws-lambda-ric-3-4-node{release}"
     script = folder / place
     if script.is_file():
         return script
@@ -102,7 +112,10 @@ def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None)
         making.mkdir(parents=True)
         for file in LOCK.iterdir():
             shutil.copy(file, making)
-        _output(["npm", "ci", "--no-audit", "--no-fund", "--omit=dev", "--prefix", str(making)])
+        _output(["npm", "ci", "--no-audit", "--no-fund", "--omit=dev", "--ignore-scripts", "--prefix", str(making)])
+        _output(["npm", "rebuild", "aws-lambda-ric", "--prefix", str(making)])  # of version 3 the script is enough
+        older = making / "node_modules" / "aws-lambda-ric-3" / "dist" / "index.mjs"
+        (making / place).with_name("index-3.mjs").write_text(older.read_text() + (making / "start.mjs").read_text())
         if not folder.exists():  # another run may have been faster
             making.rename(folder)
     except OSError as error:
