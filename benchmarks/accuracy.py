@@ -147,8 +147,8 @@ def run(bench: Bench) -> Result:
         " bookkeeping."
     )
     docs = (
-        f"{markdown(SHORT, short)}\n\nMiB, {bench.count(INVOCATIONS, 20):,} invocations a row. Raced: an interval, so"
-        " wide at the median. Exact: one process, not raced. The truth lay within the bounds of"
-        f" {within:,} of {of:,} invocations."
+        f"{markdown(SHORT, short)}\n\nMiB, {bench.count(INVOCATIONS, 20):,} invocations a row. Raced: the share of"
+        " peaks that are an interval, and its width at the median. Exact: one process, not raced. The truth lay within"
+        f" the bounds of {within:,} of {of:,} invocations."
     )
     return Result([Table("", FULL, rows, note)], broken, {(DOCS, "accuracy"): docs})

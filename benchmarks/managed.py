@@ -247,8 +247,9 @@ def run(bench: Bench) -> Result:
             broken += [f"reckoned by {tried}"] * (abs(told / held - 1) > MOST_OFF)
         tables.append(Table("What eight at once need", RECKONED, lines, "MiB of the function, without the sidecar."))
     docs = (
-        f"{markdown(('', 'truth', 'error p50 (least to most)', 'RSS', 'largest'), short)}\n\nMiB. Error, and how far"
-        " off the sum of RSS is, and the largest worker by their number. Right within the kernel's own error:"
+        f"{markdown(('', 'truth', 'error p50 (least to most)', 'RSS', 'largest'), short)}\n\nMiB. Columns:"
+        " truemem's error; the error of adding up RSS; the error of the largest worker times their number. Right within"
+        " the kernel's own error:"
         f" {kept:,} of {of:,} records."
     )
     return Result(tables, broken, {(DOCS, "managed"): docs} if rows else {})

@@ -162,7 +162,7 @@ def test_a_mark_that_stands_still_clears_a_function(told: Told) -> None:
     assert (made["state"], made["next"]) == ("no sign of growth", "")
     assert made["growth"]["likelyKiB"] < 2
     assert made["sentence"].startswith("The mark was 100 of 512 MB at most, in 10 environments, the longest of 2,000")
-    assert "at most 1.1 KiB in any environment, if its first" in made["sentence"]
+    assert "less than 1.1 KiB in each invocation of any environment, if first" in made["sentence"]
 
 
 def test_a_few_environments_that_leak_are_not_outvoted(told: Told) -> None:

@@ -226,16 +226,18 @@ def _highest(key: Key, seen: Observed, grown: Growth | None) -> str:
 
 def _bounds(grown: Growth) -> str:
     proven, likely = grown.proven_kib, grown.likely_kib
-    of_mean = "KiB in each invocation, on average"
     told = []
     if proven is not None:
-        told.append(f"less than {mib(proven)} {of_mean} over the longest life (certain)")
+        told.append(
+            f"Memory grew by less than {mib(proven)} KiB in each invocation: that is certain, on average over the"
+            " longest life."
+        )
     if likely is not None and (proven is None or likely < proven):
         told.append(
-            f"at most {mib(likely)} {'KiB' if told else of_mean} in any environment, if its first invocations need no"
-            " more than later ones (95 %)"
+            f"With 95 % it grew by less than {mib(likely)} KiB in each invocation of any environment, if first"
+            " invocations need no more than later ones."
         )
-    return f"Memory grew by {'; by '.join(told)}."
+    return " ".join(told)
 
 
 def _undecided(key: Key, seen: Observed, grown: Growth | None) -> str:
