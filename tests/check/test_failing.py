@@ -129,6 +129,11 @@ def test_an_assistant_is_told_the_same(asked: Asked, folder: Path) -> None:
     assert answer.document["nextCall"] == {"tool": "check", "arguments": {"target": f"{folder}/app.py:handler"}}
     assert answer.document["nextMissing"] == ["env.TABLE_NAME"]
 
+    answer = asked("run", {"target": f"{folder}/{written(folder, HANDLER)}"})
+    assert "Its event was {}: give it one of its own, or --events with a file of them." in answer.text
+    assert answer.document["nextCall"] == {"tool": "check", "arguments": {"target": f"{folder}/app.py:handler"}}
+    assert (answer.document["nextMissing"], answer.document.get("nextWhen")) == (["event"], None)
+
 
 @pytest.mark.parametrize(
     ("text", "options", "code"),

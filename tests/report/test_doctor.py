@@ -11,6 +11,7 @@ from truemem_workbench.attach.change import PRELOAD
 from truemem_workbench.commands.doctor import of_lines
 from truemem_workbench.judge.log_diagnosis import Log, diagnose_configuration, read_log
 from truemem_workbench.support.diagnosis import Diagnosis
+from truemem_workbench.support.environment_ids import local_id
 
 from tests.attach.captured import FILE as CAPTURED
 from tests.report.conftest import Command, put_events, put_function
@@ -88,6 +89,11 @@ LOGS = {
         0,
         "! Failing: 60 of 60 invocations answered with an error. RSS 90.0 to 90.0 MiB. Fix that first. Next: aws logs"
         " tail /aws/lambda/orders --since 1h\n",
+    ),
+    "a handler that raises on this machine": (
+        life(local_id(), 60, handlerError=True),
+        0,
+        " Fix that first. Next: truemem check FILE:HANDLER --events FILE\n",
     ),
     "a leak in a handler that raises": (life(grows=1.0, handlerError=True), 1, "1.0 MiB more in each invocation"),
     "nothing measured": ([line("a", n, method=None, PeakRSS=None) for n in (1, 2)], 1, "2 invocations have no peak"),

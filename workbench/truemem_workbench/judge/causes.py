@@ -247,7 +247,7 @@ def _known_repair(curves: Curves, commands: Commands) -> tuple[str, str] | None:
     if commands.with_path and said.startswith(web_adapter.HTTP):
         return "Fix that, or name a path that it has.", commands.with_path
     if commands.with_event and not curves.failed.in_init and MISSING_MEMBER.match(said):
-        return "Its event was {}: give it one of its own.", commands.with_event
+        return "Its event was {}: give it one of its own, or --events with a file of them.", commands.with_event
     return None
 
 

@@ -90,7 +90,8 @@ def commands_of(function: str, environment: str) -> Commands:
     """The commands for the function of this environment, whose lines were read. A line of the local Lambda does not say
     what was run: FILE:HANDLER stands for it."""
     if is_local(environment):
-        return commands_local(Command("check", ("FILE:HANDLER",)))
+        unknown = Command("check", ("FILE:HANDLER",))  # nor with which events: check says of what it fails
+        return replace(commands_local(unknown), log=str(unknown.with_option("--events", "FILE")))
     return commands_deployed(function)
 
 
@@ -151,8 +152,9 @@ def commands_local(
     python, above = None, {}
     if function is not None and function.python:
         python, above = function.python, modules_above(function.task_root)
-    once, given = command.without("--events").named("local run"), command.has("--event")
-    once = once if given else once.with_option("--event", "{}")
+    once, empty = command.without("--events").named("local run"), ("--event", "{}")
+    once = once if command.has("--event") else once.with_option(*empty)
+    is_own = command.has("--events") or (command.has("--event") and empty not in command.options)
     if is_command := command.has("--http"):  # check and soak alone run that
         once = command
     return Commands(
@@ -164,7 +166,7 @@ def commands_local(
         repair=str(command.with_option("--try-repair")),
         with_variable=f"{command} --env",
         with_timeout=f"{command.without('--timeout')} --timeout",
-        with_event="" if given or command.has("--events") else f"{command} --event @event.json",
+        with_event="" if is_own else f"{command.without('--event')} --event @event.json",
         with_path=with_path(command) if is_web else "",
         install=f"{shlex.quote(str(python))} -m pip install" if python else "",
         above=above,

@@ -221,9 +221,10 @@ def of_run(document: Document) -> AnswerText:
     failed = next((json.dumps(each["payload"]) for each in answers if each.get("functionError")), "")
     last = f"its first error: {failed}" if failed else f"its last answer: {json.dumps(answers[-1]['payload'])}"
     lines = [f"{document['summary']['failed']:,} of {len(answers):,} failed", last[:MOST_TEXT_CHARS]]
-    when = AFTER_REPAIR if finding["cause"] == "failing" else ""
+    lines += [finding["repair"]] if finding["cause"] == "failing" else []
     following = re.sub(r" --invocations \d+", "", finding.get("next", ""))  # check knows how many
-    return AnswerText([*lines, *(f"log: {line}" for line in log[-3 * MOST_ROWS :])], following, when)
+    told = [*lines, *(f"log: {line}" for line in log[-3 * MOST_ROWS :])]
+    return AnswerText(told, following, finding.get("nextWhen", ""))
 
 
 def of_triage(document: Document) -> AnswerText:
