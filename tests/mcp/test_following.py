@@ -10,9 +10,8 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.judge.finding import AFTER_REPAIR
 from truemem_workbench.mcp.child import Phases
-from truemem_workbench.mcp.following import Call, Following, following
+from truemem_workbench.mcp.following import CHANGED, Call, Following, following
 from truemem_workbench.mcp.tools import server
 from truemem_workbench.support.typed_command import Command
 
@@ -35,11 +34,17 @@ def call(tool: str, when: str = "", missing: tuple[str, ...] = (), **arguments: 
 
 
 STEPS: list[tuple[Call, str, Following]] = [
-    (CHECK, "truemem check app.py:handler", call("check", AFTER_REPAIR, **APP)),
+    (CHECK, "truemem check app.py:handler", call("check", CHANGED, **APP)),
     (
         Call("check", {"target": "main.go"}),
         "go build -o bootstrap . && truemem check main.go",
-        Following(Call("check", {"target": "main.go"}), AFTER_REPAIR, typed="go build -o bootstrap ."),
+        Following(Call("check", {"target": "main.go"}), CHANGED, typed="go build -o bootstrap ."),
+    ),
+    (Call("explain", APP), "truemem check app.py:handler", call("check", **APP)),
+    (
+        Call("run", {**APP, "event": {"id": 7}}),
+        "truemem check app.py:handler --event '{\"id\": 7}'",
+        call("check", **APP, event={"id": 7}),
     ),
     (CHECK, "truemem check app.py:handler --try-repair", call("check", **APP, try_repair=True)),
     (CHECK, "truemem local run app.py:handler --event '{}' --raw", call("run", **APP, event={})),

@@ -24,6 +24,8 @@ KEPT = ("event", "events", "env", "timeout", "python", "extensions")
 RENAMED = {("size", "memory"): "sizes", ("lines", "version"): "versions"}
 LEFT_OUT = {("doctor", "follow"): "once it was invoked twice", ("doctor", "invoke"): "", ("run", "raw"): ""}
 """Options that a tool needs no argument for, and when to call it for that."""
+CHANGED = "once the function or its events have changed"
+"""When the same call on this machine tells more. Only a finding knows of a repair."""
 HOLE = re.compile(r"NAME|VALUE|FILE|@.*|.*:HANDLER|BUILT/.*", re.DOTALL)
 """What a person has to fill in."""
 MOST_ARGUMENT = 2_000
@@ -99,9 +101,9 @@ def following(command: str, asked: Call, schemas: Mapping[str, Schema], when: st
     is_same = call == asked or (newer and call == (asked.tool, {**asked.arguments, **_function(call)}))
     if newer and (call.tool == "events" or (is_same and when == AFTER_REPAIR)):  # there may be no account, only a log
         return Following(Call("check", {}), "", ("target", "events"))
-    if missing or not (is_same or (is_here and call == ("check", asked.arguments))):
+    if missing or not is_same:
         return Following(call, when or later, missing)
-    return Following(call, when or (AFTER_REPAIR if is_here else f"once it has run longer{newer}"))
+    return Following(call, when or (CHANGED if is_here else f"once it has run longer{newer}"))
 
 
 def _function(call: Call) -> dict[str, Any]:
