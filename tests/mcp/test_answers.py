@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.mcp.answer import of_run
 
 from testing.incidents import INCIDENTS, Incident
 from tests.mcp.conftest import Asked
@@ -26,6 +31,23 @@ def test_lines_without_a_profile_says_how_to_get_one(asked: Asked, tmp_path: Pat
     answer = asked("lines", {"files": [saved(sockets, tmp_path)]})
     assert answer.is_error
     assert "truemem attach NAME --lines" in answer.text
+
+
+ANSWERED = {"response": {"payload": 7}}
+FAILED = {"response": {"payload": {"errorType": "KeyError"}, "functionError": "Unhandled"}}
+
+
+@pytest.mark.parametrize(
+    ("answers", "went"),
+    [
+        ([ANSWERED], "The invocation succeeded."),
+        ([ANSWERED] * 3, "All 3 invocations succeeded."),
+        ([ANSWERED, FAILED], "1 of 2 invocations failed."),
+    ],
+)
+def test_run_begins_with_how_it_went(answers: Sequence[Mapping[str, Any]], went: str) -> None:
+    summary = {"failed": answers.count(FAILED), "finding": {"cause": "undecided"}}
+    assert of_run({"lines": answers, "summary": summary}).lines[0] == went
 
 
 def test_size_says_first_that_memory_grows(asked: Asked) -> None:

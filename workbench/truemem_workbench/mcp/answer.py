@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..judge.finding import AFTER_REPAIR, GROWS
+from ..support.terminal import counted
 from ..support.untrusted_text import visible
 
 MOST_TEXT = 8_000
@@ -220,7 +221,10 @@ def of_run(document: Document) -> AnswerText:
     finding = document["summary"]["finding"]
     failed = next((json.dumps(each["payload"]) for each in answers if each.get("functionError")), "")
     last = f"its first error: {failed}" if failed else f"its last answer: {json.dumps(answers[-1]['payload'])}"
-    lines = [f"{document['summary']['failed']:,} of {len(answers):,} failed", last[:MOST_TEXT_CHARS]]
+    bad, all_of = document["summary"]["failed"], len(answers)
+    went = f"{bad:,} of {counted(all_of, 'invocation')} failed." if bad else "The invocation succeeded."
+    went = f"All {all_of:,} invocations succeeded." if not bad and all_of > 1 else went
+    lines = [went, last[:MOST_TEXT_CHARS]]
     lines += [finding["repair"]] if finding["cause"] == "failing" else []
     following = re.sub(r" --invocations \d+", "", finding.get("next", ""))  # check knows how many
     told = [*lines, *(f"log: {line}" for line in log[-3 * MOST_ROWS :])]
@@ -257,7 +261,8 @@ def _tried(tried: Document | None) -> Iterator[str]:
 
 def of_size(document: Document) -> AnswerText:
     """What is suggested, what must be done first, and why a size is out."""
-    return AnswerText(list(map(without_next, (*document["sentences"], *document["notices"]))), document["next"])
+    told = list(map(without_next, (*document["sentences"], *document["notices"])))
+    return AnswerText(told, document["next"], document.get("nextWhen", ""))
 
 
 def of_plan(document: Document) -> AnswerText:
