@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from truemem_workbench.mcp.child import Phases
 from truemem_workbench.mcp.following import CHANGED, Call, Following, following
 from truemem_workbench.mcp.tools import server
+from truemem_workbench.printed.log_files import WITH_LINES
 from truemem_workbench.support.typed_command import Command
 
 
@@ -60,6 +61,7 @@ STEPS: list[tuple[Call, str, Following]] = [
     ),
     (LOG, "truemem events orders --output e.jsonl", call("check", missing=("target", "events"))),
     (LOG, ATTACH, Following(LOG, f"once that is done {NEWER}", typed=ATTACH)),
+    (LOG, WITH_LINES, Following(LOG, f"once that is done {NEWER}", typed=WITH_LINES)),
     (LOG, "truemem check FILE:HANDLER", call("check", missing=("target",))),
     (ACCOUNT, "truemem events orders --output e.jsonl", call("events", function="orders", output="e.jsonl")),
     (ACCOUNT, SIZE, Following(ACCOUNT, "once that is done", typed=SIZE)),

@@ -147,8 +147,14 @@ def test_athenas_columns_are_refused_with_what_to_ask(of: str, truemem: Command,
 
 def test_a_local_run_is_read_as_the_page_says_and_as_it_is_told(truemem: Command, tmp_path: Path) -> None:
     ran = run(HANDLER, "--event", "{}", "--invocations", "3")
-    refusal = truemem("report", log(tmp_path, [ran.stdout])).refusal
-    assert "Try truemem local run --raw ... > my.log" in refusal
+    summary = log(tmp_path, [ran.stdout])
+    for command in ("report", "lines", "page"):
+        assert "summary of a local run, without the sidecar's lines. Try truemem local run --raw ... > my.log" in (
+            truemem(command, summary).refusal
+        )
+    assert truemem("doctor", summary).out.endswith(
+        "✗ This is the summary of a local run, without the sidecar's lines.\n  → truemem local run --raw ... > my.log\n"
+    )
     page = (Path(__file__).parents[2] / "docs/report.md").read_text()
     assert "`truemem local run --raw ... > my.log`" in page
 

@@ -147,7 +147,7 @@ def _of_first(name: str, event: str | None, wait_s: float) -> Iterator[Diagnosis
 
 def _of_log(where: Source) -> Iterator[Diagnosis]:
     from ..page.environments import Gathered
-    from ..printed.log_files import events, size_of
+    from ..printed.log_files import events, is_summary, size_of
     from ..printed.packed import on_disk
 
     with tempfile.TemporaryDirectory(prefix="truemem-doctor-") as folder:
@@ -156,6 +156,7 @@ def _of_log(where: Source) -> Iterator[Diagnosis]:
             size_of(path)  # refuses what is no file
         gathered = Gathered()
         log = read_log((event for path in paths for event in events(path)), wants=where.wants, also=gathered.add)
+        log.is_summary = not log.lines and any(map(is_summary, paths))
     yield from diagnose_log(log, "truemem doctor NAME")
     yield from of_memory(gathered)
 

@@ -161,7 +161,7 @@ Found = Mapping[Key, Sequence[tuple[float, GrowthProfile]]]
 
 def _read(where: Source, way: Any) -> dict[Key, Sequence[tuple[float, GrowthProfile]]]:
     from ..printed.line import read
-    from ..printed.log_files import size_of
+    from ..printed.log_files import refuse_summaries, size_of
     from ..printed.packed import on_disk
 
     found: dict[Key, list[tuple[float, GrowthProfile]]] = {}
@@ -174,6 +174,7 @@ def _read(where: Source, way: Any) -> dict[Key, Sequence[tuple[float, GrowthProf
                     key = (line.function or "", line.function_version or "")
                     found.setdefault(key, []).append((line.time_ms or 0.0, profile))
         if not found and where.log_group is None and next(iter(read(paths)), None) is None:
+            refuse_summaries(paths)
             raise BadInput(f"no line of the sidecar in {where.place}. Try {where.doctor}")
     return {**found}
 

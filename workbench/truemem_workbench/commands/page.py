@@ -54,7 +54,7 @@ def page(
     check_outputs(outputs, *ENDINGS)
     where = source(files, function_name, log_group, since)
     from ..printed.line import read  # judging needs numpy
-    from ..printed.log_files import size_of
+    from ..printed.log_files import refuse_summaries, size_of
     from ..printed.packed import on_disk
     from ..printed.wrapped import Unread, not_read
     from ..support.terminal import MIB, progress
@@ -66,6 +66,8 @@ def page(
         with progress("reading (MiB)", sum(map(size_of, paths)), MIB) as done:
             lines = read(paths, wanted=wanted, done=done, unread=unread)
             environments = gather(line for line in lines if where.wants(line.function, line.time_ms))
+        if not environments:
+            refuse_summaries(paths)
     note = not_read(unread)
     if not environments:
         which = f" of {' or '.join(only)}" if only else ""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from truemem import output_settings
 from truemem.config import DOGSTATSD, EMF, OTLP, PPROF, Config
 
+from ..printed.log_files import SUMMARY, WITH_LINES
 from ..printed.wrapped import not_read
 from ..support import docs_link
 from ..support.diagnosis import Diagnosis
@@ -94,6 +95,8 @@ class Log:
 
     is_empty: bool = True
     """True if it has no event at all."""
+    is_summary: bool = False
+    """True if it is what a local run prints in place of lines."""
     lines: int = 0
     last_ms: float | None = None
     """When the latest of them was printed, epoch ms."""
@@ -325,6 +328,8 @@ def _intervals(widths: Sequence[float]) -> str:
 def _silent(log: Log, fix: str, function: str) -> Diagnosis:
     """The finding on a log without any line of the sidecar."""
     name = shlex.quote(function)
+    if log.is_summary:
+        return Diagnosis("problem", f"{SUMMARY[0].upper()}{SUMMARY[1:]}.", WITH_LINES)
     if len(log.reports) >= ENOUGH_REPORTS and (log.attached or log.start):
         return Diagnosis(
             "problem",

@@ -34,6 +34,13 @@ LARGEST = 64 << 20
 """Most characters of one JSON document that is read whole. A larger one is taken apart into the objects in it."""
 MOST_JOINED = 100_000
 """Most lines of one JSON object that are joined."""
+SUMMARY = "this is the summary of a local run, without the sidecar's lines"
+"""What the output of `truemem local run` is, if it was not asked for lines."""
+WITH_LINES = "truemem local run --raw ... > my.log"
+"""What prints the lines in its place."""
+_ANSWER = re.compile(r" (?:response|  failed) \| ")
+_START = re.compile(r' platform \| (?:START |.*"platform\.start")')
+"""How `truemem local run` prints an answer; and, with --raw alone, that an invocation begins."""
 _CHUNK = 1 << 17
 _BETWEEN = re.compile(r"[\s\ufeff\[\],]*")
 """What may stand between two objects: a list's brackets and commas too."""
@@ -270,6 +277,22 @@ def _is_wrapped(head: str) -> bool:
     return begin is not None and not (
         like_line(document) and document == spelled_out(document) and not line[end:].strip()
     )
+
+
+def is_summary(path: Path) -> bool:
+    """True if the file is the SUMMARY of a local run. Raises BadInput."""
+    answers = 0
+    for text in (event for event in events(path) if isinstance(event, str)):
+        if _START.match(text):
+            return False
+        answers += _ANSWER.match(text) is not None
+    return answers > 0
+
+
+def refuse_summaries(paths: Iterable[Path]) -> None:
+    """Raise BadInput if one of the files, in which there is no line of the sidecar, is the SUMMARY of a local run."""
+    if any(map(is_summary, paths)):
+        raise BadInput(f"{SUMMARY}. Try {WITH_LINES}")
 
 
 def events(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator[Event]:

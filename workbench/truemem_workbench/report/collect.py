@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import statistics
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from ..judge.sizing import HEADROOM, SizingFigures, advise_size
 from ..page import html as page_html
 from ..page.environments import most
 from ..printed.line import read as read_lines
-from ..printed.log_files import events, gzipped, size_of
+from ..printed.log_files import gzipped, refuse_summaries, size_of
 from ..printed.packed import on_disk
 from ..printed.parts import Files, in_order, merged, read_pieces
 from ..printed.platform_lines import Reports
@@ -64,8 +63,6 @@ PACKED = 10
 """A gzipped log has this many times as many bytes, about."""
 MOST_PARTS = 500
 """Each has an open file."""
-_ANSWER = re.compile(r" (?:response|  failed) \| ")
-"""How `truemem local run` prints an answer."""
 LEAST_SPAN_MS = 3600 * 1000
 """Lines of a shorter time do not tell a month's traffic."""
 
@@ -330,9 +327,7 @@ def check_loaded(loaded: Loaded, where: Source, files: Sequence[Path] = ()) -> N
             f"all {loaded.elsewhere:,} lines are of another time, function or environment."
             " Leave --since, --function or --environment out"
         )
-    if any(isinstance(event, str) and _ANSWER.match(event) for path in files for event in events(path)):
-        text = "no line of the sidecar: without --raw, truemem local run prints a summary in place of them"
-        raise BadInput(f"{text}. Try truemem local run --raw ... > my.log")
+    refuse_summaries(files)
     place = where.place if where.log_group else "these files"
     hint = f"Try an earlier --since, or {where.doctor}" if where.log_group else f"Try {where.doctor}"
     unread = f" ({not_read(loaded.unread)})" if loaded.unread else ""
