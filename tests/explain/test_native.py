@@ -22,6 +22,7 @@ from truemem_workbench.explain.own_sources import OwnSources
 from truemem_workbench.explain.run import explain
 from truemem_workbench.local import Function
 from truemem_workbench.local.processes.tmp import elsewhere
+from truemem_workbench.support.terminal import Progress
 from truemem_workbench.target.resolve import resolve
 from truemem_workbench.target.target import Target
 
@@ -78,7 +79,11 @@ def in_cpp(folder: Path) -> Path:
 
 
 def explained(
-    program: Path | str | Function, leak: str = "", repaired: bool = False, measured_kib: float = 2.0
+    program: Path | str | Function,
+    leak: str = "",
+    repaired: bool = False,
+    measured_kib: float = 2.0,
+    progress: Progress = lambda *_: None,
 ) -> Explanation:
     function = program if isinstance(program, Function) else Function.from_spec(str(program))
     variables = {"LEAK": leak} | ({"REPAIRED": "1"} if repaired else {})
@@ -88,7 +93,7 @@ def explained(
         invocations=INVOCATIONS,
         plain_seconds=60,
         measured_kib=0.0 if repaired else measured_kib,
-        progress=lambda *_: None,
+        progress=progress,
     )
 
 
@@ -328,8 +333,10 @@ def test_what_pythons_container_holds_stays_at_its_line(own: Path, handler: str)
 
 
 def test_what_native_code_frees_again_is_not_accused(own: Path) -> None:
-    explanation = explained(f"{own}:freed", measured_kib=6000 / 1024)
+    phases: list[str] = []
+    explanation = explained(f"{own}:freed", measured_kib=6000 / 1024, progress=lambda name, *_: phases.append(name))
     assert explanation.holders == []
+    assert list(dict.fromkeys(phases)) == ["explaining under a tracer", "explaining, native code"]
 
 
 @pytest.mark.parametrize("handler", ["cache", "given"])

@@ -1,4 +1,4 @@
-"""What follows an answer: a shell command as the call of a tool, or as a person's. Its progress is one count."""
+"""What follows an answer: a shell command as the call of a tool, or as a person's. How far it is, in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.mcp.child import Phases
+from truemem_workbench.mcp.child import progress_words
 from truemem_workbench.mcp.following import CHANGED, Call, Following, following
 from truemem_workbench.mcp.tools import server
 from truemem_workbench.printed.log_files import WITH_LINES
@@ -94,23 +94,16 @@ def test_paths_variables_and_events_are_as_they_were(name: str, env: dict[str, s
     assert made.arguments == {"target": target, "event": event, "memory": 512, **({"env": env} if env else {})}
 
 
-counts = st.integers(0, 10**9)
-phases = st.builds(lambda *told: dict(zip(("phase", "done", "of"), told, strict=True)), texts, counts, counts)
+WRITTEN = {
+    "": "starting, 12 s",
+    "[": "starting, 12 s",
+    "[7]": "starting, 12 s",
+    '{"phase": "invoking", "done": "x"}': "starting, 12 s",
+    '{"phase": "imports", "done": 0, "of": 0}': "imports, 12 s",
+    '{"phase": "invoking", "done": 1200, "of": 4000, "seconds": 12.0}': "invoking, 1,200 of 4,000, 12 s",
+}
 
 
-@given(st.lists(phases.map(json.dumps) | st.text(max_size=20)))
-def test_progress_only_rises_over_all_phases(written: list[str]) -> None:
-    counting, before, total = Phases(), 0.0, 0.0
-    for seconds, each in enumerate(written):
-        now = counting.progress(float(seconds), each)
-        assert before < now.done <= (now.total or now.done)
-        assert (now.total or 0.0) >= total
-        before, total = now.done, now.total or 0.0
-
-
-def test_progress_has_phase_and_count() -> None:
-    counting = Phases()
-    assert counting.progress(0.0, "").words == "starting, 0 s"
-    step = counting.progress(12.0, '{"phase": "invoking", "done": 120, "of": 400, "seconds": 12.0}')
-    assert step == (120.0, 400.0, "invoking, 120 of 400, 12 s")
-    assert counting.progress(14.0, '{"phase": "explaining", "done": 5, "of": 100}')[:2] == (125.0, 400.0)
+@pytest.mark.parametrize("written", WRITTEN)
+def test_progress_has_phase_count_and_seconds(written: str) -> None:
+    assert progress_words(12.0, written) == WRITTEN[written]

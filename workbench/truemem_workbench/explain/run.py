@@ -376,7 +376,7 @@ def _native(
     function, root = target.function, target.function.task_root
     if function.python is not None and (variables := native.variables(function.python)) is not None:
         read = partial(native.read, sources=OwnSources(root))
-        second = run(tracer=TracerModule.python("native_tracer", read, variables))
+        second = run(tracer=TracerModule.python("native_tracer", read, variables), phase=OF_NATIVE_CODE)
         if not second.found:
             return second, holders
         try:
@@ -394,7 +394,7 @@ def _native(
     sampler = TracerModule.malloc(target, invocations, rest_kib) if has_code and has_rest else None
     if sampler is None or way.native is None:
         return Traced({}, 0, 0.0, advice), holders
-    second = run(tracer=sampler)
+    second = run(tracer=sampler, phase=OF_NATIVE_CODE)
     if second.found:
         more = native_sites.beside(second.found, way.native, measured_kib, rest_kib)
         holders = sorted([*holders, *more], key=lambda each: -each.kib)
@@ -417,6 +417,9 @@ def looked_at(invocations: int) -> list[int]:
     return [max(1, round((place + shift) * every)) for place, shift in enumerate(JITTER, 1)]
 
 
+OF_NATIVE_CODE = "explaining, native code"
+
+
 def trace(
     target: Target,
     events: Sequence[object],
@@ -425,6 +428,7 @@ def trace(
     invocations: int,
     plain_seconds: float,
     progress: Progress,
+    phase: str = "explaining under a tracer",
 ) -> Traced:
     """Invoke as often as the plain run did, for `limit_s` at most.
 
@@ -460,7 +464,7 @@ def trace(
                 tracer.between(folder, run, done)
                 if answer.function_error is not None:
                     failed, error = failed + 1, _error(answer.raw)
-                progress("explaining under a tracer", done, total)
+                progress(phase, done, total)
     except TimeoutError:  # of the time that was left: was that enough for any other invocation?
         ended = "An invocation did not end" if left > slowest else f"It was ended after {limit:.0f} s"
         missing.append(f"{ended}: {done} of {total} were traced.")

@@ -27,44 +27,16 @@ GRACE_S = CLEANUP_S + 2
 _running: set[Process] = set()
 
 
-SMALLEST = 1e-3
-"""Least step of progress: the protocol wants each notice above the one before, also while nothing is counted."""
-
-
-class Progress(NamedTuple):
-    """How far a command is, over all of its phases."""
-
-    done: float
-    """Above the one before."""
-    total: float | None
-    """Not below the one before. None: not known."""
-    words: str
-    """The phase, its count and the seconds so far."""
-
-
-class Phases:
-    """Makes one count that only rises of the counts of phases, each of which begins at 0. Pure."""
-
-    def __init__(self) -> None:
-        self._phase, self._before, self._last, self._total = "", 0.0, 0.0, 0.0
-        self._in_phase = 0.0
-
-    def progress(self, seconds: float, written: str) -> Progress:
-        """`written`: what the command wrote last, `{"phase": "invoking", "done": 120, "of": 400}`; may be empty."""
-        try:
-            told = json.loads(written)
-            phase, done, of = str(told["phase"]), float(told.get("done") or 0), float(told.get("of") or 0)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            phase, done, of = "", 0.0, 0.0
-        if phase != self._phase or done < self._in_phase:  # the same name again is another phase too
-            self._before += self._in_phase
-            self._phase = phase
-        self._in_phase = done
-        self._total = max(self._total, self._before + of, self._before + done)
-        self._last = max(self._last + SMALLEST, self._before + done)
-        count = f", {done:,.0f} of {of:,.0f}" if of else f", {done:,.0f}" if done else ""
-        words = f"{phase or 'starting'}{count}, {seconds:,.0f} s"
-        return Progress(self._last, max(self._total, self._last) if self._total else None, words)
+def progress_words(seconds: float, written: str) -> str:
+    """The phase, its count and the seconds so far. `written`: what the command wrote last, `{"phase": "invoking",
+    "done": 120, "of": 400}`; may be empty."""
+    try:
+        told = json.loads(written)
+        phase, done, of = str(told["phase"]), float(told.get("done") or 0), float(told.get("of") or 0)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        phase, done, of = "", 0.0, 0.0
+    count = f", {done:,.0f} of {of:,.0f}" if of else f", {done:,.0f}" if done else ""
+    return f"{phase or 'starting'}{count}, {seconds:,.0f} s"
 
 
 class ChildResult(NamedTuple):
@@ -74,8 +46,12 @@ class ChildResult(NamedTuple):
     err: str
 
 
-async def run(words: Sequence[str], tell: Callable[[Progress], Awaitable[None]]) -> ChildResult:
-    """Run `truemem` with these words, and call `tell` with how far it is. If it is cancelled, the command gets
+Tell = Callable[[float, str], Awaitable[None]]
+"""Is called with the seconds so far, and how far that is in words."""
+
+
+async def run(words: Sequence[str], tell: Tell) -> ChildResult:
+    """Run `truemem` with these words, and call `tell` while it runs. If it is cancelled, the command gets
     SIGTERM and ends what it has begun; on Linux also if this process is killed. Raises ValueError or OSError for words
     that no process can have."""
     # -P: a module in the project's folder must not replace one of ours
@@ -109,14 +85,15 @@ async def end_at_a_signal() -> None:
             os._exit(128 + number)
 
 
-async def _tell(tell: Callable[[Progress], Awaitable[None]], counted: Path) -> None:
-    begun, phases = anyio.current_time(), Phases()
+async def _tell(tell: Tell, counted: Path) -> None:
+    begun = anyio.current_time()
     while True:
         try:
             written = counted.read_text()
         except OSError:  # not yet
             written = ""
-        await tell(phases.progress(anyio.current_time() - begun, written))
+        seconds = anyio.current_time() - begun
+        await tell(seconds, progress_words(seconds, written))
         await anyio.sleep(TELL_S)
 
 

@@ -389,8 +389,9 @@ async def _told(context: Context, words: Sequence[str], read: Callable[[str], Do
     """Run the command, read the document from its output, and put that into words."""
     asked, schemas = ASKED.get()
 
-    async def note(progress: child.Progress) -> None:
-        await context.report_progress(progress.done, progress.total, f"{asked.tool}: {progress.words}")
+    async def note(seconds: float, words: str) -> None:
+        # of the seconds, which only rise: how many phases come, and how long each is, depends on what is measured
+        await context.report_progress(seconds, message=f"{asked.tool}: {words}")
 
     try:
         ran = await child.run(words, note)
