@@ -159,7 +159,7 @@ class Told(NamedTuple):
     def next(self) -> str:
         """The tool to call, the command that a person types before that, or `done`."""
         call = self.document.get("nextCall", {}).get("tool", "")
-        return str(self.document.get("nextTyped") or call or ("done" if "done" in self.document else ""))
+        return "done" if "done" in self.document else str(self.document.get("nextTyped") or call)
 
 
 @dataclass(frozen=True)

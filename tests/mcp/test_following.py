@@ -74,6 +74,20 @@ def test_command_is_a_call_or_a_persons(asked: Call, command: str, step: Followi
     assert following(command, asked, SCHEMAS) == step
 
 
+def test_what_is_for_later_is_in_words_and_document() -> None:
+    step = following("truemem check app.py:handler --try-repair", CHECK, SCHEMAS).at_the_end("it is well")
+    given = {**APP, "try_repair": True}
+    assert step.members() == {
+        "done": "it is well",
+        "nextCall": {"tool": "check", "arguments": given},
+        "nextWhen": "if you want more",
+    }
+    assert step.lines(SCHEMAS) == ["Done: it is well", f"Next, if you want more: call check with {json.dumps(given)}"]
+    typed = following(SOAK, CHECK, SCHEMAS).at_the_end("it is well")
+    assert typed.members() == {"done": "it is well", "nextTyped": SOAK}
+    assert typed.lines(SCHEMAS) == ["Done: it is well", f"Later, a person can type: {SOAK}"]
+
+
 def test_attach_is_a_call_where_changes_are_allowed() -> None:
     step = following("truemem attach orders --lines", ACCOUNT, schemas(allow_changes=True))
     assert step == Following(Call("attach", {"functions": ["orders"], "lines": True}))

@@ -261,7 +261,10 @@ def test_every_query_of_the_page_is_there(asked: Asked) -> None:
     told_all = asked("queries", {})
     names = told_all.document["names"]
     assert len(names) >= 15
-    purposes = [each.partition(": ")[2] for each in told_all.text.splitlines()]
+    *told_each, last = told_all.text.splitlines()
+    assert last == "Next: call queries with {}, and give name (Name of one query; leave it out for all of them)"
+    assert told_all.document["nextMissing"] == ["name"]
+    purposes = [each.partition(": ")[2] for each in told_each]
     assert len(set(purposes)) == len(names)
     assert "stats max(CurrentRSS)" in asked("queries", {"name": "the-one-plot"}).text
 
@@ -280,6 +283,7 @@ def test_question_or_error_finds_its_query(asked: Asked, question: str) -> None:
     answer = asked("queries", {"question": question})
     assert answer.document["name"] == QUESTIONS[question]
     assert answer.document["query"] in answer.text
+    assert answer.text.endswith(f"A person must type: {answer.document['nextTyped']}")
 
 
 documents = st.recursive(

@@ -26,6 +26,7 @@ LEFT_OUT = {("doctor", "follow"): "once it was invoked twice", ("doctor", "invok
 """Options that a tool needs no argument for, and when to call it for that."""
 CHANGED = "once the function or its events have changed"
 """When the same call on this machine tells more. Only a finding knows of a repair."""
+MORE = "if you want more"
 HOLE = re.compile(r"NAME|VALUE|FILE|@.*|.*:HANDLER|BUILT/.*", re.DOTALL)
 """What a person has to fill in."""
 MOST_ARGUMENT = 2_000
@@ -54,15 +55,20 @@ class Following(NamedTuple):
     typed: str = ""
     """A command that a person must type, as no tool can: before the call, if there is one."""
     done: str = ""
-    """Why nothing is left to do; then the call, or `typed`, is for later."""
+    """Why nothing is left to do; then the call, or `typed`, is for who wants more."""
+
+    def at_the_end(self, done: str) -> Following:
+        """The same where nothing is left to do, for this reason."""
+        call, missing = (None, ()) if self.typed else (self.call, self.missing)
+        return Following(call, MORE if call else "", missing, self.typed, done)
 
     def lines(self, schemas: Mapping[str, Schema]) -> list[str]:
         """In words, for the end of an answer."""
         made = [f"Done: {self.done}"] if self.done else []
         if self.typed:
             made.append(f"{'Later, a person can' if self.done else 'A person must'} type: {self.typed}")
-        if self.call is not None and not (self.done and self.typed):
-            when = f", {self.when}" if self.when else ", if you want more" if self.done else ""
+        if self.call is not None:
+            when = f", {self.when}" if self.when else ""
             given = json.dumps(self.call.arguments, ensure_ascii=False)
             line = f"Next{when}: call {self.call.tool} with {given}"
             properties = schemas[self.call.tool]["properties"]
@@ -72,11 +78,15 @@ class Following(NamedTuple):
         return made
 
     def members(self) -> dict[str, Any]:
-        """For the document: `nextCall`, `nextWhen`, `nextMissing`, `nextTyped`; or `done` alone. Empty: left out."""
-        if self.done:
-            return {"done": self.done}
+        """For the document: `done`, `nextCall`, `nextWhen`, `nextMissing`, `nextTyped`. Empty: left out."""
         call = None if self.call is None else {"tool": self.call.tool, "arguments": dict(self.call.arguments)}
-        members = {"nextCall": call, "nextWhen": self.when, "nextMissing": [*self.missing], "nextTyped": self.typed}
+        members = {
+            "done": self.done,
+            "nextCall": call,
+            "nextWhen": self.when,
+            "nextMissing": [*self.missing],
+            "nextTyped": self.typed,
+        }
         return {name: value for name, value in members.items() if value}
 
 
