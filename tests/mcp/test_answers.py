@@ -30,7 +30,7 @@ def test_lines_without_a_profile_says_how_to_get_one(asked: Asked, tmp_path: Pat
     (sockets,) = [each for each in INCIDENTS if each.name == "sockets"]
     answer = asked("lines", {"files": [saved(sockets, tmp_path)]})
     assert answer.is_error
-    assert "truemem attach NAME --lines" in answer.text
+    assert "try truemem attach NAME --lines, and wait\n" in answer.text
 
 
 ANSWERED = {"response": {"payload": 7}}

@@ -127,7 +127,19 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("check", {"target": f"{FUNCTIONS}/keeps.py:none"}, "no function `none` in"),
     ("check", {"target": ":handler"}, "target: there is no file"),
     ("check", {"target": "/tmp"}, "/tmp is a folder: name a file in it"),
-    ("size", {"target": "a.py:handler", "sizes": "128,256"}, "Give [512]"),
+    ("size", {"target": "a.py:handler", "sizes": "128,256"}, 'is a text ("128,256"). Give [128, 256]'),
+    ("size", {"target": "a.py:handler", "sizes": "128"}, 'is a text ("128"). Give [128]'),
+    (
+        "check",
+        {"target": "a.py:handler", "env": ["A=1"]},
+        'must be an object: names, each with a text, and is a list. Give {"A": "1"}',
+    ),
+    ("check", {"target": f"{FUNCTIONS}/keeps.py:handler", "timeout": 0}, "timeout 0: it must be above 0, at most "),
+    (
+        "check",
+        {"target": f"{FUNCTIONS}/keeps.py:handler", "extensions": "/none"},
+        "extensions: there is no folder /none",
+    ),
     ("check", {"target": "/nonexistent/app.jar:com.App::handle"}, "there is no file /nonexistent/app.jar"),
     ("no such tool", {}, "no such tool"),
 ]

@@ -213,10 +213,8 @@ def _nothing(where: Source, versions: Sequence[str]) -> str:
     of = f" of version {' or '.join(versions)}" if versions else ""
     name = (where.log_group or "").removeprefix("/aws/lambda/") or where.function or "NAME"
     attach = f"truemem attach {shlex.quote(name)} --lines"
-    return (
-        f"no profile{of} in {where.place}. An environment makes one when its memory grows: try {attach}, wait, or an"
-        " earlier --since"
-    )
+    earlier = ", wait, or an earlier --since" if where.log_group or where.since_ms is not None else ", and wait"
+    return f"no profile{of} in {where.place}. An environment makes one when its memory grows: try {attach}{earlier}"
 
 
 def _next(found: Sequence[Profiled], where: Source) -> str:

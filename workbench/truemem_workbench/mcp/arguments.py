@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -18,6 +19,8 @@ WORDS = {
     "string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false",
     "array": "a list", "object": "an object", "null": "null",
 }  # fmt: skip
+MOST_SIZES = 8
+"""Numbers of a text that are said again."""
 EXAMPLES = {"integer": "200", "number": "400", "boolean": "true", "object": '{"NAME": "value"}'}
 
 
@@ -64,14 +67,14 @@ def _unfitting(value: Any, schema: Schema) -> str:
 
 
 def _problem(value: Any, schema: Schema) -> str:
-    kind = schema["type"]
+    kind, sent = schema["type"], value
     if isinstance(value, str) and kind != "string":  # some assistants write a list as text
         with suppress(ValueError):
             value = json.loads(value)
     whole = isinstance(value, float) and value.is_integer()
     fits = isinstance(value, KINDS[kind]) or (kind == "integer" and whole)
     if not fits or (isinstance(value, bool) and kind in ("integer", "number")):
-        return f"must be {_wanted(schema)}, and is {_told(value)}. {_give(schema, value)}"
+        return f"must be {_wanted(schema)}, and is {_told(sent)}. {_give(schema, sent)}"
     items = value if kind == "array" else value.values() if kind == "object" else ()
     inner = schema.get("items") or schema.get("additionalProperties")
     for each in items:
@@ -86,8 +89,10 @@ def _problem(value: Any, schema: Schema) -> str:
 
 def _wanted(schema: Schema) -> str:
     kind, inner = schema["type"], schema.get("items") or schema.get("additionalProperties")
-    of = WORDS.get(inner.get("type", ""), "") if isinstance(inner, Mapping) else ""
-    return f"{WORDS[kind]} of {of.removeprefix('a ')}s" if of else WORDS[kind]
+    of = WORDS.get(inner.get("type", ""), "").removeprefix("a ") if isinstance(inner, Mapping) else ""
+    if not of:
+        return WORDS[kind]
+    return f"an object: names, each with a {of}" if kind == "object" else f"{WORDS[kind]} of {of}s"
 
 
 def _told(value: Any) -> str:
@@ -98,9 +103,13 @@ def _told(value: Any) -> str:
 
 
 def _give(schema: Schema, value: Any = None) -> str:
-    kind = schema["type"]
+    """An example; where it is plain what was meant, that."""
+    kind, text = schema["type"], value if isinstance(value, str) else ""
+    if kind == "array" and schema.get("items", {}).get("type") == "integer":
+        return f"Give {[*map(int, re.findall(r'[0-9]{1,5}', text))][:MOST_SIZES] or [512]}"
     if kind == "array":
-        whole_number = schema.get("items", {}).get("type") == "integer"
-        item = 512 if whole_number else value if isinstance(value, str) else "TEXT"
-        return f"Give [{json.dumps(item)}]"
+        return f"Give {json.dumps([text or 'TEXT'])}"
+    if kind == "object" and isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        pairs = [each.partition("=") for each in value]
+        return f"Give {json.dumps({name: variable for name, _, variable in pairs})}"
     return f"Give {EXAMPLES[kind]}" if kind in EXAMPLES else 'Give "TEXT"'

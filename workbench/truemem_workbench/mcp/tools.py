@@ -100,7 +100,8 @@ def _unfit(arguments: Mapping[str, Any]) -> str:
         except (OSError, ValueError) as error:  # a zero character, or too long
             return f"{name}: {text[:200]}: {error}. Give another path"
         if not is_there:
-            return f"{name}: there is no file {path}" + ("" if path.is_absolute() else f" in {Path.cwd()}{FULL}")
+            what = "folder" if name == "extensions" else "file"
+            return f"{name}: there is no {what} {path}" + ("" if path.is_absolute() else f" in {Path.cwd()}{FULL}")
         if is_folder != (name == "extensions") and name != "python":
             return f"{name}: {text} is a {'folder: name a file in it' if is_folder else 'file: name its folder'}"
     return ""

@@ -106,6 +106,7 @@ def run(command: click.Command, name: str) -> int:
 
 
 _NO_CHOICE = re.compile(r"'([^']*)' is not one of ")
+_NOT_IN_RANGE = re.compile(r"(\S+) is not in the range ")
 
 
 def _message(error: click.UsageError) -> str:
@@ -113,11 +114,20 @@ def _message(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
         return f"No such option '{error.option_name}'.{meant(error.option_name, error.possibilities or ())}".rstrip(".")
     message = error.format_message().rstrip(".")
-    kind = error.param.type if isinstance(error, click.BadParameter) and error.param is not None else None
+    parameter = error.param if isinstance(error, click.BadParameter) else None
+    kind = parameter.type if parameter is not None else None
+    if parameter and isinstance(kind, click.IntRange | click.FloatRange) and (said := _NOT_IN_RANGE.search(message)):
+        return f"{parameter.opts[0]} {said[1].removesuffix('.0')}: it must be {_limits(kind)}"
     if isinstance(kind, click.Choice) and (said := _NO_CHOICE.search(message)):
         near = meant(said[1], map(str, kind.choices))
         return f"{message}.{near}" if near else message
     return message
+
+
+def _limits(kind: click.IntRange | click.FloatRange) -> str:
+    """The range in words, as in `above 0, at most 1800`."""
+    least = "" if kind.min is None else f"above {kind.min:,}" if kind.min_open else f"{kind.min:,} or more"
+    return ", ".join(filter(None, [least, "" if kind.max is None else f"at most {kind.max:,}"]))
 
 
 @contextmanager
