@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from mcp_types import CallToolResult
 from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.mcp.answer import MOST_DOCUMENT, MOST_TEXT, bounded, text_of
 
-from tests.mcp.conftest import Asked, converse, serving, told
+from tests.mcp.conftest import TRUEMEM, Asked, converse, serving, told
 from tests.report.conftest import put_function
 from tests.report.written import life, log
 
@@ -243,6 +244,20 @@ def test_assistant_that_leaves_ends_its_check(pipe: Path) -> None:
     anyio.run(session)
     _, alive = psutil.wait_procs(begun, timeout=60)
     assert alive == []
+
+
+def test_an_answer_that_nobody_takes_is_no_error() -> None:
+    asked = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked})
+    with subprocess.Popen(
+        [TRUEMEM, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdin is not None and server.stdout is not None and server.stderr is not None
+        server.stdout.close()
+        server.stdin.write(f"{request}\n")
+        server.stdin.close()
+        assert server.stderr.read() == ""
+        assert server.wait() == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

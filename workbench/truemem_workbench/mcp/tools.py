@@ -17,6 +17,7 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import Field
 from truemem import VERSION
 
+from ..support.exit_codes import discard_output
 from ..support.near import closest
 from ..support.options import is_function
 from ..support.pages import pages
@@ -128,11 +129,14 @@ def server(*, allow_changes: bool, commands: Sequence[str]) -> MCPServer[Any]:
 
 
 async def serve(allow_changes: bool, commands: Sequence[str]) -> None:
-    """Serve on standard input and output, until the assistant closes the first or a signal comes."""
-    async with anyio.create_task_group() as group:
-        group.start_soon(child.end_at_a_signal)
-        await server(allow_changes=allow_changes, commands=commands).run_stdio_async()
-        group.cancel_scope.cancel()
+    """Serve on standard input and output, until the assistant closes one of them or a signal comes."""
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(child.end_at_a_signal)
+            await server(allow_changes=allow_changes, commands=commands).run_stdio_async()
+            group.cancel_scope.cancel()
+    except* BrokenPipeError:
+        discard_output()
 
 
 async def triage(

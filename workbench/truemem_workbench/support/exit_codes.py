@@ -117,7 +117,7 @@ def _message(error: click.UsageError) -> str:
     parameter = error.param if isinstance(error, click.BadParameter) else None
     kind = parameter.type if parameter is not None else None
     if parameter and isinstance(kind, click.IntRange | click.FloatRange) and (said := _NOT_IN_RANGE.search(message)):
-        return f"{parameter.opts[0]} {said[1].removesuffix('.0')}: it must be {_limits(kind)}"
+        return f"{max(parameter.opts, key=len)} {said[1].removesuffix('.0')}: it must be {_limits(kind)}"
     if isinstance(kind, click.Choice) and (said := _NO_CHOICE.search(message)):
         near = meant(said[1], map(str, kind.choices))
         return f"{message}.{near}" if near else message
@@ -180,7 +180,7 @@ def _code(error: BaseException) -> int:
     if isinstance(error, SystemExit) and not error.code:  # click ends the shell's completion so
         return 0
     if isinstance(error, BrokenPipeError | SystemExit):  # click and rich make the one of the other
-        _discard_output()
+        discard_output()
         return 128 + SIGPIPE
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return 128 + signal.SIGINT
@@ -199,9 +199,9 @@ def _flush() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        _discard_output()
+        discard_output()
 
 
-def _discard_output() -> None:
+def discard_output() -> None:
     """Redirect standard output to /dev/null. Python writes the rest of its buffer at exit, and would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
