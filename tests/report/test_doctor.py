@@ -91,6 +91,11 @@ LOGS = {
         " tail /aws/lambda/orders --since 1h\n",
     ),
     "a handler that raises on this machine": (
+        [" function | [ERROR] KeyError: 'order'", *life(local_id(), 60, handlerError=True)],
+        0,
+        "! Invocations failed with an error: 1 line says so.\n  function | [ERROR] KeyError: 'order'\n",
+    ),
+    "what it is asked next on this machine": (
         life(local_id(), 60, handlerError=True),
         0,
         " Fix that first. Next: truemem check FILE:HANDLER --events FILE\n",

@@ -55,8 +55,9 @@ RAN_OUT = {
     "descriptors": ("The function ran out of descriptors", DESCRIPTORS_FIX),
     "tmp": ("/tmp is full", TMP_FIX),
     "tasks": ("The function could not start a thread or a process", TASKS_FIX),
+    "error": ("Invocations failed with an error", ""),
 }
-"""What a function ran out of beside memory: what its line means, and the repair."""
+"""What a function ran out of beside memory, or threw: what its line means, and the repair."""
 _SAYS = {
     "EMFILE": "descriptors",
     "ENFILE": "descriptors",
@@ -69,6 +70,9 @@ _SAYS = {
     "newosproc": "tasks",
 }
 """Words of an error that say what ran out: of Python, Node.js, Java, Go, .NET and the C library."""
+ERROR = "error"
+_ERROR = re.compile(r'\[ERROR\] [\w.]+: |\tERROR\t(?:Invoke Error|Uncaught Exception)\b|"level": ?"ERROR".*"errorType"')
+"""How the runtime clients of Python and Node.js log what an invocation has thrown, as text or as JSON."""
 _AGAIN = ("EAGAIN", "Resource temporarily unavailable")
 """Words that count only if a word of _STARTS is in the line: they are also said of a socket that has nothing to
 read."""
@@ -177,8 +181,8 @@ def _look(log: Log, text: str) -> None:
         log.outputs.append(said[1].strip())
     elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", text):
         log.complaints[complaint[1].strip()] += 1
-    elif name := ran_out(text):
-        count, line = log.ran_out.get(name, (0, text.strip()[:EVIDENCE]))
+    elif name := ran_out(text) or (ERROR if _ERROR.search(text) else ""):
+        count, line = log.ran_out.get(name, (0, " ".join(text.split())[:EVIDENCE]))
         log.ran_out[name] = count + 1, line
 
 
