@@ -18,6 +18,10 @@ from truemem_workbench.support import untrusted_text
 from tests.report.conftest import Command, Report
 from tests.report.written import life, line, log, request
 
+REPORT = (
+    "REPORT RequestId: {id}\tDuration: 1.5 ms\tBilled Duration: 2 ms\tMemory Size: 128 MB\tMax Memory Used: 30 MB\t"
+)
+
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
@@ -33,6 +37,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
         (tmp_path / name).write_bytes(content)
     return {
         "LOG": log(tmp_path, [line()]),
+        "OWN": log(tmp_path, [REPORT.format(id=1), line("a", 1), REPORT.format(id=2), line("a", 2)], "own.txt"),
         "EMPTY": log(tmp_path, ["START"], "empty.txt"),
         "PIPE": tmp_path / "pipe",
         "NO-LOG": tmp_path / "no\x1b[2J\nlog.txt",
@@ -45,7 +50,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     [
         ("report", "nothing to read from. Try the NAME of a function, FILE... or --log-group NAME"),
         ("report LOG --log-group orders", "several places to read from"),
-        ("report LOG --function other", "all 1 lines are of another time, function or environment"),
+        ("report LOG --function other", "no line of other: this log is of orders. Leave --function out, or name one"),
+        ("report OWN --function other", "no line of other: this log is of orders"),  # whose REPORT name no function
+        ("report OWN --since 1s", "all 2 lines are of another time, function or environment"),
+        ("page OWN --function other", "no line of other: this log is of orders"),
         ("report nowhere.log", "there is no file nowhere.log. For a function in AWS try its NAME alone"),
         ("report EMPTY", "no line of the sidecar and no REPORT in these files. Try truemem doctor "),
         ("lines EMPTY", "Try truemem doctor "),

@@ -127,6 +127,19 @@ def test_a_log_is_judged(case: str, truemem: Command, tmp_path: Path) -> None:
     assert ran.code == code
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [("--function other", "No line of other: this log is of orders."), ("--since 1s", "all from before --since.")],
+)
+def test_a_log_of_another_function_or_time_is_not_judged(
+    option: str, told: str, truemem: Command, tmp_path: Path
+) -> None:
+    ran = truemem("doctor", log(tmp_path, HEALTHY), *option.split())
+
+    assert told in ran.out
+    assert (ran.code, ran.out.count("✗") + ran.out.count("✓")) == (1, 1)
+
+
 def test_a_healthy_log_has_nothing_to_fix(truemem: Command, tmp_path: Path) -> None:
     *found, memory = map(json.loads, truemem("doctor", log(tmp_path, HEALTHY), "--json").out.splitlines())
 

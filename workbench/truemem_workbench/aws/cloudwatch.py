@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,6 +60,8 @@ way_option = click.option(
 )
 
 
+NAMED = 3
+"""Most functions that a message names."""
 LAMBDA_GROUP = "/aws/lambda/"
 """Begin of the name of a function's usual log group."""
 
@@ -94,6 +96,14 @@ class Source(NamedTuple):
         if self.function is not None and function != self.function:
             return False
         return self.since_ms is None or time_ms is None or time_ms >= self.since_ms
+
+    def whose(self, functions: Iterable[str]) -> str:
+        """Whose log it is, where its lines are of these functions, and not of the one that was asked for: then nothing
+        in it is said of that one. Empty if they are."""
+        names = sorted(filter(None, functions))
+        if self.function is None or self.function in names or not names:
+            return ""
+        return f"no line of {self.function}: this log is of {', '.join(names[:NAMED])}{', ...' * (len(names) > NAMED)}"
 
     def paths(
         self, folder: Path, way: Literal["insights", "filter"] = "insights", *, containing: str = ""

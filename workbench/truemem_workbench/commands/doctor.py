@@ -33,7 +33,7 @@ from ..support.bad_input import BadInput
 from ..support.diagnosis import Diagnosis, Grade
 from ..support.options import chosen, format_options, since_ms
 from ..support.platform_facts import LONGEST_ANSWER_S
-from ..support.terminal import output, phase, progress, say
+from ..support.terminal import counted, output, phase, progress, say
 
 if TYPE_CHECKING:
     from ..page.environments import Gathered
@@ -157,8 +157,21 @@ def _of_log(where: Source) -> Iterator[Diagnosis]:
         gathered = Gathered()
         log = read_log((event for path in paths for event in events(path)), wants=where.wants, also=gathered.add)
         log.is_summary = not log.lines and any(map(is_summary, paths))
+    if log.elsewhere and not log.lines:
+        yield _of_others(log, where)
+        return
     yield from diagnose_log(log, "truemem doctor NAME")
     yield from of_memory(gathered)
+
+
+def _of_others(log: Log, where: Source) -> Diagnosis:
+    """The finding where all lines are of another function, or time, than was asked for."""
+    if whose := where.whose(log.elsewhere):
+        text, left_out = f"{whose[0].upper()}{whose[1:]}.", "--function"
+    else:
+        text, left_out = f"{counted(log.elsewhere.total(), 'line')} of the sidecar, all from before --since.", "--since"
+    place = f"--log-group {where.log_group}" if where.log_group else shlex.join(map(str, where.files))
+    return Diagnosis("problem", text, f"truemem doctor {place}  # without {left_out}")
 
 
 def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:

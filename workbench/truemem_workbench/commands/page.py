@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from ..support.untrusted_text import visible
 
 if TYPE_CHECKING:
     from ..page.environments import EnvironmentPage
+    from ..printed.line import Line
 
 DEFAULT = Path("page.html")
 ENDINGS = (".html", ".png")
@@ -59,19 +60,21 @@ def page(
     from ..printed.wrapped import Unread, not_read
     from ..support.terminal import MIB, progress
 
-    unread = Unread()
+    unread, functions = Unread(), set[str]()
     wanted = (lambda name: any(part in name for part in only)) if only else None
     with tempfile.TemporaryDirectory(prefix="truemem-page-") as folder:
         paths = on_disk(where.paths(Path(folder)), Path(folder))
         with progress("reading (MiB)", sum(map(size_of, paths)), MIB) as done:
             lines = read(paths, wanted=wanted, done=done, unread=unread)
-            environments = gather(line for line in lines if where.wants(line.function, line.time_ms))
+            environments = gather(line for line in _noted(lines, functions) if where.wants(line.function, line.time_ms))
         if not environments:
             refuse_summaries(paths)
     note = not_read(unread)
     if not environments:
         which = f" of {' or '.join(only)}" if only else ""
         why = f" ({note})" if note else ""
+        if whose := where.whose(functions):
+            raise BadInput(f"{whose}. Leave --function out, or name one of those")
         raise BadInput(f"no line of the sidecar{which} in {where.place}{why}. Try {where.doctor}")
     for path in outputs or (DEFAULT,):
         _made(path, draw if path.suffix.lower() == ".png" else partial(write, note=note), environments)
@@ -88,3 +91,10 @@ def _made(
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from error
     click.echo(visible(str(path)))
+
+
+def _noted(lines: Iterable[Line], functions: set[str]) -> Iterator[Line]:
+    """The same lines, with their functions noted."""
+    for line in lines:
+        functions.add(line.function or "")
+        yield line

@@ -136,6 +136,8 @@ class Log:
     """Request id of the first invocation of each kind."""
     functions: Counter[str] = field(default_factory=Counter)
     """Names of the functions."""
+    elsewhere: Counter[str] = field(default_factory=Counter)
+    """Functions of the lines that were not asked for."""
     unread: Unread = field(default_factory=Counter)
 
     def evidence(self, kind: str) -> str:
@@ -159,7 +161,12 @@ def read_log(
             if isinstance(found, str):
                 _look(log, found)
                 continue
-            lines = [line for line in lines_in(found, log.unread) if wants(line.function, line.time_ms)]
+            lines = []
+            for line in lines_in(found, log.unread):
+                if not wants(line.function, line.time_ms):
+                    log.elsewhere[line.function or ""] += 1
+                    continue
+                lines.append(line)
             log.lines += bool(lines)
             for line in lines:
                 _count(log, line)

@@ -147,7 +147,8 @@ class PlatformLines:
         self._measured: set[str] = set()
         """Functions of which the file has lines of the sidecar."""
         self._named: dict[str, str] = {}
-        """Whose a file is that nothing else names: of a function of which it has lines of the sidecar."""
+        """Whose a file is that nothing else names: of the function that is asked for, unless the file has lines of the
+        sidecar, and of others alone."""
         self._keys: dict[Place, int] = {}
         self._texts: dict[bytes, Place] = {}
         """Where a line is from that has this text before it, but for the time."""
@@ -160,16 +161,16 @@ class PlatformLines:
         """What is read next is of this file, or log group."""
         self._end_file()
         self._file = place_of(name, name)
-        if self._function:
-            self._file = Place(self._function, self._file.stream)
         self._is_nameless = not self._file.function
         if self._file.stream or Path(name).name in NAMELESS:
             self._file = self._file._replace(file="")
         self._texts = {}
 
     def _end_file(self) -> None:
-        if self._is_nameless and self._measured:
-            self._named[self._file.file] = min(self._measured)
+        if self._is_nameless and (self._measured or self._function):
+            is_asked_for = self._function and (not self._measured or self._function in self._measured)
+            name = self._function if is_asked_for else min(self._measured)
+            self._named[self._file.file or self._file.stream] = name or ""
         self._measured = set()
 
     def measured(self, lines: Sequence[Line]) -> None:
@@ -223,11 +224,13 @@ class PlatformLines:
         """All that was read."""
         self._end_file()
         self._flush()
-        places = {
-            key: place if place.function else place._replace(function=self._named.get(place.file, ""))
-            for place, key in self._keys.items()
-        }
+        places = {key: place._replace(function=self._function_of(place)) for place, key in self._keys.items()}
         return Reports(_joined(self._done), places, self._killed)
+
+    def _function_of(self, place: Place) -> str:
+        if place.function or place.file:
+            return place.function or self._named.get(place.file, "")
+        return self._named.get(place.stream) or self._named.get("", "")
 
     def _before(self, text: bytes) -> tuple[Place, bytes]:
         """What stands before a line says where it is from, and when it was written."""

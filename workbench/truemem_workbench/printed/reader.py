@@ -55,6 +55,8 @@ class Loaded:
     """Lines of the sidecar in the chosen time, function and environments. One that may repeat another counts too."""
     elsewhere: int = 0
     """Lines of the sidecar of another time, function or environment."""
+    functions: set[str] = field(default_factory=set)
+    """Functions of which there are lines of the sidecar, asked for or not."""
     unread: Unread = field(default_factory=Unread)
     """Lines that look like the sidecar's but were not read, by reason (`truemem_workbench.printed.wrapped`)."""
     without_request_id: int = 0
@@ -65,6 +67,7 @@ class Loaded:
     def add(self, other: Loaded) -> None:
         self.lines += other.lines
         self.elsewhere += other.elsewhere
+        self.functions |= other.functions
         self.unread += other.unread
         self.without_request_id += other.without_request_id
         self.reports += other.reports
@@ -209,6 +212,7 @@ class Reader:
         known = self._keys.get((function, environment))
         if known is not None:
             return known
+        self._loaded.functions.add(function)
         job = self._job
         is_asked_for = (job.environment or "") in environment and job.function in (None, function)
         key = self._keys[function, environment] = hash_of(f"{function}\0{environment}") if is_asked_for else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import sys
@@ -227,8 +228,15 @@ def without_sidecar(loaded: Loaded, job: Job) -> list[Unmeasured]:
     if job.environment is not None:
         streams = [key for key, place in reports.places.items() if job.environment in place.stream]
         reports = reports.chosen(np.isin(reports.columns["place"], np.array(streams, np.uint64)))
-    found = observed(reports)
-    return judged({key: seen for key, seen in found.items() if job.function in (None, key.function)})
+    # Lines without a time may be of the time of lines of the sidecar that were not asked for.
+    timed = set() if job.since_ms is None else loaded.functions
+    return judged(
+        {
+            key: seen
+            for key, seen in observed(reports).items()
+            if job.function in (None, key.function) and not (key.function in timed and math.isnan(seen.first_ms))
+        }
+    )
 
 
 Judgement = TypeVar("Judgement", EnvironmentSummary, Function)
@@ -323,6 +331,8 @@ def check_loaded(loaded: Loaded, where: Source, files: Sequence[Path] = ()) -> N
     if loaded.lines:
         return
     if loaded.elsewhere:
+        if whose := where.whose(loaded.functions):
+            raise BadInput(f"{whose}. Leave --function out, or name one of those")
         raise BadInput(
             f"all {loaded.elsewhere:,} lines are of another time, function or environment."
             " Leave --since, --function or --environment out"
