@@ -87,6 +87,16 @@ def test_a_log_without_the_sidecar_has_an_answer_too(asked: Asked, tmp_path: Pat
     assert answer.next == "truemem attach NAME"
 
 
+def test_without_tmp_it_is_not_said_that_nothing_grows(asked: Asked, tmp_path: Path) -> None:
+    """Lines of the local Lambda do not tell of /tmp: files there may be what makes the mark rise."""
+    rising = [f"  truemem | {each}" for each in life("a", MaxMemoryUsed=120)]
+    rising += [f"  truemem | {line('a', n, MaxMemoryUsed=200)}" for n in range(201, 203)]
+    answer = asked("report", {"files": [str(log(tmp_path, rising))]})
+    assert "/tmp was not measured" in answer.text
+    assert "settled well below" not in answer.text
+    assert answer.document["nextCall"]["tool"] == "check"
+
+
 def test_two_versions_are_compared(asked: Asked, tmp_path: Path) -> None:
     before = life("a", grows=1.0, functionVersion="41")
     path = log(tmp_path, [*before, *life("b", functionVersion="42")])

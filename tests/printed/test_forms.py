@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from truemem_workbench.judge.log_diagnosis import TMP_UNKNOWN
 from truemem_workbench.printed.line import read
 from truemem_workbench.printed.log_files import events
 from truemem_workbench.printed.packed import on_disk
@@ -46,7 +47,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_has_the_same_figures(form: str, told: Told, written: Callable[[str], Path]) -> None:
-    assert told(written(form)) == told(written("lines"))
+    found = told(written(form))
+    if "local run" in form:  # it is known to be of a Lambda that does not measure /tmp
+        found["sentences"].remove(TMP_UNKNOWN)
+        found["functions"][0]["tmp_unknown"] = False
+    assert found == told(written("lines"))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -114,6 +114,11 @@ LOGS = {
         " wins)."
         f"\n  first: request {request('a', 1)}\n  → truemem docs patterns#a-heap-limit-above-the-memory-size",
     ),
+    "of the local Lambda": (
+        [json.dumps({"log": {"source": "extension:truemem", "text": line("a", n)}}) for n in range(1, 9)],
+        0,
+        "! /tmp was not measured: ",
+    ),
     "nothing in a file": ([], 1, "✗ This log is empty.\n  → truemem doctor NAME\n"),
 }
 

@@ -123,11 +123,13 @@ def test_above_a_tenth_others_are_counted_as_well(tmp_path: Path) -> None:
     assert usage.holders == {"function": 108, "truemem": 1, "agent": 2}
 
 
-@pytest.mark.parametrize("broken", ["no permission", "no folder", "a table too large"])
+@pytest.mark.parametrize("broken", ["no permission", "no folder", "a table too large", "it ends"])
 def test_what_cannot_be_counted_is_left_out(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     proc = Procfs(str(unpack("limits", tmp_path)))
     if broken == "no permission":
         monkeypatch.setattr(posix, "listdir", _refuse)
+    if broken == "it ends":
+        monkeypatch.setattr(posix, "listdir", lambda _: [])
     usage = resources(proc, Table(proc, [{"no folder": 15, "a table too large": 13}.get(broken, 12)]))
     found = usage.read(CLOSING, RICH)
     assert (found.descriptors, found.holders) == (None, None)

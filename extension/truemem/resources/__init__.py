@@ -236,7 +236,7 @@ class Resources:
                 counted.append((process, self._descriptors.count(process)))
             except OSError:
                 continue
-        return counted
+        return [each for each in counted if each[1]]  # one that ends has none
 
     def _add_others(self, holders: dict[str, int], budget: CpuBudget) -> None:
         """Add those of sidecar and extensions."""

@@ -48,6 +48,7 @@ DESCRIPTORS_FIX = (
 )
 TMP_PAGE = docs_link.command("patterns#tmp-that-fills")
 TMP_FIX = f"Remove files when they are not needed, or buy more ephemeral storage: {TMP_PAGE}"
+TMP_UNKNOWN = "/tmp was not measured: under the local Lambda no line tells of it. truemem check does."
 TASKS_PAGE = docs_link.command("patterns#threads-and-processes-that-stay")
 TASKS_FIX = f"Use one pool of threads, and wait for each process: {TASKS_PAGE}"
 
@@ -138,6 +139,8 @@ class Log:
     """Names of the functions."""
     elsewhere: Counter[str] = field(default_factory=Counter)
     """Functions of the lines that were not asked for."""
+    local: bool = False
+    """True if lines are of the local Lambda, which does not measure /tmp."""
     unread: Unread = field(default_factory=Counter)
 
     def evidence(self, kind: str) -> str:
@@ -152,7 +155,7 @@ def read_log(
 ) -> Log:
     """Read log events in one pass. `wants` chooses lines by function and time (epoch ms); `also` gets each of them."""
     from ..printed.line import lines_in
-    from ..printed.wrapped import inside
+    from ..printed.wrapped import inside, is_local
 
     log = Log()
     for event in events:
@@ -168,6 +171,7 @@ def read_log(
                     continue
                 lines.append(line)
             log.lines += bool(lines)
+            log.local |= bool(lines) and is_local(event)
             for line in lines:
                 _count(log, line)
                 also(line)
@@ -296,6 +300,8 @@ def diagnose_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
             " environment has none yet; the others were lost, or are not in this log.",
             evidence=f"one of them: request {min(log.reports - log.with_line)}",
         )
+    if log.local:
+        yield Diagnosis("note", TMP_UNKNOWN, "truemem check FILE:HANDLER")
     if log.heap_limit:
         yield Diagnosis("note", log.heap_limit, HEAP_LIMIT_FIX, log.evidence("heap limit"))
 

@@ -122,6 +122,8 @@ def of_report(document: Document) -> AnswerText:
         following = f"truemem check FILE:HANDLER --events @FILE{memory}"
         return AnswerText(told, following, "on this machine, with the events that it gets")
     done = "nothing grows" if first["need"] in WELL and finding["cause"] not in UNKNOWN else ""
+    if done and own["tmp_unknown"]:
+        return AnswerText(told, "truemem check FILE:HANDLER")
     following, when = finding.get("next", ""), finding.get("nextWhen", "")
     if finding["cause"] in GROWS and following.startswith("truemem report "):  # it tells no more before
         when = AFTER_REPAIR

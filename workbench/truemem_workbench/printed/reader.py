@@ -26,7 +26,7 @@ from .opened import may_open, opened
 from .own_lines import OwnLines
 from .parts import Name, Part, Rows, merged
 from .platform_lines import PlatformLines, Reports
-from .wrapped import NAMES, Event, Unread, compact, inside
+from .wrapped import NAMES, Event, Unread, compact, inside, is_local
 
 TOGETHER = 1_000
 """Lines that become columns at once: they are still in the processor's cache."""
@@ -57,6 +57,8 @@ class Loaded:
     """Lines of the sidecar of another time, function or environment."""
     functions: set[str] = field(default_factory=set)
     """Functions of which there are lines of the sidecar, asked for or not."""
+    local: set[str] = field(default_factory=set)
+    """Those of which the local Lambda has printed lines."""
     unread: Unread = field(default_factory=Unread)
     """Lines that look like the sidecar's but were not read, by reason (`truemem_workbench.printed.wrapped`)."""
     without_request_id: int = 0
@@ -68,6 +70,7 @@ class Loaded:
         self.lines += other.lines
         self.elsewhere += other.elsewhere
         self.functions |= other.functions
+        self.local |= other.local
         self.unread += other.unread
         self.without_request_id += other.without_request_id
         self.reports += other.reports
@@ -152,15 +155,19 @@ class Reader:
             return
         of_line = _json_in(text)
         try:
-            self._lines.append(decode(of_line))
+            self._lines.append(line := decode(of_line))
             self._sizes.append(len(of_line))
+            if is_local(text[: -len(of_line)].decode(errors="replace") + "{"):
+                self._loaded.local.add(line.function or "")
         except (ValueError, RecursionError):
             self._unwrap(text.decode(errors="replace").rstrip("\r"))
 
     def _unwrap(self, event: Event) -> None:
         """Read what is inside an event, however it is wrapped."""
+        is_of_local = is_local(event)
         for found in inside(event):
             lines = lines_in(found, self._loaded.unread)
+            self._loaded.local.update(line.function or "" for line in lines if is_of_local)
             for line in lines:
                 line.members = NO_MEMBERS
                 self._lines.append(line)

@@ -47,6 +47,22 @@ class Cut:
     reason: str = "cut_off"
 
 
+_LOCAL = re.compile(r' truemem \| \{|^\{"log": ?\{"source": ?"extension:truemem"')
+"""How `truemem local run` prints a line of the sidecar, as text (after the environment's name if there are several) and
+as JSON."""
+_BEGIN = 100
+"""Characters in which that stands."""
+
+
+def is_local(event: Event) -> bool:
+    """True if the local Lambda has printed this line of the sidecar (`truemem local run`, as text or as JSON): there
+    /tmp is no disk of its own, and not measured (docs/resources.md)."""
+    if isinstance(event, str):
+        return _LOCAL.search(event[:_BEGIN]) is not None
+    log = event.get("log") if isinstance(event, dict) else None
+    return isinstance(log, dict) and log.get("source") == "extension:truemem"
+
+
 def has_name(text: str) -> bool:
     """True if one of NAMES is in a text."""
     return NAMES[0] in text or NAMES[1] in text

@@ -202,6 +202,8 @@ def report_of(
     def function(key: Key) -> Function:
         share = None if per_month is None else per_month * peaks[key].invocations / total
         made = _function_of(key, groups[key], peaks[key], counts, together.get(key), prices._replace(per_month=share))
+        is_unknown = key[0] in loaded.local and not any(each.name == "tmp" for each in made.resources)
+        made = replace(made, tmp_unknown=is_unknown, mark_only_rises=0 if is_unknown else made.mark_only_rises)
         return _with_line(made, profiled, groups[key][0].environment_id)
 
     functions = [function(key) for key in sorted(groups)]

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from ..aws.clients import is_object, put_object
 from ..judge.finding import COUNTED, commands_of
+from ..judge.log_diagnosis import TMP_UNKNOWN
 from ..judge.prices import Cost, dollars
 from ..judge.sizing import of_cost, of_memory
 from ..printed.wrapped import not_read
@@ -392,6 +393,8 @@ def _of_function(function: Function, environments: Sequence[EnvironmentSummary],
         if function.ran_out:
             yield _where_it_ran_out(function.ran_out, function.peaks.out_of_memory)
     yield function.finding.paragraph()
+    if function.tmp_unknown:
+        yield TMP_UNKNOWN
     if function.mark_only_rises:
         many = counted(function.mark_only_rises, "environment")
         yield (f"Max Memory Used rose in {many} whose memory has settled well below it: it keeps the highest moment.")

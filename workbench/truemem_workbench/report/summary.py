@@ -177,6 +177,8 @@ class Function:
     """None where nothing was billed by duration."""
     resources: Sequence[Resource] = ()
     """What else may run out: of each kind the environment where it is most urgent."""
+    tmp_unknown: bool = False
+    """True if /tmp was not measured: the lines are of the local Lambda, where it is no disk of its own."""
     ran_out: Sequence[RanOut] = ()
     """The lines of code that ran when memory ran out, the most frequent first."""
 
