@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given
@@ -94,6 +96,30 @@ def test_memory_that_stops_is_level_once_the_passes_tell() -> None:
     assert verdict(readings(rising[:6]), "inUse").name == "growing"
     assert verdict(readings(rising[:9]), "inUse").name == "warming"
     assert verdict(readings(rising), "inUse").name == "stable"
+
+
+@given(rate=st.floats(1.01, 500), rising=st.integers(4, 40), rests=st.integers(1, 40))
+def test_memory_that_has_stopped_is_no_leak(rate: float, rising: int, rests: int) -> None:
+    """A ring of slots: it rose evenly until all are taken, for the longer part of the run, and not in the last pass."""
+    levels = [PASS * rate * min(at, rising) for at in range(1, rising + rests + 1)]
+    assert verdict(readings(levels), "inUse").name != "growing"
+
+
+@pytest.mark.parametrize("every", [2, 3, 4])
+def test_a_leak_that_rests_between_its_steps_is_one(every: int) -> None:
+    """A buffer that is handed over when it is full: each few passes."""
+    levels = [1000.0 * (at // every) for at in range(1, 41)]
+    found = [verdict(readings(levels[:count]), "inUse") for count in range(16, 41)]
+    assert all(each.name in ("growing", "warming") for each in found)
+    assert any(a.name == b.name == "growing" for a, b in pairwise(found))  # the two looks that a run needs
+
+
+@pytest.mark.parametrize("rested", [3, 8, 19])
+def test_a_table_is_a_leak_while_it_rests_twice_as_long(rested: int) -> None:
+    """It doubles after 256 invocations, and after 512 (21 passes)."""
+    levels = [8 * 2.0 ** math.ceil(math.log2(PASS * at)) for at in range(1, 21 + rested + 1)]
+    assert levels[-1] == levels[-1 - rested]
+    assert verdict(readings(levels), "inUse").name == "growing"
 
 
 def test_a_cache_with_a_bound_fills_and_then_counts_no_more() -> None:

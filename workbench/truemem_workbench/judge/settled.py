@@ -16,7 +16,7 @@ from truemem.verdict import GATE_KIB
 
 from ..support.estimates import t_quantile
 from .drift import INSUFFICIENT, Verdict
-from .thresholds import EVEN, FILLS, GOES_ON, GROWS_KIB, HALF, PASSES, TOLD
+from .thresholds import ENDED_SHARE, EVEN, FILLS, GOES_ON, GROWS_KIB, HALF, PASSES, TOLD
 
 GARBAGE, TRIMMED = "garbage", "trimmed"
 """What all collections have freed, and what allocators have given back, KiB."""
@@ -187,7 +187,24 @@ def _steps(known: Sequence[tuple[int, float]], noise_kib: float) -> Verdict | No
     is_noise = min(known[half][1] - known[quarter][1], known[-1][1] - known[half][1]) < noise_kib
     if is_noise or min(before, after) < max(EVEN * max(before, after), GATE_KIB):
         return None
-    return Verdict("growing", _rate(known[quarter], known[-1]), min(before, after), max(before, after), None)
+    rate = _rate(known[quarter], known[-1])
+    if _rests(known[quarter:], rate):
+        return None
+    return Verdict("growing", rate, min(before, after), max(before, after), None)
+
+
+def _rests(known: Sequence[tuple[int, float]], rate: float) -> bool:
+    """True if what grew by this `rate` has rested for more passes than steps explain. A table that doubles rests twice
+    as long as before, and a pass that has a step may rest for a part; a ring of slots has not rested until it is full.
+    """
+    rests = [0]
+    for before, after in pairwise(known):
+        if _rate(before, after) < min(ENDED_SHARE * rate, GATE_KIB):
+            rests[-1] += 1
+        else:
+            rests.append(0)
+    longest = max(rests[:-1], default=0)
+    return rests[-1] > (2 * (longest + 1) if longest else 0)
 
 
 def _rate(before: tuple[int, float], after: tuple[int, float]) -> float:
