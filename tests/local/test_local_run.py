@@ -20,15 +20,18 @@ from tests.local.conftest import (
     BOOTSTRAP,
     BOUND_S,
     EXTENSIONS,
+    FUNCTIONS,
     HANDLER,
     RECORDER,
     RUN,
     LocalRun,
+    SettingsOf,
     cgroups_of,
     interrupted,
     run,
 )
 
+TEMPLATE = FUNCTIONS / "template.yaml"
 BAD = [
     (["nowhere.py:handler"], "no file nowhere.py. Try PATH/app.py:handler"),
     ([HANDLER, "--extensions", "nowhere"], "no folder nowhere to take extensions from. Try --extensions"),
@@ -60,6 +63,10 @@ BAD = [
     ([HANDLER, "--lines", "--no-sidecar"], "--lines with --no-sidecar"),
     ([HANDLER, "--lines", "--managed-instances", "2"], "--lines with --managed-instances"),
     ([str(BOOTSTRAP), "--lines"], "it is for Python and Node.js"),
+    ([str(TEMPLATE)], f"names no function. Try {TEMPLATE}:LOGICAL_ID"),
+    ([f"{TEMPLATE}:Order"], f"(found: Orders, Waits). Try {TEMPLATE}:Orders"),
+    ([f"{TEMPLATE}:Orders", "--runtime", "python3.11"], "the template says that of"),
+    ([f"{TEMPLATE}:Waits", "--lines"], "runs on Managed Instances: --lines and --scenario are on demand"),
     ([], "Missing argument"),
 ]
 
@@ -80,6 +87,25 @@ def test_a_port_in_use(local_run: LocalRun) -> None:
         done = local_run(HANDLER, "--no-sidecar", "--port", str(port))
     assert done.returncode == 2
     assert done.stderr == f"truemem local run: port {port} is in use. Try --port 0 (a free one)\n"
+
+
+def test_a_templates_configuration_is_the_default(local_run: LocalRun, settings_of: SettingsOf) -> None:
+    event = '{"print": "hello"}'
+    spec = f"{TEMPLATE}:Orders"
+    done = local_run(spec, "--no-sidecar", "--event", event, "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["response"]["payload"]["event"] for line in lines if "response" in line] == [json.loads(event)]
+    cases = [
+        ([spec], ("Orders", 320, 7, None, "orders")),
+        ([spec, "--memory", "256", "--env", "TABLE=mine", "--name", "n"], ("n", 256, 7, None, "mine")),
+        ([spec, "--timeout", "2", "--managed-instances", "4"], ("Orders", 2048, 2, 4, "orders")),
+        ([f"{TEMPLATE}:Waits"], ("Waits", 4096, 3, 5, None)),
+        ([HANDLER], ("functions", 512, 30, None, None)),
+    ]
+    for arguments, expected in cases:
+        made = settings_of(*arguments, "--no-sidecar")
+        table = made.environment.get("TABLE")
+        assert (made.name, made.memory_mib, made.timeout_s, made.managed_instances, table) == expected
 
 
 def test_an_event_from_standard_input_twice(local_run: LocalRun) -> None:

@@ -19,14 +19,14 @@ from ..local.configuration.layer import SIDECAR, extensions_in
 from ..local.configuration.node_function import RUNTIMES, SUFFIXES, from_node_handler
 from ..local.scenarios import BYSTANDER, SCENARIOS
 from ..support.bad_input import BadInput, need_linux
+from ..support.document import known_members
 from ..support.options import Mebibytes, check_outputs, output_option, typed
 from ..support.platform_facts import LEAST_MIB, MOST_MANAGED_MIB, MOST_MANAGED_TIMEOUT_S, MOST_MIB, MOST_TIMEOUT_S
 from ..support.terminal import notify, steps
 from ..support.typed_command import Command
 from ..target import images, sources
-from ..target.events import read_event
-from ..target.options import cmd_option, variables
-from ..target.resolve import resolve
+from ..target.options import cmd_option, read_payloads, resolved, variables
+from ..target.resolve import is_in_template, resolve
 from ..target.target import Target, name_from
 from .lazy_group import Lazy, LazyGroup
 
@@ -61,6 +61,7 @@ Examples:
   truemem local run app.py:handler
   truemem local run app.py:handler --event '{{"n": 1}}' --invocations 20
   truemem local run ./bootstrap --event @event.json --memory 256
+  truemem local run template.yaml:LOGICAL_ID --event @event.json
   truemem local run app.py:handler --environments 10 --reserved-concurrency 5
 
 \b
@@ -83,16 +84,17 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
 
 @click.command(epilog=EPILOG)
 @click.argument(
-    "function", metavar="FILE.py:HANDLER|FILE.mjs:HANDLER|FILE.jar:CLASS|EXECUTABLE|IMAGE.tar", callback=_on_linux
+    "function",
+    metavar="FILE.py:HANDLER|FILE.mjs:HANDLER|FILE.jar:CLASS|EXECUTABLE|IMAGE.tar|template.yaml:ID",
+    callback=_on_linux,
 )
 @click.option(
     "--memory",
     "memory_mib",
     type=Mebibytes(),
-    default=512,
-    show_default=True,
     metavar="MiB",
-    help=f"Memory size, {LEAST_MIB} to {MOST_MIB}; on Managed Instances to {MOST_MANAGED_MIB}.",
+    help=f"Memory size, {LEAST_MIB} to {MOST_MIB}; on Managed Instances to {MOST_MANAGED_MIB} [default: the "
+    "template's, or 512].",
 )
 @click.option(
     "--cpu",
@@ -104,12 +106,12 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
 @click.option(
     "--timeout",
     "timeout_s",
-    default=30.0,
-    show_default=True,
+    type=float,
     metavar="SECONDS",
-    help=f"Timeout, up to {MOST_TIMEOUT_S}; on Managed Instances to {MOST_MANAGED_TIMEOUT_S}.",
+    help=f"Timeout, up to {MOST_TIMEOUT_S}; on Managed Instances to {MOST_MANAGED_TIMEOUT_S} [default: the template's, "
+    "or 30].",
 )
-@click.option("--name", help="The function's name [default: its folder's name].")
+@click.option("--name", help="The function's name [default: its folder's, or the template's].")
 @click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER.")
 @click.option("--no-sidecar", is_flag=True, help="Do not attach truemem's own sidecar.")
 @click.option("--no-exact", is_flag=True, help="Measure in the default mode, without AWS_LAMBDA_EXEC_WRAPPER.")
@@ -141,7 +143,10 @@ def _on_linux(_: click.Context, __: click.Parameter, function: str) -> str:
     help="Which side gets an invocation first, and by how many microseconds.",
 )
 @click.option(
-    "--managed-instances", type=int, metavar="N", help="Run as on Lambda Managed Instances, N requests at once."
+    "--managed-instances",
+    type=int,
+    metavar="N",
+    help="Run as on Lambda Managed Instances, N requests at once [default: the template's].",
 )
 @click.option(
     "--environments",
@@ -215,10 +220,21 @@ def run(
     from . import local_console
 
     settings["initialization"] = _initialization(provisioned_concurrency, snap_start)
-    own, notices = _function(function, python, runtime, cmd)
-    others, played = extensions_in(extensions), own
-    if own.image is not None:
-        others = {**images.beside(own.image, but=(SIDECAR,)), **others}
+    in_template = is_in_template(function)
+    if in_template:
+        target = _of_template(function, python, runtime, cmd, env, extensions, settings)
+    else:
+        made, notices = _function(function, python, runtime, cmd)
+        inside = {} if made.image is None else images.beside(made.image, but=(SIDECAR,))
+        target = Target(
+            spec=function,
+            name=images.name_of(function) if made.image else name_from(made.task_root.name),
+            function=made,
+            environment=variables(env),
+            extensions={**inside, **extensions_in(extensions)},
+            notices=notices,
+        )
+    own, played, others = target.function, target.function, dict(target.extensions)
     if scenario is not None:
         _check_scenario()
         settings |= {key: value for key, value in SCENARIOS[scenario].settings.items() if not _given(key)}
@@ -226,17 +242,18 @@ def run(
         played = SCENARIOS[scenario].function(own)
     if lines:
         _check_lines()
-    target = Target(
-        spec=function,
-        name=name or (images.name_of(function) if own.image else name_from(own.task_root.name)),
+    if in_template and settings["managed_instances"] is not None and (lines or scenario is not None):
+        raise BadInput(f"{function} runs on Managed Instances: --lines and --scenario are on demand. Leave them out")
+    target = replace(
+        target,
+        name=name or target.name,
         function=played,
-        environment=variables(env),
+        exact=(own.runtime is not None or target.http is not None) and not no_exact,  # a bootstrap starts what it likes
+        extensions=others,
         sidecar=not no_sidecar,
-        exact=own.runtime is not None and not no_exact,  # what a bootstrap starts is its own choice
         probe=not no_probe,
         names_lines=lines,
-        extensions=others,
-        **{each: settings.pop(each) for each in ("memory_mib", "cpu", "timeout_s")},
+        **known_members({each: settings.pop(each) for each in ("memory_mib", "cpu", "timeout_s")}),
     )
     if not 0 <= gap_s <= LONGEST_GAP_S:
         raise BadInput(f"gap of {gap_s:g} s: from 0 to {LONGEST_GAP_S} (a day). Try --gap 5")
@@ -244,7 +261,7 @@ def run(
         raise BadInput("--raw with --json: JSON has all lines anyway. Leave one out")
     finite = event is not None and scenario is None
     _check_outputs(outputs, finite=finite, measured=SIDECAR in others or target.sidecar)
-    parsed = read_event(event or "{}") if event is not None or scenario is not None else None
+    parsed = read_payloads(event, None, target)[0] if event is not None or scenario is not None else None
     times = _times(invocations, with_event=event is not None)
     scaling = _scaling(environments, reserved_concurrency, with_event=event is not None)
     console = local_console.Console(
@@ -273,7 +290,7 @@ def run(
         **settings,
     )
     here.settings.check_tenant(tenant_id)
-    for notice in notices:
+    for notice in target.notices:
         console.notice(notice)
     if scenario is not None:
         grows = played is not own
@@ -315,6 +332,7 @@ def _finish(
                 can_explain=target.is_explicable or any(CLASSES in each.kept for each in here.settler.readings),
                 function=target.function,
                 shows_log=False,
+                is_web=target.http is not None,
             )
             commands = replace(made, longer="")  # a check makes as many as it needs
             summary = summarise(
@@ -340,10 +358,30 @@ def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:
 def in_check(context: click.Context) -> Command:
     """The same as a command of `check`, which runs on demand: without what only Managed Instances have."""
     beyond = {
-        "--timeout": context.params["timeout_s"] > MOST_TIMEOUT_S,
-        "--memory": context.params["memory_mib"] > MOST_MIB,
+        "--timeout": (context.params["timeout_s"] or 0) > MOST_TIMEOUT_S,
+        "--memory": (context.params["memory_mib"] or 0) > MOST_MIB,
     }
     return typed(context, "check", [option for option in SAME_IN_CHECK if not beyond.get(option)])
+
+
+def _of_template(
+    spec: str,
+    python: str | None,
+    runtime: str | None,
+    cmd: str | None,
+    env: tuple[str, ...],
+    extensions: Path | None,
+    settings: dict[str, Any],
+) -> Target:
+    """The function of a template, as `check` has it. How many requests it gets at once is set in `settings`: here they
+    come by the Invoke API, and not in rounds. Raises BadInput."""
+    if runtime is not None:
+        raise BadInput(f"--runtime {runtime}: the template says that of {spec}. Leave --runtime out")
+    sizes = {each: settings[each] for each in ("memory_mib", "cpu", "timeout_s", "managed_instances")}
+    with steps() as progress:
+        made = resolved(spec, python=python, cmd=cmd, env=env, extensions=extensions, progress=progress, **sizes)
+    settings |= {each: getattr(made, each) for each in sizes}
+    return replace(made, managed_instances=None)
 
 
 def _function(spec: str, python: str | None, runtime: str | None, cmd: str | None) -> tuple[Function, tuple[str, ...]]:

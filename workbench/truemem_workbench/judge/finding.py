@@ -153,7 +153,7 @@ def commands_local(
     if function is not None and function.python:
         python, above = function.python, modules_above(function.task_root)
     once, empty = command.without("--events").named("local run"), ("--event", "{}")
-    once = once if command.has("--event") else once.with_option(*empty)
+    once = once if command.has("--event") else once.with_option("--event", "/" if is_web else "{}")
     is_own = command.has("--events") or (command.has("--event") and empty not in command.options)
     if is_command := command.has("--http"):  # check and soak alone run that
         once = command

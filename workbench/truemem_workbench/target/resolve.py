@@ -17,6 +17,11 @@ from .template import Choose, Notify, from_template
 TEMPLATES = (".yaml", ".yml", ".json")
 
 
+def is_in_template(spec: str) -> bool:
+    """True for a function of a template, and for a template that is named without one."""
+    return Path(spec.rpartition(":")[0] or spec).suffix in TEMPLATES
+
+
 def resolve(
     spec: str,
     choose: Choose = lambda it: (it.checked(), ()),
@@ -40,9 +45,9 @@ def resolve(
         function = replace(made.function, build=build.command)
         return replace(made, spec=spec, function=function, source=build.source, line=build.line, notices=notices)
     path, _, name = spec.rpartition(":")
-    if Path(path).suffix in TEMPLATES:
+    if is_in_template(spec) and path:
         return from_template(Path(path), name, choose, notify, progress)
-    if Path(spec).suffix in TEMPLATES:
+    if is_in_template(spec):
         raise BadInput(f"{spec} names no function. Try {spec}:LOGICAL_ID")
     if is_java(spec):
         function, said = from_java_handler(spec, notify)
