@@ -277,15 +277,15 @@ def test_too_few_invocations_want_more_of_them_next() -> None:
 )
 def test_what_names_the_line_comes_next(runtime: str, following: str) -> None:
     lines = life(lambda n: 12 + n / 4, runtime=runtime)
-    assert causes.find(curves_of(lines), commands_deployed("")).next == following
+    found = causes.find(curves_of(lines), commands_deployed(""))
+    assert (found.next, "truemem explain" in found.repair) == (following, runtime in ("java", "go"))
 
 
 @pytest.mark.parametrize("runtime", ["java", "go"])
 def test_here_the_line_is_named_by_explain(runtime: str) -> None:
-    commands = commands_local(Command("local run", ("./bootstrap",)))
-    assert causes.find(curves_of(life(lambda n: 12 + n / 4, runtime=runtime)), commands).next == (
-        "truemem explain ./bootstrap"
-    )
+    commands = commands_local(Command("local run", ("cmd/api/bootstrap",)))
+    found = causes.find(curves_of(life(lambda n: 12 + n / 4, runtime=runtime)), commands)
+    assert (found.next, found.repair) == ("truemem explain cmd/api/bootstrap", "Give what keeps it a bound.")
 
 
 def test_only_the_process_that_ran_last_is_judged() -> None:

@@ -12,8 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from truemem_workbench.judge.causes import find
 from truemem_workbench.judge.curves import Curves
-from truemem_workbench.judge.finding import Commands
+from truemem_workbench.judge.finding import Commands, commands_local
 from truemem_workbench.judge.settled import Cache, Reading, filled, filling, garbage_kib, last_life, verdict
+from truemem_workbench.support.typed_command import Command
 
 PASS = 25
 
@@ -191,3 +192,9 @@ def test_a_live_heap_grows_whatever_a_runtime_gives_back() -> None:
     found = find(Curves(settled=kept, invocations=375), Commands(again="truemem check"))
     assert (found.cause, found.holder) == ("leak", "live objects")
     assert found.per_invocation_kib == pytest.approx(16)
+
+
+def test_goroutines_that_stay_are_to_end_and_explain_is_next() -> None:
+    kept = [Reading(PASS * at, {"inUse": 400.0 * at, "goroutines": 3.0 + PASS * at}) for at in range(1, 20)]
+    found = find(Curves(settled=kept, invocations=475), commands_local(Command("check", ("cmd/api/bootstrap",))))
+    assert found.paragraph().endswith("or have a timeout. Next: truemem explain cmd/api/bootstrap"), found.paragraph()

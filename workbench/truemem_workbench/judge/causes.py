@@ -21,6 +21,8 @@ from .curves import IN_USE, RSS, Curves
 from .drift import Verdict
 from .finding import AFTER_REPAIR, COUNTED, TOO_FEW, Cause, Commands, Finding
 from .growth_causes import (
+    BOUND,
+    RUN_IT_HERE,
     descriptors_stay,
     extension_grows,
     hoarding_grows,
@@ -163,7 +165,9 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
         next_when=when,
         pattern=found.pattern or row.pattern,
     )
-    return named(completed, merged(witnesses.curves.profiles), commands)
+    made = named(completed, merged(witnesses.curves.profiles), commands)
+    runs_here = bool(commands.repair)  # a setting is tried on this machine alone
+    return replace(made, repair=BOUND) if (made.line or runs_here) and repair in RUN_IT_HERE.values() else made
 
 
 MOST_KINDS = 3

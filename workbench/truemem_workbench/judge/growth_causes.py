@@ -55,15 +55,18 @@ _PARTS = {
     MALLOC: "native memory",
 }
 _NATIVE = "Release what is allocated, or take a newer version of the library that keeps it."
-_DUMPS = {
+RUN_IT_HERE = {
     "java": "Run it here to see who keeps it (truemem explain target/app.jar:com.example.App), and give that a bound.",
     "go": "Run it here to see who keeps it (truemem explain ./bootstrap), and give that a bound.",
+}
+"""Repair of a deployed function's heap that grows, where the finding has no line."""
+BOUND = "Give what keeps it a bound."
+"""The same where the line is named, or where the next command names it."""
+_DUMPS = {
+    **RUN_IT_HERE,
     "dotnet": "Compare two dumps (dotnet-gcdump) to see who keeps it, and give that a bound.",
 }
-"""Repair of a heap that grows, where the finding has no line."""
-_GOROUTINES = (
-    "Let each goroutine end: truemem explain ./bootstrap names the line that starts them, and what they wait for."
-)
+_GOROUTINES = "Let each goroutine end: what it waits for must come, or have a timeout."
 THRESHOLD = {"MALLOC_MMAP_THRESHOLD_": "32768"}
 """Blocks from 32 KiB on are mapped, and go back to the system when they are freed. It helped in the incident and in our
 measurements (sample_function/README.md)."""
