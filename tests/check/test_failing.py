@@ -10,6 +10,12 @@ import pytest
 from click.testing import CliRunner
 from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.commands.explain import explain
+from truemem_workbench.judge.causes import find
+from truemem_workbench.judge.curves import Curves, Failed
+from truemem_workbench.judge.finding import commands_local
+from truemem_workbench.local import Function
+from truemem_workbench.runs.measurement import end_of_log
+from truemem_workbench.support.typed_command import Command
 
 from tests.check.conftest import Check
 from tests.mcp.conftest import Asked, asked
@@ -58,6 +64,7 @@ def written(folder: Path, text: str) -> str:
 @pytest.mark.parametrize("missing", FUNCTIONS)
 def test_what_is_missing_is_said_with_the_command(missing: str, folder: Path, invoke_check: Check) -> None:
     text, said, command = FUNCTIONS[missing]
+    (folder / "requirements.txt").write_text("")
     done = invoke_check(written(folder, text), "--json")
     finding = json.loads(done.stdout)["finding"]
 
@@ -69,6 +76,35 @@ def test_what_is_missing_is_said_with_the_command(missing: str, folder: Path, in
     )
     assert said in finding["sentence"]
     assert finding["next"] == command.format(check=CHECK, python=sys.executable, above=folder.parent)
+    assert ("list it in requirements.txt as well" in finding["sentence"]) == (missing == "a package")
+
+
+@pytest.mark.parametrize(
+    ("said", "package"),
+    [
+        ("Runtime.ImportModuleError: Error: Cannot find module '@a/pad/sub' Require stack: - /a/index.js", "@a/pad"),
+        ("Error: Cannot find package 'pad' imported from /a/index.mjs", "pad"),
+        ("Error: Cannot find module './lib/pad'", ""),
+        ("Error: Cannot find module '/a/lib/pad.mjs' imported from /a/index.mjs", ""),
+    ],
+)
+def test_a_package_of_npm_is_installed_where_it_is_listed(said: str, package: str, folder: Path) -> None:
+    (folder / "package.json").write_text("{}")
+    elsewhere = "(cd ../other && npm install {})"
+    for place, command in {
+        "src": "npm install {}",
+        ".aws-sam/build/It": "npm install {}",
+        "../other": elsewhere,
+    }.items():
+        function = Function(("node",), folder / place, "index.handler", "nodejs22.x", ())
+        made = commands_local(Command("check", ("index.js:handler",)), function=function)
+        found = find(Curves(failed=Failed({said: 5}, in_init=True), invocations=5), made)
+        assert found.next == (command.format(package) if package else made.log), found.paragraph()
+
+
+def test_a_log_does_not_end_with_the_head_of_a_traceback() -> None:
+    error = "[ERROR] Runtime.ImportModuleError: Unable to import module 'app': No module named 'absent'"
+    assert end_of_log(["START", f"{error}\rTraceback (most recent call last):"]) == ["START", error]
 
 
 def test_the_terminal_has_the_same_answer_once(folder: Path, invoke_check: Check) -> None:

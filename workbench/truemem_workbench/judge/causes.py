@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..support import web_adapter
-from ..support.failed_answer import MISSING_MEMBER, MISSING_MODULE, TIMED_OUT, UNSET_VARIABLE
+from ..support.failed_answer import MISSING_MEMBER, MISSING_MODULE, MISSING_PACKAGE, TIMED_OUT, UNSET_VARIABLE
 from ..support.platform_facts import MOST_TIMEOUT_S
 from ..support.terminal import counted
 from . import settled
@@ -240,7 +240,10 @@ def _known_repair(curves: Curves, commands: Commands) -> tuple[str, str] | None:
         if (folder := commands.above.get(name)) is not None:
             path = shlex.quote(str(folder))
             return f"It is in {folder}, above the handler's folder.", f"{commands.with_variable} PYTHONPATH={path}"
-        return f"Its interpreter has no module {module[1]!r}.", f"{commands.install} {name}"
+        also = f": list it in {commands.requirements} as well" if commands.requirements else ""
+        return f"Its interpreter has no module {module[1]!r}{also}.", commands.installs(name)
+    if commands.install and (package := MISSING_PACKAGE.search(said)):
+        return f"It has no package {package[1]!r}.", commands.installs(package[1])
     if commands.with_variable and (variable := UNSET_VARIABLE.search(said)):
         return f"Give it {variable[1]}.", f"{commands.with_variable} {variable[1]}=VALUE"
     if commands.with_timeout and (after := TIMED_OUT.search(said)) and (seconds := float(after[1])) < MOST_TIMEOUT_S:

@@ -5,6 +5,7 @@ Whatever prints something about memory prints `Finding.paragraph`, and no other 
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import Literal, Protocol
 
 from ..support.document import known_members, rounded
 from ..support.environment_ids import is_local
-from ..support.own_modules import modules_above
+from ..support.own_modules import listing, modules_above
 from ..support.platform_facts import MOST_MANAGED_MIB
 from ..support.terminal import counted
 from ..support.typed_command import Command, following
@@ -51,7 +52,9 @@ class Commands:
     with_path: str = ""
     """Asks a web server for a path that has to be filled in."""
     install: str = ""
-    """Installs a package of Python for the function: its name follows."""
+    """Installs a package for the function: its name follows, and a bracket where one is open."""
+    requirements: str = ""
+    """The file that lists Python's packages for the deployment."""
     above: Mapping[str, Path] = field(default_factory=dict)
     """The project's own modules in the folders above the function, by name, with their folder."""
     log: str = ""
@@ -64,6 +67,10 @@ class Commands:
     """What to do with a function whose memory is well."""
     sweep: str = ""
     """Measures it at several memory sizes."""
+
+    def installs(self, package: str) -> str:
+        """The command that installs this package for the function."""
+        return f"{self.install} {package}{')' if self.install.startswith('(') else ''}"
 
 
 def commands_deployed(function: str) -> Commands:
@@ -126,10 +133,17 @@ def with_path(command: Command) -> str:
 
 
 class Code(Protocol):
-    """What a function runs: its folder, the interpreter if it is in Python, and a command as typed after an edit."""
+    """What a function runs: its language and folder, the interpreter if it is in Python here, its image, and a command
+    as typed after an edit."""
+
+    @property
+    def language(self) -> str | None: ...
 
     @property
     def python(self) -> Path | None: ...
+
+    @property
+    def image(self) -> object: ...
 
     @property
     def task_root(self) -> Path: ...
@@ -149,9 +163,15 @@ def commands_local(
     """The commands for a function here. `command`: the check that measured it. `is_probed`: without the probe the next
     run loads it. `can_explain`: it can be traced. `function`: what it runs. `shows_log`: false where its log is on the
     screen already. `is_web`: it is a web server."""
-    python, above = None, {}
+    install, requirements, above = "", "", {}
     if function is not None and function.python:
-        python, above = function.python, modules_above(function.task_root)
+        install, above = f"{shlex.quote(str(function.python))} -m pip install", modules_above(function.task_root)
+        listed = listing(function.task_root, "requirements.txt")
+        requirements = os.path.relpath(listed) if listed else ""
+    elif function is not None and function.language == "nodejs" and function.image is None:
+        listed = listing(function.task_root, "package.json")
+        folder = os.path.relpath(listed.parent if listed else function.task_root)
+        install = "npm install" if folder == "." else f"(cd {shlex.quote(folder)} && npm install"
     once, empty = command.without("--events").named("local run"), ("--event", "{}")
     once = once if command.has("--event") else once.with_option("--event", "/" if is_web else "{}")
     is_own = command.has("--events") or (command.has("--event") and empty not in command.options)
@@ -168,7 +188,8 @@ def commands_local(
         with_timeout=f"{command.without('--timeout')} --timeout",
         with_event="" if is_own else f"{command.without('--event')} --event @event.json",
         with_path=with_path(command) if is_web else "",
-        install=f"{shlex.quote(str(python))} -m pip install" if python else "",
+        install=install,
+        requirements=requirements,
         above=above,
         log=str(once) if shows_log else "",
         silent=str(once.with_option("--raw")),

@@ -105,8 +105,11 @@ def printable(text: str) -> str:
 
 
 def end_of_log(texts: Iterable[str]) -> list[str]:
-    """The last lines. Python's runtime client joins some of them by carriage returns."""
+    """The last lines. Python's runtime client joins some of them by carriage returns, and prints the head of a
+    traceback alone for a module that is not there."""
     lines = [line.expandtabs() for text in texts for line in text.splitlines() if line.strip()]
+    if lines and lines[-1].startswith("Traceback "):
+        lines.pop()
     return [printable(line) for line in lines[-LAST_LINES:]]
 
 

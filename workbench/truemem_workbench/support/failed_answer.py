@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 MISSING_MODULE = re.compile(r"(?:ImportModuleError|ModuleNotFoundError)\b.*?No module named '([\w.]+)'")
+MISSING_PACKAGE = re.compile(r"Cannot find (?:module|package) '((?:@[\w.-]+/)?[\w-][\w.-]*)(?=[/'])")
+"""What Node.js says; the name is that of npm's package."""
 UNSET_VARIABLE = re.compile(r"KeyError: '(\w+)', a variable that is not set\b")
 MISSING_MEMBER = re.compile(r"(?:Attribute|Index|Key|Type)Error: ")
 """Errors of a handler whose event lacks something."""
