@@ -41,6 +41,13 @@ plugins: [serverless-esbuild]
 provider: {name: aws, runtime: nodejs20.x}
 functions: {it: {handler: src/it.main}}
 """
+TSC = BUNDLED.replace("plugins: [serverless-esbuild]", "").replace("src/it", "dist/it")
+OF_TSC = {
+    "package_dot_json": '{"scripts": {"build": "tsc"}, "devDependencies": {"typescript": "5"}}',
+    "tsconfig_dot_json": '{"compilerOptions": {"outDir": "dist"}}',
+    "src__it_dot_ts": "export const main = 1;\n",
+}
+QUIET = " --no-audit --no-fund --no-package-lock"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +88,7 @@ functions: {it: {handler: src/it.main}}
         (
             {"template_dot_yaml": SAM_TS, "src__app_dot_ts": "export const handler = 1;\n"},
             ["template.yaml:It"],
-            ["npx --yes esbuild app.ts --bundle --platform=node --sourcemap" + OUTSIDE + " --outdir=."],
+            [f"(cd src && npx --yes esbuild app.ts --bundle --platform=node --sourcemap{OUTSIDE} --outdir=.)"],
         ),
         ({"serverless_dot_yml": SERVICE, "src__app_dot_py": HEALTHY}, ["serverless.yml:orders"], []),
         (
@@ -97,6 +104,12 @@ functions: {it: {handler: src/it.main}}
             },
             ["it/src/main/java/com/example/App.java:handle"],
             ["(cd it && mvn -q package)"],
+        ),
+        ({"serverless_dot_yml": TSC, **OF_TSC}, ["serverless.yml:it"], [f"npm install{QUIET}", "npm run build"]),
+        (
+            {"serverless_dot_yml": TSC, **OF_TSC, "dist__it_dot_js": NODE},
+            ["serverless.yml:it"],
+            [f"npm install{QUIET}", "npm run build"],
         ),
         ({"cdk_dot_out__it_dot_template_dot_json": CDK}, ["cdk.out/it.template.json:It"], []),
         ({"a__template_dot_yaml": CDK.replace("AWS::Lambda::F", "AWS::Serverless::F")}, ["a/template.yaml:It"], []),

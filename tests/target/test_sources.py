@@ -140,6 +140,8 @@ NPM = {"src/a.ts": TS, "node_modules/x": ""}
          "gradle -q build, then this command again; or build/libs/x.jar:com.example.App::other as it is"),
         ({"App.java": JAVA}, "App.java", "truemem check PATH.jar:CLASS::METHOD"),
         ({}, "src/a.ts:h", "PATH/a.ts"),
+        ({"template.yaml": TEMPLATE.replace("CODE", "."), **NPM, "package.json": package("x")}, "template.yaml:Orders",
+         "npm run build, then this command again"),
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("project")
@@ -162,6 +164,51 @@ def test_a_program_in_go_that_is_built_runs() -> None:
         assert made.function.command == (str(Path("cmd/fn/bootstrap").resolve()),)
         assert made.function.once_built("truemem check cmd/fn").startswith("go build -o cmd/fn/bootstrap ./cmd/fn && ")
         assert (made.source, made.notices[0][:37]) == (Path("cmd/fn/main.go"), "cmd/fn/main.go runs as cmd/fn/bootstr")
+
+
+IN_GO = TEMPLATE.replace("nodejs20.x", "provided.al2023")
+TSC = {"tsconfig.json": '{"compilerOptions": {"outDir": "dist"}}', "package.json": package("tsc"), "src/app.ts": TS}
+ESBUILD = (
+    "npx --yes esbuild src/app.ts --bundle --platform=node --sourcemap '--external:aws-sdk' '--external:@aws-sdk/*'"
+    " --outbase=. --outdir=.esbuild/.build"
+)
+BUNDLED = """
+plugins: [serverless-esbuild]
+provider: {name: aws, runtime: nodejs20.x}
+functions: {Orders: {handler: src/app.lambdaHandler}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "output", "command"),
+    [
+        ({"template.yaml": IN_GO.replace("CODE", "cmd/fn"), **GO_FILES}, "cmd/fn/bootstrap",
+         "go build -o cmd/fn/bootstrap ./cmd/fn"),
+        ({"template.yaml": TEMPLATE.replace("CODE", "dist"), **TSC}, "dist/app.js", "npm run build"),
+        ({"template.yaml": TEMPLATE.replace("CODE", ".").replace("app.l", "dist/app.l"), **TSC}, "dist/app.js",
+         "npm run build"),
+        ({"template.yaml": TEMPLATE.replace("CODE", "src"), "src/app.ts": TS}, "src/app.js",
+         f"(cd src && {ESBUILD.replace('src/', '').replace('.esbuild/.build', '.')})"),
+        ({"template.yaml": BUNDLED, "src/app.ts": TS}, ".esbuild/.build/src/app.js", ESBUILD),
+        ({"template.yaml": BUNDLED, "src/app.js": TS}, ".esbuild/.build/src/app.js", ESBUILD.replace(".ts", ".js")),
+        ({"template.yaml": TEMPLATE.replace("CODE", "fn"), "fn/app.ts": TS,
+          ".aws-sam/build/Orders/app.js": ""}, ".aws-sam/build/template.yaml", "sam build"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("project")
+def test_a_template_runs_no_build_older_than_its_source(files: dict[str, str], output: str, command: str) -> None:
+    write(files, age_s=10)
+    write({output: TEMPLATE.replace("CODE", "Orders") if output.endswith("yaml") else ""})
+    if output.endswith("bootstrap"):
+        Path(output).write_bytes(BUILT)
+        os.utime(output, (2_000_000_000,) * 2)
+    spec = f"{output if output.endswith('yaml') else 'template.yaml'}:Orders"
+    assert resolve(spec).function.once_built("it") == f"{command} && it"
+    source = next(name for name in files if name.endswith(("app.ts", "app.js", "main.go")))
+    os.utime(source, (2_000_000_001,) * 2)
+    with pytest.raises(BadInput) as problem:
+        resolve(spec)
+    assert str(problem.value) == f"{source} is newer than {output}. Try {command}, then this command again"
 
 
 @pytest.mark.parametrize("spec", ["app.py:handler", "index.mjs:handler", "bootstrap", "template.yaml:It", ".", "lib"])

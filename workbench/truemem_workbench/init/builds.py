@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..local.configuration.function import project_python
+from ..local.configuration.node_function import SUFFIXES
 from ..support.untrusted_text import parsed
 from ..target import sources
 from .found import Build
@@ -19,14 +20,11 @@ from .tree import Tree, text_of, written
 
 LISTED = re.compile(r"^\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?:[<>=!~].*)?$")
 """A line of requirements.txt that names a package, without a marker."""
-ESBUILD = "--bundle --platform=node --sourcemap"
 SOURCES = (
     ".py", ".txt", ".toml", ".js", ".mjs", ".cjs", ".ts", ".go", ".mod", ".sum", ".java", ".kt", ".xml", ".gradle",
     ".kts",
 )  # fmt: skip
 """Endings of what `sam build` reads; package.json is among too many others of its ending."""
-SDK = ("aws-sdk", "@aws-sdk/*")
-"""What Lambda's runtime has, and so a project need not list."""
 
 
 def upwards(folder: Path, root: Path, *names: str) -> Path | None:
@@ -108,23 +106,28 @@ def of_source(spec: str, root: Path) -> tuple[Build, ...]:
     BadInput."""
     made = sources.build_of(spec)
     assert made is not None  # its ending is one of theirs
-    of_node = of_packages(made.source.parent, root) if made.source.suffix in sources.TYPESCRIPT else ()
-    command = re.sub(r"\b(npm|yarn|pnpm) install && ", "", made.command) if of_node else made.command
+    packages = of_packages(made.source.parent, root) if made.source.suffix in sources.TYPESCRIPT else ()
+    return (*packages, _again(made.command, bool(made.problem), packages))
+
+
+def of_node(code: Path, place: Path, module: str, entry: Path | None, root: Path) -> tuple[Build, ...]:
+    """What installs the packages of a Node.js function, and builds its file, as `truemem check` says it where a source
+    is newer."""
+    packages = of_packages(place, root)
+    made = sources.made_in_node(code, place, module, entry)
+    if made is not None:
+        return (*packages, _again(made.command, bool(made.problem), packages))
+    is_there = any((code / f"{module}{ending}").is_file() for ending in SUFFIXES)
+    command = "" if is_there else sources.by_script(code)
+    return (*packages, _again(command, True, packages)) if command else packages
+
+
+def _again(command: str, is_needed: bool, packages: tuple[Build, ...]) -> Build:
+    """The build that runs after each edit. `packages`: what installs its packages, before it."""
+    if packages:
+        command = re.sub(r"\b(npm|yarn|pnpm) install && ", "", command)
     tool = shlex.split(command.rpartition("&& ")[2].rstrip(")"))[0]
-    return (*of_node, Build(command, is_needed=bool(made.problem), tool=tool, again=True))
-
-
-def bundled(source: Path, out: Path, root: Path) -> Build:
-    """esbuild, as the plugins of the Serverless Framework and SAM call it: it writes the same path below `out`."""
-    made = root / out / _from(source, root).with_suffix(".js")
-    package = upwards(source.parent, root, "package.json")
-    listed = {**_members(_document(package), "dependencies"), **_members(_document(package), "devDependencies")}
-    absent = [each for each in SDK if not any(name.startswith(each.rstrip("*")) for name in listed)]
-    external = "".join(f" '--external:{each}'" for each in absent)
-    command = (
-        f"npx --yes esbuild {shlex.quote(str(_from(source, root)))} {ESBUILD}{external} --outbase=. --outdir={out}"
-    )
-    return Build(command, root, written(made) < written(source), "npx", again=True)
+    return Build(command, is_needed=is_needed, tool=tool, again=True)
 
 
 def of_sam(template: Path, tree: Tree) -> Build:

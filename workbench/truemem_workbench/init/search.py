@@ -231,22 +231,15 @@ def _java_source(handler: object, code: Path) -> Path | None:
 
 
 def _of_node(resource: Mapping[str, Any], properties: Mapping[str, Any], code: Path, root: Path) -> tuple[Build, ...]:
-    """What is installed for a function in Node.js, and bundled if its source is in TypeScript."""
+    """What is installed for a function in Node.js, and built if its file is none of its sources."""
     handler = properties.get("Handler")
     module = handler.rpartition(".")[0] if isinstance(handler, str) else ""
     place = root if code == root / BUNDLED else code
     method = _mapping(resource.get("Metadata"))
     entries = _mapping(method.get("BuildProperties")).get("EntryPoints")
-    names = entries if isinstance(entries, list) and entries else [f"{module}{ending}" for ending in TYPESCRIPT]
-    sources = [place / each for each in names if isinstance(each, str) and (place / each).is_file()]
-    if place != code and not sources:
-        sources = [place / f"{module}{each}" for each in NODE if (place / f"{module}{each}").is_file()]
-    is_there = place == code and any((code / f"{module}{each}").is_file() for each in NODE) and not entries
-    installed = builds.of_packages(place, root)
-    if is_there or not sources:
-        return installed
-    out = BUNDLED if place != code else Path()
-    return (*installed, builds.bundled(sources[0], out, place))
+    listed = [place / each for each in (entries if isinstance(entries, list) else []) if isinstance(each, str)]
+    entry = next((each for each in listed if each.is_file()), None)
+    return builds.of_node(code, place, module, entry, root)
 
 
 def _sources(properties: Mapping[str, Any]) -> Iterator[Source]:

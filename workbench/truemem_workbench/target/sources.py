@@ -14,14 +14,19 @@ from typing import Any
 from ..local.configuration.node_function import SUFFIXES
 from ..support.bad_input import BadInput
 from . import go_program
+from .as_sam import BUNDLED
 
 TYPESCRIPT = (".ts", ".mts", ".cts", ".tsx")
 PROJECTS = ("package.json", "tsconfig.json")
 MAVEN, GRADLE = "pom.xml", ("build.gradle", "build.gradle.kts")
 SAM_TEMPLATES = ("template.yaml", "template.yml")
 SAM_BUILD = ".aws-sam/build"
-USUAL_OUTPUTS = ("dist", "build", "out", "lib", ".esbuild/.build", ".build")
+USUAL_OUTPUTS = ("dist", "build", "out", "lib", str(BUNDLED), ".build")
 """Folders in which a bundler leaves JavaScript, if no file that is read here says it."""
+COPIED = (".py", *SUFFIXES, *TYPESCRIPT, ".go", ".java", ".kt")
+"""Endings of the sources that `sam build` copies or builds."""
+SDK = ("aws-sdk", "@aws-sdk/*")
+"""What Lambda's runtime has, and so a project need not list."""
 SKIPPED = frozenset(("node_modules", "test", "tests", "__tests__", "vendor", "target"))
 """Folders whose sources are no part of the function, or not the user's."""
 
@@ -58,10 +63,14 @@ class Build:
         if self.output is not None and not self.is_older:
             return ""
         if self.output is not None:
-            newer = f"{self.source} is newer than {self.output}. Try {self.command}, then this command again"
-            return f"{newer}; or {self.target} as it is"
+            return f"{self.stale}; or {self.target} as it is"
         then = f"{self.command} && truemem check {shlex.quote(self.target)}"
         return f"{self.source} must be built before it can run. Try {then}"
+
+    @property
+    def stale(self) -> str:
+        """Why what was built is not measured, and what to type."""
+        return f"{self.source} is newer than {self.output}. Try {self.command}, then this command again"
 
     @property
     def notice(self) -> str:
@@ -97,6 +106,87 @@ def built(spec: str) -> Build | None:
     return build
 
 
+def made_by_sam(template: Path, logical_id: str) -> Build | None:
+    """How a function of the template that `sam build` writes is built. None for any other template. Raises BadInput."""
+    from .cloudformation_yaml import load_template  # PyYAML: for a template alone
+
+    root = Path(os.path.relpath(template.resolve().parents[2])) if len(template.resolve().parents) > 2 else Path()
+    own = next((root / name for name in SAM_TEMPLATES if (root / name).is_file()), None)
+    if template.resolve().parent != (root / SAM_BUILD).resolve() or own is None:
+        return None
+    members = _members(load_template(own))
+    resource = _members(_members(members.get("Resources")).get(logical_id))
+    shared = _members(_members(members.get("Globals")).get("Function"))
+    uri = {**shared, **_members(resource.get("Properties"))}.get("CodeUri", ".")
+    code = root / uri if isinstance(uri, str) else root
+    source = max((own, *_files(code, COPIED)), key=lambda each: each.stat().st_mtime)
+    return Build(
+        source=source,
+        line=None,
+        command=_in(root, "sam build"),
+        target=f"{template}:{logical_id}",
+        output=template,
+        is_older=_newest([source]) > _newest([template]),
+    )
+
+
+def made_in_go(program: Path) -> Build | None:
+    """How a program in Go is built of the sources beside it. None if there are none."""
+    if not _mains(program.parent):
+        return None
+    build = _go(program.parent)
+    return build if build.output == program else None
+
+
+def made_in_node(code: Path, place: Path, module: str, entry: Path | None = None) -> Build | None:
+    """How the file of a Node.js handler is built, whose folder is `code`. `place`: where its source lies at the same
+    path. `entry`: the source, if a template names it. None if no source is found, or if it runs as it is."""
+    output = next((each for each in _named(code / f"{module}.js") if each.is_file()), None)
+    endings = TYPESCRIPT if place == code else (*TYPESCRIPT, *SUFFIXES)
+    source = entry or next((each for end in endings if (each := place / f"{module}{end}").is_file()), None)
+    if source is not None:
+        command = _in(place, bundled(source, Path(os.path.relpath(code, place)), place))
+    elif output is not None:
+        root = _above(output, PROJECTS) or place
+        same = [each for each in _files(root, TYPESCRIPT) if each.stem == output.stem]
+        places = ((each, place) for each in same for place in _outputs(root, each) if place.is_file())
+        source = next((each for each, place in places if output.samefile(place)), None)
+        command = _node_build(root, None, source) if source else ""
+    if source is None or source == output:
+        return None
+    return Build(
+        source=source,
+        line=None,
+        command=command,
+        target=str(output or code / f"{module}.js"),
+        output=output,
+        is_older=output is not None and _is_older(output, source),
+    )
+
+
+def bundled(source: Path, out: Path, place: Path) -> str:
+    """esbuild, as the plugins of the Serverless Framework and SAM call it, in the folder `place`: it writes the same
+    path below `out`."""
+    package = _json((_above(source, PROJECTS[:1]) or place) / "package.json")
+    listed = _members(package.get("dependencies")) | _members(package.get("devDependencies"))
+    absent = [each for each in SDK if not any(name.startswith(each.rstrip("*")) for name in listed)]
+    external = "".join(f" '--external:{each}'" for each in absent)
+    entry = shlex.quote(os.path.relpath(source, place))
+    options = f"--bundle --platform=node --sourcemap{external} --outbase=. --outdir={out}"
+    return f"npx --yes esbuild {entry} {options}"
+
+
+def by_script(place: Path) -> str:
+    """The command of the project's own script that builds what runs in this folder. Empty if it has none."""
+    root = _above(place / "package.json", PROJECTS[:1])
+    return _node_build(root, None, None) if root and _script(root) else ""
+
+
+def _is_older(output: Path, source: Path) -> bool:
+    endings = TYPESCRIPT if source.suffix in TYPESCRIPT else SUFFIXES
+    return _newest(_files(source.parent, endings)) > _newest([output, *_files(output.parent, SUFFIXES)])
+
+
 def _there(path: Path) -> Path:
     if not path.is_file():
         raise BadInput(f"no file {path}. Try PATH/{path.name}")
@@ -123,8 +213,7 @@ def _typescript(source: Path, handler: str) -> Build:
         command=_node_build(root, sam, source),
         target=target,
         output=output,
-        is_older=output is not None
-        and _newest(_files(source.parent, TYPESCRIPT)) > _newest([output, *_files(output.parent, SUFFIXES)]),
+        is_older=output is not None and _is_older(output, source),
     )
 
 
@@ -212,19 +301,23 @@ def _in_sam(root: Path, output: Path, handler: str) -> str:
     return f"{output}:{handler}"
 
 
-def _node_build(root: Path, sam: Path | None, source: Path) -> str:
-    """The command that builds a project in TypeScript."""
+def _script(root: Path) -> str | None:
+    scripts = _members(_json(root / "package.json").get("scripts"))
+    return next((name for name in ("build", "compile", "bundle") if name in scripts), None)
+
+
+def _node_build(root: Path, sam: Path | None, source: Path | None) -> str:
+    """The command that builds a project in TypeScript. `source`: what esbuild gets; None where a script builds."""
     package = _json(root / "package.json")
-    scripts = _members(package.get("scripts"))
     manager = next((name for name, lock in LOCKS.items() if (root / lock).is_file()), "npm")
-    script = next((name for name in ("build", "compile", "bundle") if name in scripts), None)
+    script = _script(root)
     by_sam = sam is not None and any(
         "BuildMethod: esbuild" in _text(sam / name) for name in SAM_TEMPLATES if (sam / name).is_file()
     )
     if by_sam and sam is not None:
         return _in(sam, "sam build")
     needs = _members(package.get("dependencies")) | _members(package.get("devDependencies"))
-    if script is not None:
+    if script is not None or source is None:
         build = f"{manager} run {script}"
     elif (root / "tsconfig.json").is_file() and not _compiler_options(root / "tsconfig.json")[0].get("noEmit"):
         build = "npx tsc" if "typescript" in needs else "npx --yes -p typescript tsc"  # `npx tsc` gets another package

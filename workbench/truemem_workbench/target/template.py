@@ -35,7 +35,7 @@ from ..support.platform_facts import (
 )
 from ..support.terminal import Progress
 from . import images, sources
-from .as_sam import SERVERLESS, as_sam
+from .as_sam import BUNDLED, SERVERLESS, as_sam
 from .target import Target, line_of, name_from, usual_at_once
 from .web_app import started_by
 
@@ -138,7 +138,9 @@ def from_template(
     else:
         port = int(web_adapter.app_port(texts)) if is_web else None
         function, source, line, notices = _function(path.parent, properties, where, notify, is_web=is_web)
-        function, chosen = (function, (STAND_IN,)) if is_web else choose(function)
+        function, chosen = (
+            (function, (STAND_IN,)) if is_web else choose(_current(function, path, logical_id, properties))
+        )
         notices = [*notices, *chosen]
     runtime = properties.get("Runtime")
     if function.python and isinstance(runtime, str):
@@ -220,9 +222,9 @@ def _function(
         for typescript in (code / f"{module}{ending}" for ending in sources.TYPESCRIPT):
             if is_node and (build := sources.build_of(f"{typescript}:{name}") if typescript.is_file() else None):
                 raise BadInput(build.problem or f"{typescript} is TypeScript. Try truemem check {typescript}:{name}")
-        raise BadInput(
-            f"no {source} for Handler {handler}{_guessed(properties, where)}. Try another Handler or CodeUri"
-        )
+        command = sources.by_script(code) if is_node else ""
+        then = f"{command}, then this command again" if command else "another Handler or CodeUri"
+        raise BadInput(f"no {source} for Handler {handler}{_guessed(properties, where)}. Try {then}")
     spec = f"{source}:{name}"
     found = from_node_handler(spec, None, notify, deployed=runtime) if is_node else Function.from_handler(spec)
     root = code.resolve()
@@ -230,6 +232,22 @@ def _function(
         found, command=(*found.command[:-1], handler), task_root=root, handler=handler, needs=(root, *found.needs)
     )
     return function, source, line_of(source, name), []
+
+
+def _current(function: Function, path: Path, logical_id: str, properties: Mapping[str, Any]) -> Function:
+    """The function, with the command that builds it if its file is no source. Raises BadInput if a source is newer."""
+    build = sources.made_by_sam(path, logical_id)
+    code = path.parent / str(properties.get("CodeUri", "."))
+    if build is None and function.language == "nodejs":
+        place = path.parent if code == path.parent / BUNDLED else code
+        build = sources.made_in_node(code, place, function.handler.rpartition(".")[0])
+    elif build is None and function.runtime is None:
+        build = sources.made_in_go(code / "bootstrap")
+    if build is None:
+        return function
+    if build.is_older:
+        raise BadInput(build.stale)
+    return dataclasses.replace(function, build=build.command)
 
 
 def _of_java(
