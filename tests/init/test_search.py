@@ -14,6 +14,7 @@ from truemem_workbench.init.pipeline import Gate, gitlab
 from truemem_workbench.init.plan import plan
 from truemem_workbench.init.repository import cis, files_of
 from truemem_workbench.init.search import find
+from truemem_workbench.local import BadInput
 
 from tests.init.test_init import HEALTHY, SERVICE, TEMPLATE, project
 
@@ -133,6 +134,29 @@ def test_what_is_typed_after_an_edit_begins_with_the_build() -> None:
     assert Found(name="it", target="a b/it.ts:handler", language="nodejs", builds=builds).rebuild == (
         "(cd 'a b' && npm run build) && "
     )
+
+
+IN_GO = BUNDLED.replace("nodejs20.x", "provided.al2023, memorySize: 256").replace("src/it.main", "bootstrap")
+OF_GO = {
+    "go_dot_mod": "module it\n",
+    "cmd__it__main_dot_go": "package main\n\nfunc main() { serve() }\n",
+    "cmd__it__rt_dot_go": 'package main\n\nvar at = os.Getenv("AWS_LAMBDA_RUNTIME_API")\n',
+    "store__store_dot_go": "package store\n",
+}
+
+
+def test_of_a_go_module_the_programs_below_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(folder: str, **files: str) -> list[tuple[str, str, list[str], tuple[tuple[str, str], ...]]]:
+        monkeypatch.chdir(project(tmp_path / folder, **OF_GO, **files))
+        return [(each.name, each.target, [it.command for it in each.builds], each.options) for each in find(".").found]
+
+    made = "it", "cmd/it/main.go", ["go build -o cmd/it/bootstrap ./cmd/it"]
+    assert found("sources") == [(*made, ())]
+    assert found("template", serverless_dot_yml=IN_GO) == [(*made, (("--memory", "256"), ("--timeout", "6")))]
+    others = {f"cmd__{name}__main_dot_go": OF_GO["cmd__it__main_dot_go"] for name in "ab"}
+    assert [each[:3] for each in found("named", serverless_dot_yml=IN_GO, **others)] == [made]
+    with pytest.raises(BadInput, match=r"any of these programs in Go: cmd/a, cmd/b.*Try truemem init cmd/a$"):
+        found("unnamed", serverless_dot_yml=IN_GO.replace("{it:", "{z:"), **others)
 
 
 STACK = """

@@ -15,7 +15,7 @@ from ..support.platform_facts import language, version
 from ..support.terminal import counted, some
 from ..target.as_sam import BUNDLED, SERVERLESS, as_sam
 from ..target.cloudformation_yaml import load_template
-from ..target.sources import TYPESCRIPT
+from ..target.sources import TYPESCRIPT, go_programs
 from . import builds, handlers
 from .found import Build, Found, Language, Source, with_own_names
 from .tree import Tree, text_of, tree
@@ -170,15 +170,16 @@ def _of_resource(
     elif of == "nodejs":
         kind, made = "nodejs", _of_node(resource, properties, code, root)
     elif of == "os-only" or runtime == "go1.x":
-        main = next((code / each for each in ("main.go", "go.mod") if (code / each).is_file()), None)
-        kind, made = ("go", builds.of_source(str(main), root)) if main else ("other", ())
+        if main := _go_main(name, code):
+            kind, made = "go", builds.of_source(str(main), root)
+            if main.parent != code:
+                target, options = str(main), (*options, *_sizes(properties))
     elif of == "java":
         kind = "java"
         if source := _java_source(properties.get("Handler"), code):
             method = str(properties["Handler"]).rpartition("::")[2]
             target, made = f"{source}:{method}", builds.of_source(f"{source}:{method}", root)
-            sizes = ("--memory", properties.get("MemorySize")), ("--timeout", properties.get("Timeout"))
-            options += tuple((option, str(size)) for option, size in sizes if isinstance(size, int))
+            options += _sizes(properties)
     number = version(runtime) if isinstance(runtime, str) and kind in ("python", "nodejs", "java") else ()
     return Found(
         name=name,
@@ -222,6 +223,25 @@ def _stand_ins(own: Mapping[str, Any], shared: Mapping[str, Any], parameters: Ma
     return made
 
 
+def _sizes(properties: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The options that say what a template does, for a source in its place."""
+    sizes = ("--memory", properties.get("MemorySize")), ("--timeout", properties.get("Timeout"))
+    return tuple((option, str(size)) for option, size in sizes if isinstance(size, int))
+
+
+def _go_main(name: str, code: Path) -> Path | None:
+    """The file of a function's main() in Go: in its folder, else below that in a folder of its name, or in the only one
+    with a program. None if there is none. Raises BadInput if several may be it."""
+    if not any((code / each).is_file() for each in ("main.go", "go.mod")):
+        return None
+    mains = {each.parent: each for each in go_programs(code)}
+    likely = [code] if code in mains else [each for each in mains if each.name.lower() == name.lower()] or [*mains]
+    if len(likely) > 1:
+        folders = some([*map(str, likely)], 8)
+        raise BadInput(f"{name} may be any of these programs in Go: {folders}. Try truemem init {likely[0]}")
+    return mains[likely[0]] if likely else None
+
+
 def _java_source(handler: object, code: Path) -> Path | None:
     """The source of the class that a handler names, below the folder of its project: it is built without SAM."""
     if not isinstance(handler, str) or not code.is_dir():
@@ -259,8 +279,8 @@ def _sources(properties: Mapping[str, Any]) -> Iterator[Source]:
 
 def _of_sources(files: Tree) -> Iterator[Found]:
     sources = files.ending(".py", *NODE, *TYPESCRIPT, ".go", ".java")
-    for path in sources[:MOST_READ]:
-        yield from _of_source(path, files)
+    found = (each for path in sources[:MOST_READ] for each in _of_source(path, files))
+    yield from {each.target: each for each in found}.values()  # several files of a folder are one program in Go
 
 
 def _of_source(path: Path, files: Tree) -> Iterator[Found]:
@@ -279,9 +299,11 @@ def _of_source(path: Path, files: Tree) -> Iterator[Found]:
         for name in handlers.in_node(text):
             spec = f"{path}:{name}"
             yield _found(path, name, spec, "nodejs", builds.of_source(spec, files.root))
-    elif (path.suffix == ".go" and handlers.in_go(text)) or (path.suffix == ".java" and handlers.in_java(text)):
-        of: Language = "go" if path.suffix == ".go" else "java"
-        yield _found(path, "", str(path), of, builds.of_source(str(path), files.root))
+    elif path.suffix == ".go" and handlers.in_go(text):
+        if main := next((each for each in go_programs(folder) if each.parent == folder), None):
+            yield _found(folder / "main.go", "", str(main), "go", builds.of_source(str(main), files.root))
+    elif path.suffix == ".java" and handlers.in_java(text):
+        yield _found(path, "", str(path), "java", builds.of_source(str(path), files.root))
 
 
 def _found(path: Path, handler: str, target: str, of: Language, made: tuple[Build, ...]) -> Found:

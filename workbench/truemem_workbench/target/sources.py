@@ -94,7 +94,7 @@ def build_of(spec: str) -> Build | None:
         return None
     if project := next((each for each in (MAVEN, *GRADLE) if (path / each).is_file()), None):
         return _java(path / project, handler)
-    is_go = (path / "go.mod").is_file() or (_above(path / "main.go", ("go.mod",)) and [*_programs(path)])
+    is_go = (path / "go.mod").is_file() or (_above(path / "main.go", ("go.mod",)) and go_programs(path))
     return _go(path) if is_go else None
 
 
@@ -336,7 +336,7 @@ def _go(folder: Path) -> Build:
     module = _above(folder / "main.go", ("go.mod",)) or folder
     mains = _mains(folder)
     if not mains:
-        found = sorted({each.parent for each in _programs(folder)})
+        found = sorted({each.parent for each in go_programs(folder)})
         named = f"{folder} has no program in Go (package main)"
         if not found:
             raise BadInput(f"{named}, nor has a folder below it. Try the folder of its main.go")
@@ -362,9 +362,9 @@ def _mains(folder: Path) -> list[Path]:
     return [each for each in sorted(folder.glob("*.go")) if not _IS_NO_SOURCE.search(each.name) and _is_main(each)]
 
 
-def _programs(folder: Path) -> Iterator[Path]:
-    """The files of package main in a folder and below it."""
-    return filter(_is_main, _files(folder, (".go",)))
+def go_programs(folder: Path) -> list[Path]:
+    """The files of a main() in Go, in a folder and below it."""
+    return sorted(filter(_is_main, _files(folder, (".go",))))
 
 
 def _is_main(source: Path) -> bool:
