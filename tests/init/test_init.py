@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 from truemem_workbench.commands import init as init_command
 from truemem_workbench.commands.__main__ import cli
 from truemem_workbench.commands.check import check
-from truemem_workbench.init import repository
+from truemem_workbench.init import answer, gates, repository
+from truemem_workbench.init.plan import plan
 
 from tests.attach.pages import block
 
@@ -193,14 +194,30 @@ def test_what_cannot_be_used_is_said(
 
 
 def test_a_build_that_fails_ends_with_its_last_lines(init: Init, tmp_path: Path) -> None:
-    script = '{"scripts": {"build": "echo no such thing; exit 3"}}'
+    script = json.dumps({"scripts": {"build": r"printf '\033[1;31mno such\033[m thing\n'; exit 3"}})
     source = "export const handler = async (event) => event;\n"
     project(tmp_path, package_dot_json=script, src__index_dot_ts=source, tsconfig_dot_json="{}")
     done = init()
     assert done.exit_code == 2
     assert "truemem init: building: npm run build" in done.stderr
-    assert "no such thing" in done.stderr
+    assert "\n  no such thing\n" in done.stderr  # without its colours
     assert done.stderr.splitlines()[-1].endswith("type truemem init again (npm run build)")
+
+
+def test_what_a_build_leaves_beside_sources_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = '{"scripts": {"build": "mkdir -p dist && cp src/index.ts dist/index.js && cp src/index.ts src/more.js"}}'
+    template = SERVICE.replace("python3.11", "nodejs22.x").replace("src/app", "dist/index")
+    files = {
+        "serverless_dot_yml": template,
+        "package_dot_json": script,
+        "src__index_dot_ts": "export const handler = 1",
+    }
+    monkeypatch.chdir(project(tmp_path, **files))
+    answer.built(gates.build(plan(".", None, "none", None).builds))
+    assert capsys.readouterr().out == "written by the build: src/more.js\n"
+    assert plan(".", None, "none", None).builds == []  # dist/index.js is there, and not older
 
 
 def test_a_dry_run_writes_nothing(init: Init, tmp_path: Path) -> None:

@@ -81,8 +81,9 @@ def _init(
     signal = 0
     if not no_run:
         need_linux("truemem init")
-        for build in made.builds:
-            gates.build(build)
+        new = gates.build(made.builds)
+        if not as_json:
+            answer.built(new)
         began = time.monotonic()
         for number, (found, command) in enumerate(made.checks, 1):
             if ran and time.monotonic() - began > PATIENCE_S:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ..support.document import known_members
 from ..support.failed_answer import MISSING_MODULE, UNSET_VARIABLE
@@ -36,6 +37,12 @@ def told(plan: Plan, states: Mapping[File, str]) -> None:
         say(printer, f"{WRITTEN[states[file]]}: {file.path}")
     for sentence in plan.by_hand:
         say(printer, f"to do: {sentence}")
+
+
+def built(new: Sequence[Path]) -> None:
+    """Print which files the builds have added beside the sources."""
+    if new:
+        say(output(), f"written by the build: {some([*map(str, new)])}")
 
 
 def dry(plan: Plan) -> None:

@@ -21,6 +21,7 @@ from ..support.terminal import notify
 from ..support.typed_command import Command
 from ..support.untrusted_text import parsed, visible
 from .found import Build, Found
+from .tree import tree
 
 LAST_LINES = 8
 """Lines of a failed build that are shown."""
@@ -75,8 +76,17 @@ class Ran:
         return order.get(self.outcome, 0), float(self.finding.get("perInvocationKiB") or 0.0)
 
 
-def build(each: Build) -> None:
-    """Run a build. Raises BadInput with its last lines if it fails."""
+def build(builds: Sequence[Build]) -> list[Path]:
+    """Run the builds. Returns the files that are new beside the sources: not those of a folder of packages or of what
+    is built. Raises BadInput with the last lines of a build that fails."""
+    before = tree(Path()) if builds else None
+    for each in builds:
+        _build(each)
+    after = tree(Path()) if before is not None and before.is_whole else None
+    return sorted({*after.files} - {*before.files}) if before and after and after.is_whole else []
+
+
+def _build(each: Build) -> None:
     notify("truemem init", f"building: {each}")
     if shutil.which(each.tool, path=f"{os.environ.get('PATH', os.defpath)}:{each.folder}") is None:
         raise BadInput(f"{each.tool} is not on the PATH, and {each} needs it. Install it, or build it, and"
@@ -88,7 +98,7 @@ def build(each: Build) -> None:
     )  # fmt: skip
     if done.returncode:
         for line in done.stdout.splitlines()[-LAST_LINES:]:
-            click.echo(f"  {visible(line)}", err=True)
+            click.echo(f"  {visible(click.unstyle(line))}", err=True)
         raise BadInput(f"the build failed, as it says above. Repair that, and type truemem init again ({each})")
 
 
