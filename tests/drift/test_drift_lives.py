@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 from truemem.verdict import GROWING_FROM, MINIMUM
-from truemem_workbench.judge.drift import Point, judge
+from truemem_workbench.judge.causes import find
+from truemem_workbench.judge.curves import Curves
+from truemem_workbench.judge.drift import Curve, Point, judge
+from truemem_workbench.judge.finding import commands_local
 from truemem_workbench.judge.thresholds import SHORT_LIFE
+from truemem_workbench.support.typed_command import Command
 
 from testing.drift.compositions import MIB, Floats
 from tests.drift.test_drift import interval
@@ -113,3 +117,32 @@ def test_the_verdict_of_several_lives(curves: list[Floats], verdict: str) -> Non
 
 def test_a_leak_by_the_size_of_requests_takes_several_lives() -> None:
     assert [judge(lives([curve])).name for curve in by_size()].count("growing") < 6
+
+
+@pytest.mark.parametrize(
+    ("curve", "memory", "following"),
+    [
+        (leak(20 * MIB, 5), 128, "check app.py:handler --memory 2048"),
+        (leak(20 * MIB, 5), 8192, "check app.py:handler --memory 10240"),
+        (leak(20 * MIB, 5), 10240, "size app.py:handler"),
+        (leak(40 * MIB, 3), 128, "check app.py:handler --memory 2048"),
+        (leak(0, 1), 128, "size app.py:handler"),
+        (leak(0, 6), 128, "size app.py:handler"),
+    ],
+)
+def test_too_short_lives_are_given_more_memory(curve: Floats, memory: int, following: str) -> None:
+    """What leaks is measured once more where it lasts; what needs much at once is tried at several sizes."""
+    points = [*lives([curve * memory / 128] * 10)]
+    points = [each._replace(peak_kib=memory * MIB) if each.died else each for each in points]
+    curves = Curves(
+        invocations=len(points),
+        rss=Curve.of(points),
+        limit_mib=memory,
+        out_of_memory=[each.invocation for each in points if each.died],
+    )
+    typed = Command("check", ("app.py:handler",), (("--memory", str(memory)),))
+    finding = find(curves, commands_local(typed))
+    assert (finding.next, finding.next_when) == (f"truemem {following}", "")
+    is_leak = len(curve) < 6 and len(curve) > 1
+    assert ("too few to be compared" in finding.title) == is_leak
+    assert ("needs more at once" in finding.title) != is_leak

@@ -139,7 +139,9 @@ def _explain(
         payloads = read_payloads(event, events, function)
         need_explicable(function)
         measurement = measure(function, payloads, Plan(invocations=invocations, most=invocations), Decision(), progress)
-    commands = replace(commands_local(again, can_explain=False, function=function.function), longer="")
+    commands = commands_local(again, can_explain=False, function=function.function)
+    roomier = commands_local(again.named("explain")).with_memory
+    commands = replace(commands, longer="", with_memory=roomier)
     finding = replace(measurement, commands=commands).finding
     from ..explain.growth_page import page
     from ..explain.profiles import rendered, samples_in

@@ -118,7 +118,8 @@ def next_step(plan: Plan, ran: Sequence[Ran]) -> tuple[str, str]:
         return str(first.command), "after the edit"
     if first.outcome == "passed" and plan.is_in_git:
         return f"git add {shlex.join(str(file.path) for file in plan.files)}", ""
-    when = str(first.finding.get("nextWhen") or ("after the repair" if first.outcome == "failed" else ""))
+    is_broken = first.outcome == "failed" and first.finding.get("cause") != "undecided"
+    when = str(first.finding.get("nextWhen") or ("after the repair" if is_broken else ""))
     command, rebuilt = str(first.finding.get("next") or first.command), first.found.rebuild
     is_told = when != "after the repair" or command.startswith(rebuilt)
     return (command if is_told else f"{rebuilt}{command}"), when

@@ -50,7 +50,7 @@ from .level_causes import (
     page_cache,
     steady,
 )
-from .undecided_causes import allocator_is_silent, heap_ran_out, killed_early, undecided
+from .undecided_causes import allocator_is_silent, enough_mib, heap_ran_out, killed_at_once, killed_early, undecided
 from .witnesses import Witnesses
 
 NEW = "for each event that is new"
@@ -141,13 +141,14 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
     if by_event:
         evidence = [_kinds(found.cause, by_event, rest), *evidence]
     evidence += [witnesses.curves.ended] if witnesses.curves.ended else _ends(found, witnesses.curves)
-    if (failed := witnesses.curves.failed.in_all) and found.cause != "failing":
-        evidence.append(f"{failed:,} of {counted(witnesses.curves.invocations, 'invocation')} failed")
+    failed = witnesses.curves.failed
+    if failed.in_all and found.cause != "failing":
+        evidence.append(f"{failed.in_all:,} of {counted(witnesses.curves.invocations, 'invocation')} failed")
     repair = found.repair or row.repair
     following = _next(row, commands, witnesses, found)
     if found.pattern == TOO_FEW:
         following = commands.longer or commands.again
-    is_hopeless = found.cause == "undecided" and witnesses.curves.failed.is_hopeless
+    is_hopeless = found.cause == "undecided" and failed.is_hopeless and (failed.in_init or not found.repair)
     if is_hopeless:
         repair, following = "Fix that first.", ""
     if found.cause == "failing" or is_hopeless:
@@ -223,6 +224,10 @@ def _next(row: Row, commands: Commands, witnesses: Witnesses, found: Finding) ->
             or (name == "explain" and runtime in WITHOUT_LINES)
         ):
             continue
+        if name == "with_memory":
+            if not (enough := enough_mib(witnesses)):
+                continue
+            return f"{command} {enough}"
         if name == "with_variable":
             variable = SMALLER_HEAP.get(runtime) or " ".join(f"{key}={value}" for key, value in found.setting.items())
             if not variable or variable in command.split():
@@ -392,9 +397,16 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         cause="undecided",
+        look=killed_at_once,
+        needs="it ran out of memory twice or more, in environments that had kept little until then",
+        next=("sweep",),
+        pattern="out-of-memory-in-one-go",
+    ),
+    Row(
+        cause="undecided",
         look=killed_early,
         needs="it ran out of memory twice or more, each time within 128 invocations, and nothing above explains it",
-        next=("repair", "sweep"),
+        next=("repair", "with_memory", "sweep"),
         pattern="out-of-memory-in-one-go",
     ),
     Row(

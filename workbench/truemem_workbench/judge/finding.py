@@ -45,6 +45,8 @@ class Commands:
     """Tries a repair that is a setting."""
     with_variable: str = ""
     """Ends with `--env`: a variable follows."""
+    with_memory: str = ""
+    """Ends with `--memory`: MB follow."""
     with_timeout: str = ""
     """Ends with `--timeout`: seconds follow."""
     with_event: str = ""
@@ -185,6 +187,7 @@ def commands_local(
         heap="" if is_probed else str(command),
         repair=str(command.with_option("--try-repair")),
         with_variable=f"{command} --env",
+        with_memory=f"{command.without('--memory')} --memory",
         with_timeout=f"{command.without('--timeout')} --timeout",
         with_event="" if is_own else f"{command.without('--event')} --event @event.json",
         with_path=with_path(command) if is_web else "",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 from truemem.verdict import GATE_KIB, GROWING_FROM, MINIMUM
 
+from ..support.platform_facts import MOST_MIB
 from ..support.terminal import counted
 from .curves import BLOCKS, EXTENSION, HEAP_RAN_OUT, HELD, IN_USE, PROCESSES
-from .drift import Verdict, lives, trusted_of
+from .drift import Curve, Verdict, lives, trusted_of
 from .finding import TOO_FEW, Finding
 from .growth_causes import extensions_to_judge, rate_words, rss_span, size_words
 from .level_causes import is_known, with_limit
 from .runtime_heap import LEAKS
-from .thresholds import HABIT, HALF, MATTERS_KIB
+from .thresholds import COMPARED, HABIT, HALF, LITTLE, MATTERS_KIB
 from .witnesses import Witnesses
 
 
@@ -28,20 +31,73 @@ def heap_ran_out(witnesses: Witnesses) -> Finding | None:
     return Finding(cause="undecided", title=title, holder="heap", evidence=[rss_span(witnesses)], settled=False)
 
 
+def killed_at_once(witnesses: Witnesses) -> Finding | None:
+    """It ran out of memory again and again, mostly in an environment that had kept little until then."""
+    killed, way = _killed_lives(witnesses), witnesses.curves.limit_mib
+    if killed is None or witnesses.is_go or not way:
+        return None
+    at_once = sum(_kept_little(life, way * 1024) for life in killed)
+    if at_once < HALF * len(killed):
+        return None
+    title = f"{_ran_out(witnesses)}: one invocation needs more at once than the function has."
+    repair = "Give it more memory, or stream the input."
+    return Finding(cause="undecided", title=title, holder="function", repair=repair, settled=False)
+
+
 def killed_early(witnesses: Witnesses) -> Finding | None:
     """It ran out of memory again and again, each time before growth could be judged: more of the same decides
     nothing."""
-    curves, killed = witnesses.curves, len(witnesses.curves.out_of_memory)
-    judged = max(len(trusted_of(life)) for life in lives(curves.rss))
-    is_level = judged >= MINIMUM and witnesses.rss.name in ("stable", "plateau", "spiky") and not witnesses.is_go
-    if killed < HABIT or judged >= GROWING_FROM or is_level:
+    curves, killed = witnesses.curves, _killed_lives(witnesses)
+    if killed is None:
         return None
-    title = f"Out of memory in {killed} of {counted(curves.invocations, 'invocation')}, before growth could be judged"
+    title = _ran_out(witnesses)
     if not witnesses.is_go or not curves.limit_mib:
-        title, repair = f"{title}.", curves.limit_advice or "Give it more memory: then it shows whether it leaks."
+        title += f": an environment lasts for {counted(_length(killed), 'invocation')}, too few to be compared."
+        repair = curves.limit_advice or "With more memory it shows whether it leaks."
         return Finding(cause="undecided", title=title, holder="function", repair=repair, settled=False)
-    title = f"{title}: a heap in Go grows to twice what is live until its garbage is collected."
+    title += ", before growth could be judged: a heap in Go grows to twice what is live until its garbage is collected."
     return replace(with_limit(curves.limit_mib), title=title, evidence=[rss_span(witnesses)])
+
+
+def enough_mib(witnesses: Witnesses) -> int:
+    """The memory size, doubled as often as it takes, in which one environment lasts for enough invocations; 0 if no
+    larger one is known, or Lambda has none."""
+    killed, limit = _killed_lives(witnesses), int(witnesses.curves.limit_mib or 0)
+    if killed is None or not 0 < limit < MOST_MIB:
+        return 0
+    length, enough = _length(killed), 2 * limit
+    while length * enough < COMPARED * limit:
+        enough *= 2
+    return min(enough, MOST_MIB)
+
+
+def _ran_out(witnesses: Witnesses) -> str:
+    curves = witnesses.curves
+    return f"Out of memory in {len(curves.out_of_memory)} of {counted(curves.invocations, 'invocation')}"
+
+
+def _killed_lives(witnesses: Witnesses) -> list[Curve] | None:
+    """The lives that ran out of memory; None if they are few, or growth was judged in one."""
+    every = lives(witnesses.curves.rss)
+    judged = max(len(trusted_of(life)) for life in every)
+    is_level = judged >= MINIMUM and witnesses.rss.name in ("stable", "plateau", "spiky") and not witnesses.is_go
+    if len(witnesses.curves.out_of_memory) < HABIT or judged >= GROWING_FROM or is_level:
+        return None
+    return [life for life in every if len(life) and life.died[-1]]
+
+
+def _length(killed: Sequence[Curve]) -> int:
+    """How many invocations such a life has."""
+    return int(median([len(life) for life in killed])) if killed else 1
+
+
+def _kept_little(life: Curve, limit_kib: float) -> bool:
+    """True if it ended in its first invocation, or what it had kept is less than LITTLE of what was left to it."""
+    held = life.current_kib[:-1]
+    if len(held) < 2:
+        return not len(held)
+    needed = max(life.peak_kib[0], held[0]) if life.peak_kib[0] > 0 else held[0]
+    return float(held[-1] - held[0]) < LITTLE * (limit_kib - float(needed))
 
 
 def allocator_is_silent(witnesses: Witnesses) -> Finding | None:

@@ -21,6 +21,7 @@ from truemem.verdict import GROWING_FROM
 
 from ..judge.finding import TOO_FEW, Commands, Finding
 from ..judge.sizing import HEADROOM, rounded_size
+from ..judge.thresholds import COMPARED
 from ..runs.here import Run
 from ..runs.measurement import Measurement, printable
 from ..runs.passes import in_a_pass
@@ -143,7 +144,10 @@ class LocalSweep:
         self._finding = trial.finding
         if self._finding is None or not self._finding.grows:
             return None
-        return replace(trial, finding=replace(self._finding, invocations_left=None))  # that depends on the size
+        grows, command = self._finding, self._finding.next
+        if COMPARED * (grows.per_invocation_kib or 0.0) > 1024 * self._target.memory_mib:  # too many for its own size
+            command += f" --memory {self.most}"
+        return replace(trial, finding=replace(grows, next=command, invocations_left=None))  # that depends on the size
 
     def _invoke(self, run: Run, trial: Trial, doing: str, most: int, most_s: float = math.inf) -> None:
         """Invoke so often, or for so many seconds, unless more would say no more."""
