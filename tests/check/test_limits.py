@@ -2,8 +2,10 @@
 
 import json
 import random
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,13 @@ from truemem_workbench.answer.limits import LimitCheck, Limits, LimitsDecision, 
 from truemem_workbench.answer.result import BROKEN, KEPT, Result, Tried
 from truemem_workbench.judge.finding import Finding, commands_local
 from truemem_workbench.judge.settled import Reading
+from truemem_workbench.runs.here import Run
 from truemem_workbench.runs.measurement import FailedInvocation, Measurement
 from truemem_workbench.runs.passes import Plan, full_by
+from truemem_workbench.support.exit_codes import Ended
 from truemem_workbench.support.typed_command import Command
 
-from tests.check.conftest import FILLING, LEAK, LEVEL, NOISY, Check, ending_with, recorded, run_of
+from tests.check.conftest import FILLING, LEAK, LEVEL, NOISY, STEADY, Check, ending_with, recorded, run_of
 
 FREE, LIMITED = Limits(), Limits(drift_kib=4)
 
@@ -487,3 +491,18 @@ def test_the_longer_run_is_a_command_that_works() -> None:
     assert commands_local(few).longer == "truemem check app.py:handler"
     many = Command("check", ("app.py:handler",), (("--invocations", "2000"),))
     assert commands_local(many).longer == "truemem check app.py:handler --invocations 4000"
+
+
+def test_what_was_ended_is_to_be_checked_again(invoke_check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with more invocations: those that were asked for have not been made."""
+    invoke, number = Run.invoke, count(1)
+
+    def ended(run: Run, *given: Any, **named: Any) -> Any:
+        if next(number) > 60:
+            raise Ended(signal.SIGINT)
+        return invoke(run, *given, **named)
+
+    monkeypatch.setattr(Run, "invoke", ended)
+    done = invoke_check(STEADY)
+    assert done.exit_code == 130, done.output
+    assert f" Next: truemem check {STEADY}\n" in done.stdout.replace(" --no-explain", "")

@@ -1,11 +1,13 @@
 """`truemem explain`: the lines that hold what grows, whatever a gate would say."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from truemem_workbench.commands.__main__ import cli
+from truemem_workbench.support.exit_codes import Ended
 
 from tests.check.conftest import STEADY
 from tests.explain.test_run import FUNCTIONS, line_marked
@@ -51,6 +53,16 @@ def test_after_too_few_looks_the_exit_code_says_so(monkeypatch: pytest.MonkeyPat
     assert done.exit_code == 2, done.output
     assert done.stdout.startswith("Which line keeps it is not known: 0 looks of 4 (")
     assert "It was ended after 0 s: 0 of " in done.stdout
+
+
+def test_what_was_ended_is_to_be_explained_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(*_: object, **__: object) -> None:
+        raise Ended(signal.SIGINT)
+
+    monkeypatch.setattr("truemem_workbench.explain.run.trace", ended)
+    done = explain(STEADY, "--invocations", 10)
+    assert done.exit_code == 130, done.output
+    assert done.stdout.rstrip().endswith(f" Next: truemem explain {STEADY} --invocations 10")
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,8 @@ def _check(
     measurement, target, payloads = _measured(plan, LimitsDecision(limits), explain=bool(explain), **given)
     can_explain = target is not None and (target.is_explicable or measurement.is_jvm)
     commands = _commands(command, spec, target)
+    if measurement.signal:  # the invocations that were asked for have not been made
+        commands = replace(commands, longer=commands.again)
     if explain is False and can_explain:
         commands = replace(commands, explain=str(command.with_option("--explain")))
     if target is not None and (was is not None or write_baseline is not None):

@@ -22,7 +22,8 @@ from ..target.options import event_options, function_options, read_payloads, res
 
 ENDINGS = (".html", ".speedscope.json", ".pb.gz", ".otlp.json", ".json")
 """A page; profiles for other tools; the document of --json."""
-ONLY_HERE = ("--init", "--invocations", "--json", "--output")
+ONCE = ("--json", "--output")
+ONLY_HERE = ("--init", "--invocations", *ONCE)
 """Options that are not those of the check that follows."""
 EPILOG = """
 \b
@@ -68,7 +69,7 @@ def explain(context: click.Context, /, **given: Any) -> None:
     """
     if given.pop("of_init"):
         exit_with(context, "truemem explain", lambda: _init(context, **given))
-    again = typed(context, "check", but=ONLY_HERE)
+    again = typed(context, "explain", but=ONCE)
     exit_with(context, "truemem explain", lambda: _explain(again, **given))
 
 
@@ -139,9 +140,9 @@ def _explain(
         payloads = read_payloads(event, events, function)
         need_explicable(function)
         measurement = measure(function, payloads, Plan(invocations=invocations, most=invocations), Decision(), progress)
-    commands = commands_local(again, can_explain=False, function=function.function)
-    roomier = commands_local(again.named("explain")).with_memory
-    commands = replace(commands, longer="", with_memory=roomier)
+    check = again.without(*ONLY_HERE).named("check")
+    commands = commands_local(check, can_explain=False, function=function.function)
+    commands = replace(commands, longer="", with_memory=commands_local(again).with_memory)
     finding = replace(measurement, commands=commands).finding
     from ..explain.growth_page import page
     from ..explain.profiles import rendered, samples_in
@@ -152,6 +153,8 @@ def _explain(
     found = None if ends else explained(function, payloads, measurement)
     finding = finding if found is None else found.named(finding)
     signal = measurement.signal if found is None else found.signal
+    if signal and not (found is not None and found.is_known):
+        finding = replace(finding, next=str(again), next_when="")
     document: dict[str, Any] = {"checked": target, "finding": finding.document(), "notices": [*measurement.notices]}
     document |= {"endedEarly": True} if signal else {}
     if found is not None:
