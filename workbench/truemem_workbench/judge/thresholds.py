@@ -91,6 +91,6 @@ LONG_LIFE_INVOCATIONS, LAST_LEVELS = 1024, 32
 """Levels of the look at a life of so many invocations. With more levels its interval is too narrow."""
 SHORT_LIFE, SEVERAL_LIVES = 8, 3
 """Least length of a life that ran out of memory; so many are judged together, if one alone is not enough."""
-COMPARED, LITTLE = 48, 0.25
-"""An environment that ran out of memory needs memory for so many invocations to be compared, and traced: the tracer's
-looks are a tenth of 200 apart. It had kept little if that is less than this part of what it had free at its begin."""
+LITTLE = 0.25
+"""An environment that ran out of memory had kept little if that is less than this part of what it had free at its
+begin."""
