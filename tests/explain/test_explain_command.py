@@ -52,7 +52,7 @@ def test_after_too_few_looks_the_exit_code_says_so(monkeypatch: pytest.MonkeyPat
     done = explain(STEADY, "--invocations", 130)
     assert done.exit_code == 2, done.output
     assert done.stdout.startswith("Which line keeps it is not known: 0 looks of 4 (")
-    assert "It was ended after 0 s: 0 of " in done.stdout
+    assert "The time for it was over: 0 of " in done.stdout
 
 
 def test_what_was_ended_is_to_be_explained_again(monkeypatch: pytest.MonkeyPatch) -> None:

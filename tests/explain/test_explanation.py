@@ -1,5 +1,6 @@
 """What `--explain` says in every output, and of growth that no line explains."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,10 @@ def test_every_output_has_the_line() -> None:
 
 
 def test_after_too_few_looks_nothing_is_said_of_what_keeps() -> None:
-    few = Explanation([], 8.0, 60, 4.0, ["It was ended after 4 s: 60 of 330 were traced."], looks=LOOKS[:3])
+    few = Explanation([], 8.0, 60, 4.0, ["The time for it was over: 60 of 330 were traced."], looks=LOOKS[:3])
     assert few.lines() == [
         "Which line keeps it is not known: 3 looks of 4 (60 invocations under a tracer, 4 s).",
-        "It was ended after 4 s: 60 of 330 were traced.",
+        "The time for it was over: 60 of 330 were traced.",
     ]
     assert "restPattern" not in few.document()
 
@@ -56,6 +57,11 @@ def test_what_no_line_explains_is_said() -> None:
     said = "\n".join(an_explanation(measured_kib=20).lines())
     assert "Of 20.0 KiB that an invocation keeps: the lines 8.0 (by Python's tracemalloc), not known 12.0." in said
     assert "3 of 9 were traced" in said
+    assert "320 invocations under a tracer, 4 s; 4 looks, from" in said
+    two = replace(an_explanation(), first_run_s=2.0).lines()
+    assert two[0].endswith(
+        "(320 invocations under a tracer in 2 runs, 4 s; 4 looks in the first, from invocation 20 to 80):"
+    )
 
 
 def test_the_command_explains_nothing_where_nothing_grows(invoke_check: Check, tmp_path: Path) -> None:

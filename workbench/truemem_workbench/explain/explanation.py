@@ -188,11 +188,13 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """A table, with each source line quoted; then what is missing."""
-        ran = f"{counted(self.invocations, 'invocation')} under a tracer, {self.seconds:.0f} s"
+        is_twice = self.seconds > self.first_run_s > 0
+        in_runs, in_first = (" in 2 runs", " in the first") if is_twice else ("", "")
+        ran = f"{counted(self.invocations, 'invocation')} under a tracer{in_runs}, {self.seconds:.0f} s"
         if not self.is_known:
             looks = counted(len(self.looks), "look")
             return [f"Which line keeps it is not known: {looks} of {LEAST_LOOKS} ({ran}).", *self.sentences()]
-        ran += f"; {len(self.looks)} looks, from invocation {self.looks[0]} to {self.looks[-1]}"
+        ran += f"; {len(self.looks)} looks{in_first}, from invocation {self.looks[0]} to {self.looks[-1]}"
         if not self.holders:
             return [f"No line of code holds what grows ({ran}).", *self.sentences()]
         rows = [("KiB per invocation", "share", "line", "what holds it")]

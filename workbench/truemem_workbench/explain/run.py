@@ -51,6 +51,7 @@ LOOKS_S = 60
 """So much longer may it take for the looks, whatever the plain run took. A look at 100,000 objects takes some 0.3 s, a
 heap snapshot of 5 MiB 0.5 s."""
 NOT_UNDERSTOOD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+OVER = "The time for it was over"
 LONGEST = 300  # bytes of an error that are shown
 PRELOAD = "LD_PRELOAD"
 PYTHON_PATH = "PYTHONPATH"
@@ -455,7 +456,7 @@ def trace(
             for event in itertools.islice(itertools.cycle(events), total):
                 left = limit - (time.monotonic() - started)
                 if left <= 0:
-                    missing.append(f"It was ended after {limit:.0f} s: {done} of {total} were traced.")
+                    missing.append(f"{OVER}: {done} of {total} were traced.")
                     break
                 began = time.monotonic()
                 answer = run.invoke(event, timeout=left)
@@ -466,7 +467,7 @@ def trace(
                     failed, error = failed + 1, _error(answer.raw)
                 progress(phase, done, total)
     except TimeoutError:  # of the time that was left: was that enough for any other invocation?
-        ended = "An invocation did not end" if left > slowest else f"It was ended after {limit:.0f} s"
+        ended = "An invocation did not end" if left > slowest else OVER
         missing.append(f"{ended}: {done} of {total} were traced.")
     except Ended as by:
         signal = by.number
