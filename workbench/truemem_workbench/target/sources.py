@@ -119,7 +119,9 @@ def made_by_sam(template: Path, logical_id: str) -> Build | None:
     shared = _members(_members(members.get("Globals")).get("Function"))
     uri = {**shared, **_members(resource.get("Properties"))}.get("CodeUri", ".")
     code = root / uri if isinstance(uri, str) else root
-    source = max((own, *_files(code, COPIED)), key=lambda each: each.stat().st_mtime)
+    if not resource:  # it was built of another template
+        return None
+    source = max((own, *_files(code, COPIED)), key=lambda each: _newest([each]))
     return Build(
         source=source,
         line=None,
