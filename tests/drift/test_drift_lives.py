@@ -125,7 +125,7 @@ def test_a_leak_by_the_size_of_requests_takes_several_lives() -> None:
         (leak(20 * MIB, 5), 128, "check app.py:handler --memory 4096"),
         (leak(20 * MIB, 5), 8192, "check app.py:handler --memory 10240"),
         (leak(20 * MIB, 5), 10240, "size app.py:handler"),
-        (leak(40 * MIB, 3), 128, "check app.py:handler --memory 8192"),
+        (leak(40 * MIB, 3), 128, "check app.py:handler --memory 4096"),
         (leak(0, 1), 128, "size app.py:handler"),
         (leak(0, 6), 128, "size app.py:handler"),
     ],

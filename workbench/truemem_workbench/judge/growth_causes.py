@@ -524,8 +524,10 @@ def leak_by_rss(witnesses: Witnesses) -> Finding | None:
     verdict = witnesses.rss
     if verdict.name != "growing":
         return None
-    heap = witnesses.curves.heap
-    if heap is not None or witnesses.knows(IN_USE):
+    heap, in_use = witnesses.curves.heap, witnesses.of(IN_USE)
+    # killed again and again it is settled too seldom for a verdict
+    rises = bool(witnesses.curves.out_of_memory) and in_use.name == "warming" and (in_use.low_kib or 0.0) > 0
+    if heap is not None or (witnesses.knows(IN_USE) and not rises):
         return None
     sure = f" with {verdict.confidence:.0%} confidence" if verdict.confidence else ""
     return _grown(

@@ -91,6 +91,6 @@ LONG_LIFE_INVOCATIONS, LAST_LEVELS = 1024, 32
 """Levels of the look at a life of so many invocations. With more levels its interval is too narrow."""
 SHORT_LIFE, SEVERAL_LIVES = 8, 3
 """Least length of a life that ran out of memory; so many are judged together, if one alone is not enough."""
-LITTLE = 0.25
-"""An environment that ran out of memory had kept little if that is less than this part of what it had free at its
-begin."""
+COMPARED, LITTLE = 96, 0.25
+"""An environment that ran out of memory gets memory for so many invocations: the tracer's looks are 20 to 40 apart. It
+had kept little if that is less than this part of what it had free at its begin."""

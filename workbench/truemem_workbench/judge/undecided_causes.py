@@ -16,7 +16,7 @@ from .finding import TOO_FEW, Finding
 from .growth_causes import extensions_to_judge, rate_words, rss_span, size_words
 from .level_causes import is_known, with_limit
 from .runtime_heap import LEAKS
-from .thresholds import HABIT, HALF, LITTLE, MATTERS_KIB
+from .thresholds import COMPARED, HABIT, HALF, LITTLE, MATTERS_KIB
 from .witnesses import Witnesses
 
 
@@ -66,7 +66,7 @@ def enough_mib(witnesses: Witnesses) -> int:
     if killed is None or not 0 < limit < MOST_MIB:
         return 0
     length, enough = _length(killed), 2 * limit
-    while length * enough < GROWING_FROM * limit:
+    while length * enough < COMPARED * limit:
         enough *= 2
     return min(enough, MOST_MIB)
 

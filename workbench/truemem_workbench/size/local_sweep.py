@@ -21,6 +21,7 @@ from truemem.verdict import GROWING_FROM
 
 from ..judge.finding import TOO_FEW, Commands, Finding
 from ..judge.sizing import HEADROOM, rounded_size
+from ..judge.thresholds import COMPARED
 from ..runs.here import Run
 from ..runs.measurement import Measurement, printable
 from ..runs.passes import in_a_pass
@@ -144,7 +145,7 @@ class LocalSweep:
         if self._finding is None or not self._finding.grows:
             return None
         grows, command = self._finding, self._finding.next
-        if GROWING_FROM * (grows.per_invocation_kib or 0.0) > 1024 * self._target.memory_mib:  # its own is too small
+        if COMPARED * (grows.per_invocation_kib or 0.0) > 1024 * self._target.memory_mib:  # its own is too small
             command += f" --memory {self.most}"
         return replace(trial, finding=replace(grows, next=command, invocations_left=None))  # that depends on the size
 
