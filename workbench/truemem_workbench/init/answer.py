@@ -83,7 +83,10 @@ def answer(ran: Sequence[Ran], left: Sequence[str]) -> None:
     if first.text:
         printer.print()
         said = following(str(first.finding.get("next", "")), str(first.finding.get("nextWhen", "")))
-        for line in first.text.replace(f" {said}", "").rstrip("\n").splitlines():  # it is the last line
+        text = first.text.replace(f" {said}", "")  # it is the last line
+        if first.is_failing and CALLS_AWS.search(next(iter(first.finding.get("evidence", [])), "")):
+            text = text.replace(f" {first.finding.get('repair')}", "")  # no event repairs that
+        for line in text.rstrip("\n").splitlines():
             printer.print(line, soft_wrap=True)
 
 
@@ -95,13 +98,9 @@ def _trouble(ran: Ran) -> str:
     if not ran.is_failing or OF_OTHERS.search(said):
         return ""
     if CALLS_AWS.search(said):
-        return f"{name} calls AWS, which does not answer it here: {said}. A stand-in such as LocalStack or moto would"
+        return f"{name} calls AWS, which does not answer it here. A stand-in such as LocalStack or moto would"
     stands = [value for option, value in ran.command.options if option == "--env"]
-    wants = f". Or it wants another value than {stands[0]}, which stands for the stack's" if stands else ""
-    return (
-        f"{name} fails with the events of {ran.events}: {said}. They may not be what it gets: put true ones there, one"
-        f" on each line (one is enough){wants}"
-    )
+    return f"{name} may want another value than {stands[0]}, which stands for the stack's" if stands else ""
 
 
 def next_step(plan: Plan, ran: Sequence[Ran]) -> tuple[str, str]:

@@ -8,6 +8,7 @@ allocator holds is hoarding also where RSS rises; RSS alone decides only where n
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -64,6 +65,9 @@ SMALLER_HEAP = {
 }
 """A heap in which the collector has to run soon."""
 
+
+OF_RUNTIME = re.compile(r"^Runtime\.|Cannot find (module|package)")
+"""Errors that no event repairs."""
 
 ENDS_SOONEST: tuple[Cause, ...] = ("threads", "descriptors", "tmp")
 """Causes of which the nearest to its limit is the answer."""
@@ -260,6 +264,8 @@ def _known_repair(curves: Curves, commands: Commands) -> tuple[str, str] | None:
         return "Fix that, or name a path that it has.", commands.with_path
     if commands.with_event and not curves.failed.in_init and MISSING_MEMBER.match(said):
         return "Its event was {}: give it one of its own, or --events with a file of them.", commands.with_event
+    if commands.events and not curves.failed.in_init and not OF_RUNTIME.search(said):
+        return f"Fix that, or put true events into {commands.events}, one on each line (one is enough).", ""
     return None
 
 

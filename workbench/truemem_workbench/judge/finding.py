@@ -51,6 +51,8 @@ class Commands:
     """Ends with `--timeout`: seconds follow."""
     with_event: str = ""
     """Sends an event of the user's own, where none was given."""
+    events: str = ""
+    """File of its events, which can be edited."""
     with_path: str = ""
     """Asks a web server for a path that has to be filled in."""
     install: str = ""
@@ -190,6 +192,7 @@ def commands_local(
         with_memory=f"{command.without('--memory')} --memory",
         with_timeout=f"{command.without('--timeout')} --timeout",
         with_event="" if is_own else f"{command.without('--event')} --event @event.json",
+        events="" if is_web else next((file or "" for name, file in command.options if name == "--events"), ""),
         with_path=with_path(command) if is_web else "",
         install=install,
         requirements=requirements,
