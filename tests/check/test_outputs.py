@@ -173,7 +173,7 @@ def test_a_result_is_written_to_all_its_places(
     assert read_baseline(tmp_path / "memory.json", "app.py:handler") == kept.baseline()
     printed = capsys.readouterr()
     assert " p50 " in printed.out
-    assert printed.err.startswith("truemem soak: the baseline of app.py:handler is in ")
+    assert printed.err.startswith("truemem soak: the baseline of app.py:handler is written to ")
 
 
 # --- for GitHub -------------------------------------------------------------------------------------------------------

@@ -276,7 +276,7 @@ class Outputs:
         now = result.baseline()
         if result.exit_code == KEPT and now is not None:
             baselines.write_baseline(path, result.spec, now)
-            notify(self.command, f"the baseline of {result.spec} is in {path}")
+            notify(self.command, f"the baseline of {result.spec} is written to {path}: commit that file")
             return
         why = "a limit was broken" if result.exit_code == BROKEN else "it could not be measured"
         notify(self.command, f"the baseline of {result.spec} was not written to {path}: {why}")
