@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
@@ -498,11 +499,12 @@ def test_what_was_ended_is_to_be_checked_again(invoke_check: Check, monkeypatch:
     invoke, number = Run.invoke, count(1)
 
     def ended(run: Run, *given: Any, **named: Any) -> Any:
-        if next(number) > 60:
+        if next(number) > 90:
             raise Ended(signal.SIGINT)
         return invoke(run, *given, **named)
 
     monkeypatch.setattr(Run, "invoke", ended)
     done = invoke_check(STEADY)
     assert done.exit_code == 130, done.output
+    assert re.search(r"the highest of (\d+) .*\d durations? of \d+ are left out", done.stdout, re.DOTALL)
     assert f" Next: truemem check {STEADY}\n" in done.stdout.replace(" --no-explain", "")

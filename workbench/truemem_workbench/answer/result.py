@@ -11,7 +11,7 @@ from typing import Protocol
 from rich.table import Table
 
 from ..judge.finding import Finding
-from ..judge.latency import Figure, errors_figure, ms
+from ..judge.latency import Figure, Latency, errors_figure, ms
 from ..runs.measurement import Measurement, curve
 from ..runs.passes import BLOCK, full_by
 from ..support.document import known_members
@@ -284,6 +284,12 @@ class Result:
             notices.append(
                 f"{counted(self.measurement.asked or 0, 'invocation')} did not decide it: {more} more were made"
             )
+        latency = self.measurement.latency
+        if latency and latency.is_few and (left_out := self._left_out(latency)):
+            notices.append(
+                f"{counted(left_out, 'duration')} of {left_out + latency.invocations} are left out: there memory was"
+                " settled, which takes time"
+            )
         if uncertain := self.measurement.uncertain_peaks:
             notices.append(
                 f"{uncertain} of {len(self.measurement.seen)} peaks are intervals: a limit within one is undecided"
@@ -306,11 +312,12 @@ class Result:
 
     def _latency(self) -> dict[str, float] | None:
         """Percentiles in ms, and of how many invocations after the warm-up."""
-        measured, latency = self.measurement, self.measurement.latency
-        if latency is None:
-            return None
-        left_out = measured.invocations - measured.warm_up - latency.invocations
-        return {**latency.document(), "leftOut": left_out}
+        latency = self.measurement.latency
+        return {**latency.document(), "leftOut": self._left_out(latency)} if latency else None
+
+    def _left_out(self, latency: Latency) -> int:
+        """Number of invocations after the warm-up that have no duration here."""
+        return self.measurement.invocations - self.measurement.warm_up - latency.invocations
 
     def baseline(self) -> Baseline | None:
         return Baseline.of(self.measurement)

@@ -71,6 +71,11 @@ class Latency:
         found = ((rank(percent, count), *interval(percent, count)) for percent in PERCENTS)
         return cls(count, *(Percentile(*map(duration, each)) for each in found))
 
+    @property
+    def is_few(self) -> bool:
+        """True if p99 is the highest of them: how many there are is said then."""
+        return rank(99, self.invocations) == self.invocations
+
     def document(self) -> dict[str, float]:
         return {"p50": self.p50.value, "p95": self.p95.value, "p99": self.p99.value, "invocations": self.invocations}
 
