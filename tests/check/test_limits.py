@@ -326,8 +326,15 @@ def test_out_of_memory_breaks_whatever_the_limits_are() -> None:
     assert first.sentence == "Invocation 200 ran out of the memory size of 256 MiB."
     running = {"file": "orders.py", "line": 31, "function": "load", "level": 250.0, "stack": ["orders.py:31 load"]}
     killed = recorded(200, 50, 256, outOfMemory={"signals": ["kernel"], "running": running})
-    first = find(ending_with(killed, run_of(LEVEL)), Limits())[0]
-    assert first.sentence.endswith("the memory size of 256 MiB. orders.py:31 in load ran then.")
+    leaking = ending_with(killed, run_of(LEVEL))
+    assert find(leaking, Limits())[0].sentence.endswith("the memory size of 256 MiB. orders.py:31 in load ran then.")
+    assert Result(leaking, find(leaking, Limits())).grows
+    large = replace(leaking, places=[1] * 199 + [2])
+    limits = find(large, Limits())
+    told = "Invocation 200 ran out of the memory size of 256 MiB: all with event 2, which never fits. orders.py:31 in"
+    assert limits[0].sentence.startswith(told)
+    assert not Result(large, limits).grows  # no tracer is needed to find the line
+    assert replace(large, places=[2] * 200).too_large == []
 
 
 def test_a_failure_leaves_it_unmeasured_unless_allowed() -> None:

@@ -42,7 +42,7 @@ def test_it_names_the_line_and_what_to_type_next(tmp_path: Path) -> None:
 def test_a_function_that_keeps_nothing_is_explained_too() -> None:
     done = explain(STEADY, "--invocations", 130)
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("No line of code holds what grows (")
+    assert done.stdout.startswith("No line of code holds more with each invocation (")
     assert "- No leak:" in done.stdout
 
 

@@ -19,6 +19,7 @@ from ..runs.measurement import Measurement, Outcome, printable, undecided_peak, 
 from ..runs.passes import Decision
 from .baseline import AllowedGrowth, Baseline
 
+MOST_EVENTS = 5  # numbers of events in a sentence
 HOPELESS = 100  # number of invocations without any record after which the run does not wait for records any more
 ENOUGH = 0.9
 """Share of the invocations with a record that must tell of /tmp: of an environment that ends, the last one does not."""
@@ -31,6 +32,7 @@ UNTOLD = (
 ERRORS = ("errors", "max-errors")
 """Names of the check of errors: without a limit, and with one."""
 GROWTH = "growth"
+OUT_OF_MEMORY = "out-of-memory"
 P99 = "max-p99"
 RECORDS = "records"
 """Name of the check that there are any."""
@@ -322,8 +324,11 @@ def _out_of_memory(measurement: Measurement) -> LimitCheck:
     sentence += f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
     size = f" of {measurement.memory_mib} MiB" if measurement.memory_mib else ""
     ran = ran_out_at(each.line for each in measurement.seen)
-    sentence = f"{sentence} ran out of the memory size{size}.{' ' * bool(ran)}{ran}"
-    return LimitCheck("out-of-memory", "never", f"{len(numbers)} times", "broken", sentence)
+    events = ", ".join(map(str, measurement.too_large[:MOST_EVENTS]))
+    events += ", ..." if len(measurement.too_large) > MOST_EVENTS else ""
+    which = f": all with event {events}, which never fits" if events else ""
+    sentence = f"{sentence} ran out of the memory size{size}{which}.{' ' * bool(ran)}{ran}"
+    return LimitCheck(OUT_OF_MEMORY, "never", f"{len(numbers)} times", "broken", sentence)
 
 
 def _ended(measurement: Measurement) -> LimitCheck:

@@ -12,12 +12,13 @@ from rich.table import Table
 
 from ..judge.finding import Finding
 from ..judge.latency import Figure, Latency, errors_figure, ms
+from ..printed.running import ran_out_at
 from ..runs.measurement import Measurement, curve
 from ..runs.passes import BLOCK, full_by
 from ..support.document import known_members
 from ..support.terminal import counted
 from .baseline import Baseline
-from .limits import ERRORS, GROWTH, P99, RECORDS, LimitCheck
+from .limits import ERRORS, GROWTH, OUT_OF_MEMORY, P99, RECORDS, LimitCheck
 
 KEPT, BROKEN, UNKNOWN = 0, 1, 2  # exit codes
 
@@ -189,6 +190,8 @@ class Result:
         """True if lines of the function may explain it: it grows, not an extension, or a limit of memory was broken."""
         is_own = self.measurement.finding.cause != "extension"
         others = (P99, *ERRORS) if is_own else (GROWTH, P99, *ERRORS)
+        if self.measurement.too_large and ran_out_at(each.line for each in self.measurement.seen):
+            others = (*others, OUT_OF_MEMORY)  # its line is known
         broken = any(each.outcome == "broken" and each.name not in others for each in self.limits)
         return broken or (is_own and self.measurement.finding.grows)
 
@@ -239,6 +242,9 @@ class Result:
             if values:
                 drawn = curve(values, plain=plain, highest=name == "peak")
                 lines.append(f"{name:8} {values[0]:7.1f} {drawn} {values[-1]:.1f} {unit}")
+                if name == "peak" and self.measurement.out_of_memory and self.measurement.peak:
+                    where, highest = self.measurement.peak  # of one that was killed, which no curve shows
+                    lines[-1] += f"; {highest:,.1f} in {where}"
         return lines
 
     def sentences(self) -> list[str]:

@@ -196,7 +196,7 @@ class Explanation:
             return [f"Which line keeps it is not known: {looks} of {LEAST_LOOKS} ({ran}).", *self.sentences()]
         ran += f"; {len(self.looks)} looks{in_first}, from invocation {self.looks[0]} to {self.looks[-1]}"
         if not self.holders:
-            return [f"No line of code holds what grows ({ran}).", *self.sentences()]
+            return [f"No line of code holds more with each invocation ({ran}).", *self.sentences()]
         rows = [("KiB per invocation", "share", "line", "what holds it")]
         rows += [
             (f"{each.kib:.1f}", f"{self.share(each.kib):.0%}", place(each.frame), what(each))

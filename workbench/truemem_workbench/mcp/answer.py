@@ -203,7 +203,7 @@ def of_explain(document: Document) -> AnswerText:
         return AnswerText([*_parts(document["init"]), *document["notices"]], document["next"])
     finding, found = document["finding"], list(_holding(document.get("explanation")))
     if "explanation" in document and not found:
-        found = ["no line of code holds what grows"]
+        found = ["no line of code holds more with each invocation"]
     told = [without_next(finding["sentence"]), *found]
     return AnswerText(told, finding.get("next", ""), finding.get("nextWhen", ""))
 

@@ -141,6 +141,8 @@ class Run:
         self._events: list[str] = []
         self.given = ""
         """Digest of all events that may be sent: a run ends when it is decided. Empty: of those that were sent."""
+        self.places: dict[str, int] = {}
+        """Where each of several different events stands among them, from 1, by its text."""
         self._new_from: int | None = None
         """From this invocation on it is asked whether something is kept of events that are new."""
         self._counted: int | None = None
@@ -370,6 +372,7 @@ class Run:
             notices=(*self.notices, *self._missing_modules(), *self._missing_in_image()),
             last_words=self.last_words,
             variables=self._target.environment,
+            places=[self.places.get(text, 0) for text in self._events[:count] if self.places],
             about={
                 "runtime": self._target.function.runs_on or "bootstrap",
                 "memorySize": self._target.memory_mib,
@@ -481,7 +484,10 @@ def measure(
     for, and passes have collected garbage, one more without passes. Raises BadInput."""
     decision.full_by = full_by(plan.invocations)
     with Run(target, decision) as run:
-        run.given = digest(map(text_of, events))
+        texts = [*map(text_of, events)]
+        run.given = digest(texts)
+        if len({*texts}) > 1:
+            run.places = {text: place for place, text in reversed([*enumerate(texts, 1)])}
         same, new = held_back(events)
         try:
             taken = invoke_until_decided(run, same, plan, decision, progress)

@@ -271,6 +271,8 @@ class Measurement:
     """
     variables: Mapping[str, str] = field(default_factory=dict)
     """The function's own environment variables, as far as known."""
+    places: Sequence[int] = ()
+    """Which of the events each invocation had, from 1, where there are several."""
     about: dict[str, object] = field(default_factory=dict)
     """Conditions of the run, for a baseline."""
     commands: Commands = field(default_factory=lambda: Commands(again="truemem check"))
@@ -500,6 +502,15 @@ class Measurement:
     def out_of_memory(self) -> list[int]:
         """Numbers of the invocations that ran out of memory."""
         return [each.number for each in self.seen if each.line.out_of_memory]
+
+    @property
+    def too_large(self) -> list[int]:
+        """Which events need more memory at once than there is: each invocation with one of them ran out, the first one
+        too, and none with another. Empty if not so, as in a leak."""
+        killed = {*self.out_of_memory}
+        with_it = {place for number, place in enumerate(self.places, 1) if number in killed}
+        others = {place for number, place in enumerate(self.places, 1) if number not in killed}
+        return sorted(with_it) if not with_it & others else []
 
     @property
     def ended(self) -> list[int]:
