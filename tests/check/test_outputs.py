@@ -86,7 +86,9 @@ def test_the_log_of_one_that_failed_is_shown(kept: Result) -> None:
 def test_one_that_passes_says_so_with_its_finding(kept: Result) -> None:
     lines = shown(kept)
     assert lines[0].startswith("app.py:handler passed: 200 invocations")
-    assert any(line.startswith("- No leak: memory does not grow.") for line in lines)
+    assert any(line.startswith("- No leak: memory does not grow") for line in lines)
+    in_tmp = run_of(LEVEL, left_in_tmp=dict.fromkeys(range(1, len(LEVEL) + 1), 3.0)).finding.paragraph()
+    assert "/tmp does not grow either; RSS 50.0 MiB." in in_tmp
 
 
 def test_a_curve_goes_from_its_lowest_to_its_highest() -> None:

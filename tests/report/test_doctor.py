@@ -87,7 +87,7 @@ LOGS = {
     "a handler that raises": (
         life(invocations=60, handlerError=True),
         0,
-        "! Failing: 60 of 60 invocations answered with an error. RSS 90.0 to 90.0 MiB. Fix that first. Next: aws logs"
+        "! Failing: 60 of 60 invocations answered with an error. RSS 90.0 MiB. Fix that first. Next: aws logs"
         " tail /aws/lambda/orders --since 1h\n",
     ),
     "a handler that raises on this machine": (

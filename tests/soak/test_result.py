@@ -51,7 +51,7 @@ def test_a_level_function_passes() -> None:
     made = result(soaked())
     assert (made.exit_code, outcomes(made)) == (0, {"growth": "kept", "max-errors": "kept"})
     assert made.headline == "app.py:handler passed: 150 invocations in 1 environment, 3 min"
-    assert made.sentences()[0].startswith("No leak: memory does not grow.")
+    assert made.sentences()[0].startswith("No leak: memory does not grow")
 
 
 @pytest.mark.parametrize(

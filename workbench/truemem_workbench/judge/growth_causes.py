@@ -578,9 +578,10 @@ def rss_span(witnesses: Witnesses) -> str:
 
 
 def _span(before: float, after: float) -> str:
-    """A change of KiB, in MiB."""
+    """A change of KiB, in MiB: one figure where that is all that shows."""
     digits = 0 if abs(after - before) >= 8192 else 1
-    return f"{before / 1024:,.{digits}f} to {after / 1024:,.{digits}f} MiB"
+    first, last = (f"{each / 1024:,.{digits}f}" for each in (before, after))
+    return f"{first} to {last} MiB" if first != last else f"{last} MiB"
 
 
 def rate_words(verdict: Verdict) -> str:

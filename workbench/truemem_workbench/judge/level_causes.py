@@ -9,7 +9,7 @@ from truemem.verdict import GATE_KIB, MINIMUM
 
 from ..support.terminal import counted, mib
 from . import settled
-from .curves import BLOCKS, ENVIRONMENT, EXTENSION, FILES, GOAL, HEAP, HELD, IN_USE, RSS
+from .curves import BLOCKS, DESCRIPTORS, ENVIRONMENT, EXTENSION, FILES, GOAL, HEAP, HELD, IN_USE, RSS, THREADS, TMP
 from .drift import Curve, Verdict, median_of
 from .finding import Finding
 from .growth_causes import THRESHOLD, ends_holding, holding_repair, rss_span, size_words, until_full
@@ -28,6 +28,9 @@ from .thresholds import (
     SOON,
 )
 from .witnesses import Witnesses, span_of
+
+COUNTED = {THREADS: "threads", DESCRIPTORS: "descriptors", TMP: "/tmp"}
+"""What else must not grow, in words."""
 
 
 def failing(witnesses: Witnesses) -> Finding | None:
@@ -265,10 +268,13 @@ def steady(witnesses: Witnesses) -> Finding | None:
             cause="none", title=title, evidence=[rss_span(witnesses)], repair=repair, pattern="out-of-memory-in-one-go"
         )
     spiky = " Single invocations need much more than they leave behind." if witnesses.rss.name == "spiky" else ""
-    title = f"No leak: memory does not grow.{spiky}"
     most = _of_kept(witnesses).high_kib
-    bound = [f"growth is {size_words(most)} in each invocation at most"] if most and most > 0.05 else []
-    evidence = [*bound, rss_span(witnesses)]
+    bound = f" (less than {size_words(most)} in each invocation)" if most and most > 0.05 else ""
+    title = f"No leak: memory does not grow{bound}.{spiky}"
+    level = [word for name, word in COUNTED.items() if witnesses.of(name).name in ("stable", "plateau")]
+    words = f"{', '.join(level[:-1])} and {level[-1]}" if level[1:] else "".join(level)
+    do = "does" if level == [COUNTED[TMP]] else "do"
+    evidence = [*([f"{words} {do} not grow either"] if level else []), rss_span(witnesses)]
     return Finding(cause="none", title=title, evidence=evidence, settled=_is_settled(witnesses))
 
 
