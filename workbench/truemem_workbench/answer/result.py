@@ -296,7 +296,8 @@ class Result:
                 f"{counted(left_out, 'duration')} of {left_out + latency.invocations} are left out: there memory was"
                 " settled, which takes time"
             )
-        if uncertain := self.measurement.uncertain_peaks:
+        uncertain = self.measurement.uncertain_peaks
+        if uncertain and any("peak" in each.name for each in self.limits):
             notices.append(
                 f"{uncertain} of {len(self.measurement.seen)} peaks are intervals: a limit within one is undecided"
             )
