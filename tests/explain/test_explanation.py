@@ -39,7 +39,7 @@ def test_every_output_has_the_line() -> None:
     assert f"{place}:19" in plain_text(result)
     assert "self.data[key] = value" in plain_text(result)
     assert f"{place}:19" in (junit_document(result).find(".//failure").text or "")  # type: ignore[union-attr]
-    assert github_annotations(result)[0].startswith(f"::error file={place},line=19,title=truemem")
+    assert github_annotations(result)[0].startswith(f"::error file={place},line=19,title=truemem%3A what grows::")
     (line,) = result.document()["explanation"]["lines"]  # type: ignore[index]
     assert (line["line"], line["perInvocationKiB"], line["share"]) == (19, 8.0, 1.0)
 

@@ -208,7 +208,7 @@ def test_text_ends_with_the_answer_and_a_command(folder: Path) -> None:
     *_, answer, following = done.stdout.splitlines()
     assert answer.startswith("- Init holds ")
     assert f"s: {folder}/task/small.py:1 8." in answer
-    assert following == f"""Next: truemem size {folder}/task/small.py:handler --event '{{"a": 1}}'"""
+    assert following == f"""Next: truemem check {folder}/task/small.py:handler --event '{{"a": 1}}'"""
 
 
 @pytest.mark.parametrize(

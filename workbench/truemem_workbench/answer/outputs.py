@@ -92,9 +92,10 @@ def github_annotations(result: Reported) -> list[str]:
     """An annotation at the handler for each limit that was not kept, and one at each line that holds what grew."""
     place = f"file={_property(result.source.as_posix())}," if result.source else ""
     place += f"line={result.line}," if result.source and result.line else ""
+    title = _property("truemem: what grows")
     explained = result.explanation.annotations() if result.explanation else []
     return [
-        f"::error file={_property(file.as_posix())},line={line},title=truemem: what grows::{_data(sentence)}"
+        f"::error file={_property(file.as_posix())},line={line},title={title}::{_data(sentence)}"
         for file, line, sentence in explained
     ] + [
         f"::error {place}title={_property(f'truemem: {each.name}')}::{_data(each.sentence)}"

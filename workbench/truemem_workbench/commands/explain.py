@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ..judge.finding import OF_SIZE, commands_local
+from ..judge.finding import commands_local
 from ..runs.passes import INVOCATIONS, Decision, Plan
 from ..support.bad_input import BadInput
 from ..support.conditions import folded
@@ -96,7 +96,7 @@ def _init(
         is_sized = given["memory_mib"] is not None or Path(target.rpartition(":")[0]).suffix in TEMPLATES
         check = str(typed(context, "check", but=ONLY_HERE))
         found = init_cost(function, payloads[0], progress, check, function.memory_mib if is_sized else None)
-    following, notices = str(typed(context, "size", only=OF_SIZE)), folded(function.notices)
+    following, notices = check, folded(function.notices)  # a size is suggested where nothing grows
     document: dict[str, Any] = {
         "checked": target,
         "init": found.document(),

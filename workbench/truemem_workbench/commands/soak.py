@@ -62,8 +62,8 @@ EPILOG = """
 \b
 Examples:
   truemem soak app.py:handler --events events.jsonl
-  truemem soak app.py:handler --rate 50 --for 6h --state soak.state
-  truemem soak template.yaml:MyFunction --rate 5..200 --max-errors 0.1
+  truemem soak app.py:handler --rate 50/s --for 6h --state soak.state
+  truemem soak template.yaml:MyFunction --rate 5..200/s --max-errors 0.1
   truemem soak app.py:handler --like events.jsonl --speed 10 --output soak.png
   truemem soak app.py:handler --load locustfile.py --for 10m
 \b

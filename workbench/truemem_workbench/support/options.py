@@ -35,7 +35,7 @@ class Finite(click.FloatRange):
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([MG])i?B?", re.IGNORECASE)
 
 
-class Mebibytes(click.IntRange):
+class Mebibytes(click.types.IntParamType):
     """A whole number of MiB."""
 
     name = "MiB"
