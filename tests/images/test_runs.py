@@ -181,6 +181,7 @@ def test_a_web_server_is_asked_in_exact_mode(truemem: Command, tmp_path: Path, b
     assert (found.code, found.document["finding"]["cause"]) == (1, "leak")
     assert not [each for each in found.document["notices"] if "intervals" in each]
     assert "is a web server, in which no tracer is started" in run("explain", path).output
+    assert "is not JSON" not in run("local", "run", path, "--event", "/").output
 
 
 def test_workers_of_managed_instances_write_to_the_log(truemem: Command, tmp_path: Path, base: bytes) -> None:

@@ -158,6 +158,8 @@ def test_a_leak_of_a_web_server_is_soaked_next() -> None:
     given = (("--http", "8080"), ("--env", "LEAK=1"), ("--invocations", "2000"))
     commands = commands_local(Command("check", ("node server.js",), given), can_explain=False, is_web=True)
     assert commands.explain == "truemem soak 'node server.js' --http 8080 --env LEAK=1 --for 10m"
+    of_template = commands_local(Command("check", ("web.yaml:It",)), is_web=True)
+    assert of_template.log == "truemem local run web.yaml:It --event /"
 
 
 def test_a_soak_counts_what_is_not_found() -> None:

@@ -261,7 +261,7 @@ def run(
         raise BadInput("--raw with --json: JSON has all lines anyway. Leave one out")
     finite = event is not None and scenario is None
     _check_outputs(outputs, finite=finite, measured=SIDECAR in others or target.sidecar)
-    parsed = read_payloads(event, None, target)[0] if event is not None or scenario is not None else None
+    parsed = _payload(event, target) if event is not None or scenario is not None else None
     times = _times(invocations, with_event=event is not None)
     scaling = _scaling(environments, reserved_concurrency, with_event=event is not None)
     console = local_console.Console(
@@ -410,6 +410,13 @@ def _function(spec: str, python: str | None, runtime: str | None, cmd: str | Non
     if python is not None:
         raise BadInput(f"--python {python}: {spec} is to run in Node.js. Leave --python out")
     return from_node_handler(spec, runtime, lambda text: notify("truemem local run", text)), ()
+
+
+def _payload(event: str | None, target: Target) -> object:
+    """The event, for a web server also a path: an image's own adapter asks it here. Raises BadInput."""
+    image = target.function.image
+    asked = target if image is None else replace(target, http=images.web_port(image, target.environment))
+    return read_payloads(event, None, asked)[0]
 
 
 def _check_lines() -> None:
