@@ -27,6 +27,8 @@ COPIED = (".py", *SUFFIXES, *TYPESCRIPT, ".go", ".java", ".kt")
 """Endings of the sources that `sam build` copies or builds."""
 SDK = ("aws-sdk", "@aws-sdk/*")
 """What Lambda's runtime has, and so a project need not list."""
+CHECKOUT_S = 2.0
+"""Files of a repository that has what was built of it are written within that time, in no order that says anything."""
 SKIPPED = frozenset(("node_modules", "test", "tests", "__tests__", "vendor", "target"))
 """Folders whose sources are no part of the function, or not the user's."""
 
@@ -128,7 +130,7 @@ def made_by_sam(template: Path, logical_id: str) -> Build | None:
         command=_in(root, "sam build"),
         target=f"{template}:{logical_id}",
         output=template,
-        is_older=_newest([source]) > _newest([template]),
+        is_older=_is_newer([source], [template]),
     )
 
 
@@ -186,7 +188,7 @@ def by_script(place: Path) -> str:
 
 def _is_older(output: Path, source: Path) -> bool:
     endings = TYPESCRIPT if source.suffix in TYPESCRIPT else SUFFIXES
-    return _newest(_files(source.parent, endings)) > _newest([output, *_files(output.parent, SUFFIXES)])
+    return _is_newer(_files(source.parent, endings), [output, *_files(output.parent, SUFFIXES)])
 
 
 def _there(path: Path) -> Path:
@@ -355,7 +357,7 @@ def _go(folder: Path) -> Build:
         command=_in(base, shlex.join(("go", "build", "-o", str(below / "bootstrap"), package))),
         target=str(output) if len(output.parts) > 1 else f"./{output}",
         output=output if is_there else None,
-        is_older=is_there and _newest(sources) > _newest([output]),
+        is_older=is_there and _is_newer(sources, [output]),
     )
 
 
@@ -403,7 +405,7 @@ def _java(source: Path, handler: str) -> Build:
         command=_in(root, f"{tool} -q package" if is_maven else f"{tool} -q build"),
         target=f"{expected}:{name}::{method}",
         output=jar,
-        is_older=jar is not None and _newest(sources) > _newest([jar]),
+        is_older=jar is not None and _is_newer(sources, [jar]),
     )
 
 
@@ -440,6 +442,11 @@ def _files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
         folders[:] = [each for each in folders if each not in SKIPPED and not each.startswith(".")]
         kept = (name for name in names if name.endswith(endings) and not _IS_NO_SOURCE.search(name))
         yield from (Path(place, name) for name in kept)
+
+
+def _is_newer(sources: Iterable[Path], made: Iterable[Path]) -> bool:
+    """True if a source was written after all that was made of them, and not with them, as git writes a checkout."""
+    return _newest(sources) > _newest(made) + CHECKOUT_S
 
 
 def _newest(files: Iterable[Path]) -> float:
