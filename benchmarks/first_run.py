@@ -49,7 +49,7 @@ def installed(wheel: Path) -> Iterator[Path]:
 
 
 def seconds(folder: Path, file: str, path: str) -> tuple[float, float]:
-    """Of 20 invocations: the time that passed, and CPU time. Raises BadInput if it fails, or compiles."""
+    """The time that 20 invocations took, and their CPU time, s. Raises BadInput if the run fails, or compiles."""
     shutil.rmtree(folder / "cache", ignore_errors=True)
     command: list[str | Path] = [
         folder / "venv/bin/truemem",

@@ -7,7 +7,7 @@ Version 4 has no callbacks any more, as Lambda from nodejs24.x on. For older run
 it, with the same addon: it has the same C++.
 
 As npm compiles it, but for two things: libc++ instead of libstdc++, and no exceptions in C++. Where the client has no
-memory left, the process aborts; with exceptions it would end by one that nobody catches.
+memory left, the process aborts; with exceptions it would end by an exception without a handler.
 
 Exit codes: 0 built, 1 it could not be: one line says why.
 """
@@ -42,10 +42,10 @@ from .toolchain import COMPILER_FLAGS, Toolchain
 from .toolchain import LOCK as COMPILER_LOCK
 
 NAME = "aws-lambda-ric"
-"""Of the package at npm, and of the folder in dist."""
+"""Name of the package at npm, and of the folder in dist."""
 PLACE = f"node_modules/{NAME}"
-"""Of index.mjs, index-3.mjs and rapid-client.node, below a folder for each of Lambda's architectures: as npm has it, so
-that nobody takes it for the user's code."""
+"""Folder of index.mjs, index-3.mjs and rapid-client.node, below a folder for each of Lambda's architectures. npm
+has it so too, and so it is not taken for the user's code."""
 OLDER = f"{NAME}-3"
 """Its version 3, by its name in the lock."""
 PACKAGES = (NAME, OLDER, "node-addon-api", "node-api-headers")

@@ -250,7 +250,7 @@ def test_minified_code_without_a_map_has_columns(tmp_path: Path) -> None:
 
 @needs_node
 def test_the_file_of_a_library_that_holds_is_named(tmp_path: Path) -> None:
-    """Of a handler with a callback, by AWS's client: it answers when nothing is left to do, of the tracer neither."""
+    """A handler with a callback, by AWS's client: it answers when nothing is left to do, of the tracer neither."""
     library = tmp_path / "node_modules" / "memo" / "index.js"
     library.parent.mkdir(parents=True)
     library.write_text(

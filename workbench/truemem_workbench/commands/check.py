@@ -317,7 +317,7 @@ def _repaired(
     is_asked: bool | None,
 ) -> Result:
     """The result with the repair tried, where it is a setting; where that was asked for and is none, with the reason.
-    `is_asked`: None where nobody has said it."""
+    `is_asked`: None where it was not said."""
     from ..answer.result import untried
 
     finding, ran_out = result.measurement.finding, bool(result.measurement.out_of_memory)

@@ -11,7 +11,7 @@ from pathlib import Path
 MOST_FILES, MOST_DEPTH, MOST_S = 20_000, 10, 5.0
 """Most files, folders one in the other, and seconds of a search."""
 MOST_BYTES = 1 << 20
-"""A larger file is no source that somebody has written."""
+"""Most bytes of a source that a person has written."""
 LEFT_OUT = frozenset(
     (
         "node_modules", "venv", "env", "site-packages", "__pycache__", "vendor", "test", "tests", "__tests__", "spec",

@@ -12,7 +12,7 @@ _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 _WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])")
 _ENDING = re.compile(r"(?:ies|s|ing|ed|d|e)$")
 WEIGHTS = (3, 2, 1)
-"""Of a word in the name, the purpose and the text of a query."""
+"""Weights of a word in the name, the purpose and the text of a query."""
 
 
 class Query(NamedTuple):

@@ -235,7 +235,7 @@ class ProgressOwner:
             yield lambda phase, done, of: bar.update(task, description=phase, completed=done, total=of or None)
 
     def _tell_until(self, over: threading.Event) -> None:
-        with suppress(OSError, ValueError):  # nobody reads it: the command goes on
+        with suppress(OSError, ValueError):  # its reader has gone: the command goes on
             while True:
                 self.tell(time.monotonic() - self._began)
                 if over.wait(WRITTEN_S):
