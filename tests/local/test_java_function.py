@@ -48,7 +48,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy to work in, without a JAVA_HOME, and without what Maven has of this machine's user."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("HOME", str(project / "nobody"))
+    monkeypatch.setenv("HOME", str(project / "home"))
     monkeypatch.setenv("TRUEMEM_CACHE", str(project / "cache"))
     monkeypatch.chdir(project)
     return project

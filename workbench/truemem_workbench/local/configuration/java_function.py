@@ -14,7 +14,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from ...support.bad_input import BadInput
-from ...support.cache import cache
+from ...support.cache import cache, made_once
 from ...support.platform_facts import runtimes
 from .function import Function
 from .java_classes import CORE, INTERFACES, OF_THE_JDK, ClassPath, handlers_in
@@ -261,19 +261,11 @@ def _our_client(java: _Java, notify: Callable[[str], None]) -> Path:
             f" PATH. Install a JDK, or add {GROUP}:{CLIENT_JAR} to the project"
         )
     notify(f"compiling truemem's client for Java into {folder}, once: this takes some seconds")
-    making = folder.with_name(f"{folder.name}-{os.getpid()}")
-    try:
-        making.mkdir(parents=True)
+    with made_once(folder) as making:
         done = _run([compiler, "--release", str(OLDEST), "-nowarn", "-d", str(making), *map(str, files)])
         if done.returncode:
             said = (done.stderr.strip().splitlines() or ["it said nothing"])[0]
             raise BadInput(f"{compiler} failed: {said}. Put a JDK from {OLDEST} on first on the PATH")
-        if not folder.exists():  # another run may have been faster
-            making.rename(folder)
-    except OSError as error:
-        raise BadInput(f"cannot write {making}: {error.strerror}. Try TRUEMEM_CACHE=FOLDER") from None
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
     return folder
 
 

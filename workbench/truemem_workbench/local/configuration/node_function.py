@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ...support import docs_link
 from ...support.bad_input import BadInput
-from ...support.cache import cache
+from ...support.cache import cache, made_once
 from ...support.platform_facts import RUNTIMES as PLATFORM
 from ...support.platform_facts import runtimes, version
 from .function import Function
@@ -107,21 +107,13 @@ def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None,
     if lacking := [tool for tool in BUILD_TOOLS if shutil.which(tool) is None]:
         raise BadInput(f"{why}, and npm needs {', '.join(lacking)} to do that. Install it, {INSTEAD}")
     notify(f"{why}: npm does that now, once, into {folder}. It takes 1 to 5 minutes, and needs the network")
-    making = folder.with_name(f"{folder.name}-{os.getpid()}")
-    try:
-        making.mkdir(parents=True)
+    with made_once(folder) as making:
         for file in LOCK.iterdir():
             shutil.copy(file, making)
         _output(["npm", "ci", "--no-audit", "--no-fund", "--omit=dev", "--ignore-scripts", "--prefix", str(making)])
         _output(["npm", "rebuild", "aws-lambda-ric", "--prefix", str(making)])  # of version 3 the script is enough
         older = making / "node_modules" / "aws-lambda-ric-3" / "dist" / "index.mjs"
         (making / place).with_name("index-3.mjs").write_text(older.read_text() + (making / "start.mjs").read_text())
-        if not folder.exists():  # another run may have been faster
-            making.rename(folder)
-    except OSError as error:
-        raise BadInput(f"cannot write {making}: {error.strerror}. Try TRUEMEM_CACHE=FOLDER") from None
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
     return script
 
 
