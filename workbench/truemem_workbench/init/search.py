@@ -13,6 +13,7 @@ from typing import Any
 from ..support.bad_input import BadInput
 from ..support.platform_facts import language, version
 from ..support.terminal import counted, some
+from ..support.untrusted_text import mapping
 from ..target.as_sam import BUNDLED, SERVERLESS, as_sam
 from ..target.cloudformation_yaml import load_template
 from ..target.sources import TYPESCRIPT, go_programs
@@ -126,10 +127,10 @@ def _in_file(path: Path, files: Tree) -> Iterator[Found]:
 
 def _of_template(path: Path, files: Tree) -> Iterator[Found]:
     """The functions of a template; none if it has none. Raises BadInput if it cannot be read."""
-    template = _mapping(as_sam(load_template(path), path.parent))
-    shared = _mapping(_mapping(template.get("Globals")).get("Function"))
-    resources = _mapping(template.get("Resources"))
-    functions = {name: _mapping(each) for name, each in resources.items() if _mapping(each).get("Type") == SERVERLESS}
+    template = mapping(as_sam(load_template(path), path.parent))
+    shared = mapping(mapping(template.get("Globals")).get("Function"))
+    resources = mapping(template.get("Resources"))
+    functions = {name: mapping(each) for name, each in resources.items() if mapping(each).get("Type") == SERVERLESS}
     built = path.parent / ".aws-sam/build/template.yaml"
     is_sam = "functions" not in template and path.parent.name != "cdk.out" and path.name[:10] != "serverless"
     of_sam = builds.of_sam(path, files) if is_sam else None
@@ -137,9 +138,9 @@ def _of_template(path: Path, files: Tree) -> Iterator[Found]:
         _of_resource(
             name,
             each,
-            {**shared, **_mapping(each.get("Properties"))},
+            {**shared, **mapping(each.get("Properties"))},
             path,
-            _stand_ins(_mapping(each.get("Properties")), shared, _mapping(template.get("Parameters"))),
+            _stand_ins(mapping(each.get("Properties")), shared, mapping(template.get("Parameters"))),
         )
         for name, each in functions.items()
     ]
@@ -199,7 +200,7 @@ _PSEUDO = {"AWS::Region": "us-east-1", "AWS::AccountId": "123456789012", "AWS::P
 
 def _stand_ins(own: Mapping[str, Any], shared: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, str]:
     """A value for each variable that only a stack knows: the name of what it refers to, else its own."""
-    defaults = {name: _mapping(each).get("Default") for name, each in parameters.items()}
+    defaults = {name: mapping(each).get("Default") for name, each in parameters.items()}
     known = {**_PSEUDO, **{name: str(value) for name, value in defaults.items() if value is not None}}
 
     def named(reference: object) -> str:
@@ -208,7 +209,7 @@ def _stand_ins(own: Mapping[str, Any], shared: Mapping[str, Any], parameters: Ma
 
     made: dict[str, str] = {}
     for place in (shared, own):
-        for name, value in _mapping(_mapping(place.get("Environment")).get("Variables")).items():
+        for name, value in mapping(mapping(place.get("Environment")).get("Variables")).items():
             if not isinstance(value, Mapping):
                 made.pop(name, None)
                 continue
@@ -255,8 +256,8 @@ def _of_node(resource: Mapping[str, Any], properties: Mapping[str, Any], code: P
     handler = properties.get("Handler")
     module = handler.rpartition(".")[0] if isinstance(handler, str) else ""
     place = root if code == root / BUNDLED else code
-    method = _mapping(resource.get("Metadata"))
-    entries = _mapping(method.get("BuildProperties")).get("EntryPoints")
+    method = mapping(resource.get("Metadata"))
+    entries = mapping(method.get("BuildProperties")).get("EntryPoints")
     listed = [place / each for each in (entries if isinstance(entries, list) else []) if isinstance(each, str)]
     entry = next((each for each in listed if each.is_file()), None)
     return builds.of_node(code, place, module, entry, root)
@@ -265,9 +266,9 @@ def _of_node(resource: Mapping[str, Any], properties: Mapping[str, Any], code: P
 def _sources(properties: Mapping[str, Any]) -> Iterator[Source]:
     if "FunctionUrlConfig" in properties:
         yield Source("FunctionUrl")
-    for event in _mapping(properties.get("Events")).values():
-        kind, said = _mapping(event).get("Type"), _mapping(_mapping(event).get("Properties"))
-        pattern = _mapping(said.get("Pattern"))
+    for event in mapping(properties.get("Events")).values():
+        kind, said = mapping(event).get("Type"), mapping(mapping(event).get("Properties"))
+        pattern = mapping(said.get("Pattern"))
         firsts = {name: each[0] for name, each in pattern.items() if isinstance(each, list) and each}
         given = {"path": said.get("Path"), "method": said.get("Method"), **firsts}
         if isinstance(kind, str):
@@ -316,7 +317,3 @@ def _found(path: Path, handler: str, target: str, of: Language, made: tuple[Buil
 def _shown(path: Path) -> str:
     """The path of an executable as a shell takes it."""
     return f"./{path}" if path.parent == Path() else str(path)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return {name: each for name, each in value.items() if isinstance(name, str)} if isinstance(value, Mapping) else {}

@@ -14,7 +14,7 @@ import re
 import select
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -90,6 +90,11 @@ def parsed(text: str | bytes) -> Any:
         return loads(text, lenient=True)
     except ValueError:
         return None
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The value as a mapping, without keys that are not text (in YAML `1:`, `yes:`). Empty if it is none."""
+    return {name: each for name, each in value.items() if isinstance(name, str)} if isinstance(value, Mapping) else {}
 
 
 def first_document(text: str, begin: int) -> tuple[Any, int]:

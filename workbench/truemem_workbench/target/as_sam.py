@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..support.platform_facts import language
+from ..support.untrusted_text import mapping
 
 SERVERLESS = "AWS::Serverless::Function"
 BUNDLED = Path(".esbuild/.build")
@@ -34,19 +35,19 @@ def as_sam(template: Any, folder: Path) -> Any:
         return _Service(template, folder).template()
     resources = template.get("Resources")
     if not isinstance(resources, Mapping) or any(
-        _mapping(each).get("Type") == SERVERLESS for each in resources.values()
+        mapping(each).get("Type") == SERVERLESS for each in resources.values()
     ):
         return template
-    made = {name: found for name, each in resources.items() if (found := _of_cdk(_mapping(each)))}
+    made = {name: found for name, each in resources.items() if (found := _of_cdk(mapping(each)))}
     return {**template, "Resources": {**resources, **made}} if made else template
 
 
 def _of_cdk(resource: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """A function whose code is in a folder beside the template."""
-    asset = _mapping(resource.get("Metadata")).get("aws:asset:path")
+    asset = mapping(resource.get("Metadata")).get("aws:asset:path")
     if resource.get("Type") != "AWS::Lambda::Function" or not isinstance(asset, str):
         return None
-    return {"Type": SERVERLESS, "Properties": {**_mapping(resource.get("Properties")), "CodeUri": asset}}
+    return {"Type": SERVERLESS, "Properties": {**mapping(resource.get("Properties")), "CodeUri": asset}}
 
 
 class _Service:
@@ -56,15 +57,15 @@ class _Service:
         self._document, self._folder = document, folder
 
     def template(self) -> Mapping[str, Any]:
-        provider = _mapping(self._known(self._document.get("provider")))
+        provider = mapping(self._known(self._document.get("provider")))
         given = self._known(self._document["functions"])
         functions: dict[str, Any] = {}
         for each in given if isinstance(given, list) else [given]:
-            functions |= _mapping(each)
+            functions |= mapping(each)
         plugins = self._known(self._document.get("plugins"))
-        names = _mapping(plugins).get("modules") if isinstance(plugins, Mapping) else plugins
+        names = mapping(plugins).get("modules") if isinstance(plugins, Mapping) else plugins
         is_bundled = any(BUNDLERS.search(str(each)) for each in (names if isinstance(names, list) else []))
-        made = {name: self._function(_mapping(each), provider, is_bundled) for name, each in functions.items()}
+        made = {name: self._function(mapping(each), provider, is_bundled) for name, each in functions.items()}
         return {"Resources": {name: {"Type": SERVERLESS, "Properties": each} for name, each in made.items()}}
 
     def _function(self, own: Mapping[str, Any], provider: Mapping[str, Any], is_bundled: bool) -> Mapping[str, Any]:
@@ -73,9 +74,7 @@ class _Service:
 
         runtime, handler = said("runtime", "nodejs20.x"), own.get("handler")
         of = language(runtime) if isinstance(runtime, str) else None
-        artifact = _mapping(own.get("package")).get("artifact") or _mapping(self._document.get("package")).get(
-            "artifact"
-        )
+        artifact = mapping(own.get("package")).get("artifact") or mapping(self._document.get("package")).get("artifact")
         code = str(BUNDLED) if is_bundled and of == "nodejs" else "."
         if of == "java" and isinstance(artifact, str):
             code = artifact
@@ -83,7 +82,7 @@ class _Service:
             handler = handler.replace("/", ".")
         elif of not in ("nodejs", "python", "java") and isinstance(handler, str) and "/" in handler:
             code = handler.rpartition("/")[0]  # bin/bootstrap
-        variables = {**_mapping(provider.get("environment")), **_mapping(own.get("environment"))}
+        variables = {**mapping(provider.get("environment")), **mapping(own.get("environment"))}
         return {
             "Runtime": runtime,
             "Handler": handler,
@@ -118,7 +117,7 @@ class _Service:
         name, _, usual = (each.strip() for each in text.partition(","))
         found: Any = UNKNOWN
         if name in ("sls:stage", "opt:stage"):
-            stage = _mapping(self._document.get("provider")).get("stage", "dev")
+            stage = mapping(self._document.get("provider")).get("stage", "dev")
             found = stage if isinstance(stage, str) and "opt:stage" not in stage else "dev"
         elif name.startswith("self:"):
             found = self._at(self._document, name.removeprefix("self:"))
@@ -154,8 +153,8 @@ def _events(own: Mapping[str, Any]) -> Mapping[str, Any]:
     made: dict[str, Any] = {}
     given = own.get("events")
     for number, event in enumerate(given if isinstance(given, list) else []):
-        for name, said in ({event: {}} if isinstance(event, str) else _mapping(event)).items():
-            members = _mapping(said)
+        for name, said in ({event: {}} if isinstance(event, str) else mapping(event)).items():
+            members = mapping(said)
             if name == "stream":
                 text = said if isinstance(said, str) else str(members.get("type", members.get("arn", "")))
                 made[str(number)] = {"Type": "Kinesis" if "kinesis" in text.lower() else "DynamoDB"}
@@ -174,8 +173,3 @@ def _events(own: Mapping[str, Any]) -> Mapping[str, Any]:
     if own.get("url"):
         made["url"] = {"Type": "FunctionUrl"}
     return made
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    """The value as a mapping, without keys that are not text. Empty if it is none."""
-    return {name: each for name, each in value.items() if isinstance(name, str)} if isinstance(value, Mapping) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -13,6 +12,7 @@ from typing import Any
 
 from ..local.configuration.node_function import SUFFIXES
 from ..support.bad_input import BadInput
+from ..support.untrusted_text import parsed
 from . import go_program
 from .as_sam import BUNDLED
 
@@ -469,9 +469,9 @@ def _json(path: Path) -> dict[str, Any]:
     """A JSON file, also with comments as tsc permits them. Empty if it is none."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-        return _members(json.loads(_COMMENTS.sub(lambda it: it[1] or "", text)))
     except (OSError, ValueError):
         return {}
+    return _members(parsed(_COMMENTS.sub(lambda it: it[1] or "", text)))
 
 
 def _members(value: object) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from ..support.platform_facts import (
     version,
 )
 from ..support.terminal import Progress
+from ..support.untrusted_text import mapping
 from . import images, sources
 from .as_sam import BUNDLED, SERVERLESS, as_sam
 from .target import Target, line_of, name_from, usual_at_once
@@ -91,10 +92,10 @@ def from_template(
     """
     from .cloudformation_yaml import load_template  # PyYAML: for a template alone
 
-    template = _mapping(as_sam(load_template(path), path.parent))
-    resources = _mapping(template.get("Resources"))
-    functions = [name for name, each in resources.items() if _mapping(each).get("Type") == SERVERLESS]
-    if _mapping(resources.get(logical_id)).get("Type") == WEB:
+    template = mapping(as_sam(load_template(path), path.parent))
+    resources = mapping(template.get("Resources"))
+    functions = [name for name, each in resources.items() if mapping(each).get("Type") == SERVERLESS]
+    if mapping(resources.get(logical_id)).get("Type") == WEB:
         why = f"a Web Function, in which Lambda starts no extension ({docs_link.command('platforms')})"
         raise BadInput(f"{logical_id} in {path} is {why}. Try a handler that it calls: truemem check app.py:handler")
     if logical_id not in functions:
@@ -102,10 +103,10 @@ def from_template(
         example = next(iter(closest(logical_id, functions) or functions), "LOGICAL_ID")
         raise BadInput(f"no {SERVERLESS} {logical_id!r} in {path} (found: {found}). Try {path}:{example}")
     where = f"{logical_id} in {path}"
-    shared = _mapping(_mapping(template.get("Globals")).get("Function"))
-    own = _mapping(_mapping(resources[logical_id]).get("Properties"))
+    shared = mapping(mapping(template.get("Globals")).get("Function"))
+    own = mapping(mapping(resources[logical_id]).get("Properties"))
     defaults = {
-        name: _mapping(each).get("Default", UNKNOWN) for name, each in _mapping(template.get("Parameters")).items()
+        name: mapping(each).get("Default", UNKNOWN) for name, each in mapping(template.get("Parameters")).items()
     }
 
     def literal(value: Any) -> Any:
@@ -117,14 +118,14 @@ def from_template(
 
     given = {**shared, **own}
     if STORAGE in given:
-        given[STORAGE] = _mapping(given[STORAGE]).get("Size", UNKNOWN)
+        given[STORAGE] = mapping(given[STORAGE]).get("Size", UNKNOWN)
     properties = {name: literal(value) for name, value in given.items() if name != "Environment"}
     if IMAGE_CONFIG in given:
-        properties[IMAGE_CONFIG] = {name: literal(value) for name, value in _mapping(given[IMAGE_CONFIG]).items()}
+        properties[IMAGE_CONFIG] = {name: literal(value) for name, value in mapping(given[IMAGE_CONFIG]).items()}
     variables = {
         name: literal(value)
         for each in (shared, own)
-        for name, value in _mapping(_mapping(each.get("Environment")).get("Variables")).items()
+        for name, value in mapping(mapping(each.get("Environment")).get("Variables")).items()
     }
     layers = [_short(layer) for each in (shared, own) for layer in _list(each.get("Layers"))]
     texts = {name: _text(value) for name, value in variables.items() if value is not UNKNOWN}
@@ -271,8 +272,8 @@ def _managed(
 ) -> tuple[int, float, str]:
     """Requests at once and GiB for each vCPU on Managed Instances, by SAM's or CloudFormation's property; and a notice
     if it does not say how many. Raises BadInput."""
-    members = _mapping(config)
-    members = _mapping(members.get(OF_CLOUDFORMATION)) or members
+    members = mapping(config)
+    members = mapping(members.get(OF_CLOUDFORMATION)) or members
     ratio, at_once = literal(members.get(RATIO)), literal(members.get(AT_ONCE))
     gib = USUAL_GIB_PER_VCPU
     if ratio is not None and ratio is not UNKNOWN:
@@ -296,7 +297,7 @@ def _of_image(
 ) -> tuple[Function, int | None]:
     """The function of an image whose ImageUri is an archive, which `sam build` takes too, or a folder of an OCI layout;
     and its port, if it is a web server. Raises BadInput."""
-    uri, config = properties.get("ImageUri"), _mapping(properties.get(IMAGE_CONFIG))
+    uri, config = properties.get("ImageUri"), mapping(properties.get(IMAGE_CONFIG))
     given = uri.removeprefix(images.FOLDER) if isinstance(uri, str) else ""
     place = folder / given
     found = images.found(f"{images.FOLDER if place.is_dir() else ''}{place}") if given and place.exists() else None
@@ -320,7 +321,7 @@ def _substituted(given: Any, literal: Callable[[Any], Any], defaults: Mapping[st
     text, own = given if isinstance(given, list) and len(given) == 2 else (given, {})
     if not isinstance(text, str):
         return UNKNOWN
-    values = {**defaults, **{name: literal(value) for name, value in _mapping(own).items()}}
+    values = {**defaults, **{name: literal(value) for name, value in mapping(own).items()}}
     names = [name for name in _PART.findall(text) if not name.startswith("!")]
     if any(values.get(name, UNKNOWN) is UNKNOWN for name in names):
         return UNKNOWN
@@ -356,11 +357,6 @@ def _other_runtime(runtime: object, function: Function) -> list[str]:
     if runtime is UNKNOWN or runtime is None or not is_other:  # java17.al2023 is the same Java
         return []
     return [f"{runtime} is asked for, and this is {function.runs_on}: its memory may differ. Run it with {runtime}"]
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    """The value as a mapping, without keys that are not text (`1:`, `yes:`). Empty if it is none."""
-    return {name: each for name, each in value.items() if isinstance(name, str)} if isinstance(value, dict) else {}
 
 
 def _name(value: object) -> str:
