@@ -15,6 +15,7 @@ from . import source
 from .errors import BuildError
 from .pins import ARCHITECTURES, PYTHON, SOURCE_SHA256
 from .toolchain import COMPILER_FLAGS, LOCK, Toolchain
+from .unused import looked_up
 
 MINOR_VERSION = PYTHON.rpartition(".")[0]
 
@@ -33,13 +34,18 @@ UNWANTED_MODULES = """
 """.split()  # noqa: SIM905 - one name a line would be a page
 """Extension modules that nobody here imports. (What is missing that somebody does import, `freeze` says.)"""
 
+SMALL_POOLS = "-DWITH_PYMALLOC_RADIX_TREE=0"
+"""Small arenas of small pools (Include/internal/pycore_obmalloc.h): the tree that maps large ones takes 0.6 MiB. Our
+own C that looks into them needs it too."""
+
+LEAN = "-ffunction-sections -fdata-sections -fno-unwind-tables -fomit-frame-pointer"
+"""For all that is linked: the linker, and `unused`, leave out what nothing refers to. Nobody walks the stack."""
+
 CONFIGURE = (
     *("--prefix=/opt", "--disable-shared", "--disable-test-modules", "--without-ensurepip", "--without-doc-strings"),
     *("--without-mimalloc", "--without-readline", "--with-builtin-hashlib-hashes="),
     "OPT=-DNDEBUG -O2 -fwrapv -g0",
-    "CFLAGS=-ffunction-sections -fdata-sections -Wno-date-time -fno-asynchronous-unwind-tables "
-    # Small arenas of small pools (Include/internal/pycore_obmalloc.h): the tree that maps large ones takes 0.6 MiB.
-    "-DWITH_PYMALLOC_RADIX_TREE=0",
+    f"CFLAGS={LEAN} {SMALL_POOLS} -Wno-date-time",
     "LDFLAGS=-static -s -Wl,--gc-sections",
     "LINKFORSHARED= ",
 )
@@ -77,6 +83,9 @@ NEVER_CALLED = (
 """Members of the library that are left out: its tables, and the compiler, which has nothing to compile (absent.c)."""
 
 
+C_SOURCES = ("Modules", "Objects", "Objects/stringlib", "Python")
+
+
 @dataclass(frozen=True)
 class Build:
     """What is kept of one build of CPython."""
@@ -100,6 +109,11 @@ class Build:
     def interpreter(self) -> Path:
         """Runs on the machine that builds."""
         return self.folder / NATIVE / "python"
+
+    @property
+    def looked_up(self) -> Path:
+        """Names that C looks up, by spaces."""
+        return self.folder / "looked_up"
 
     def archive(self, machine: str) -> Path:
         """What to link with."""
@@ -131,6 +145,8 @@ def build(cache: Path, toolchain: Toolchain, say: Callable[[str], None], given: 
         for machine in ARCHITECTURES.values():
             _compile(tree, work / machine, machine, toolchain, say)
             _keep(work / machine, made.folder / machine, toolchain)
+        sources = (file.read_text() for room in C_SOURCES for file in (tree / room).glob("*.[ch]"))
+        made.looked_up.write_text(" ".join(sorted(looked_up(sources))))
         shutil.copytree(tree / "Include", made.include)
         shutil.copytree(tree / "Lib", made.library)
         shutil.copy(tree / "LICENSE", made.licence)

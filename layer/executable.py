@@ -7,20 +7,21 @@ import json
 import os
 import platform
 import re
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from . import image
-from .cpython import Build
+from . import image, unused
+from .cpython import LEAN, SMALL_POOLS, Build
 from .errors import BuildError
 from .imports import Module, closure
 from .toolchain import Toolchain
 
 HERE = Path(__file__).parent
 TABLES = HERE / "modules.c"
-PROGRAM = (HERE / "main.c", HERE / "image.c", TABLES, HERE / "absent.c")
+PROGRAM = (HERE / "main.c", HERE / "image.c", HERE / "unused.c", TABLES, HERE / "absent.c")
 WRAPPER_SOURCE = HERE / "exact.c"
 SAMPLER_SOURCE = HERE.parent / "workbench" / "truemem_workbench" / "explain" / "malloc_sampler.c"
 SIDECAR_FOLDER = HERE.parent / "extension" / "truemem"
@@ -47,21 +48,45 @@ def link(
     BuildError."""
     with tempfile.TemporaryDirectory() as name:
         frozen = freeze(build, chosen, Path(name))
+        names = names_of(build, chosen)
         for machine, target in machines.items():
             started = program(build, toolchain, machine, Path(name))
             command = [started] if machine == platform.machine() else [emulator(machine), started]
-            _replace(target, image.made(started.read_bytes(), command, frozen.read_bytes()))
+            memory = image.memory(command, frozen.read_bytes(), names)
+            linked = unused.without_unreached(started.read_bytes(), sections(started).read_text(), memory)
+            _replace(target, image.with_memory(linked, memory))
 
 
-def program(build: Build, toolchain: Toolchain, machine: str, work: Path, symbols: bool = False) -> Path:
+def program(build: Build, toolchain: Toolchain, machine: str, work: Path) -> Path:
     """Link what makes the image, and becomes it, in the folder `work`. Raises BuildError."""
     include = [f"-I{build.include}", f"-I{build.configuration(machine)}"]
-    return _cc(
-        toolchain,
-        machine,
-        ["-O2", *([] if symbols else ["-s"]), *include, *PROGRAM, build.archive(machine), "-lm"],
-        work,
-    )
+    flags = ["-static", "-v", "-O2", "-g0", "-Wl,--gc-sections", *LEAN.split(), SMALL_POOLS, *include]
+    command = [toolchain.compiler(machine), *flags, *map(str, PROGRAM), str(build.archive(machine)), "-lm"]
+    return linked(toolchain, machine, command, work)
+
+
+def linked(toolchain: Toolchain, machine: str, command: list[str], work: Path) -> Path:
+    """The program that the command (with -v) links in the folder `work`, with its relocations; its `sections` are
+    beside it. Raises BuildError."""
+    said = _run([*command, "-o", machine], toolchain, machine, work)
+    lines = [line for line in said.splitlines() if line.startswith("ld.lld ")]
+    if not lines:
+        raise BuildError(f"linking for {machine} failed: the compiler does not say how it links")
+    # Once more by the linker itself: the compiler does not pass these options to it.
+    options = ["--emit-relocs", f"-Map={sections(work / machine)}", "--no-eh-frame-hdr"]
+    _run([str(toolchain.zig), *shlex.split(lines[-1]), *options], toolchain, machine, work)
+    return work / machine
+
+
+def sections(linked: Path) -> Path:
+    """The linker's map of a program."""
+    return linked.with_suffix(".map")
+
+
+def names_of(build: Build, chosen: list[Module]) -> str:
+    """What `image.memory` keeps: all names that these modules have, or C looks up."""
+    names = unused.named(module.path.read_bytes() for module in chosen)
+    return " ".join(sorted(names.union(build.looked_up.read_text().split())))
 
 
 def freeze(build: Build, chosen: list[Module], work: Path) -> Path:
@@ -101,13 +126,17 @@ def _cc(toolchain: Toolchain, machine: str, sources: list[str | Path], work: Pat
 
 def _compiled(toolchain: Toolchain, machine: str, command: list[str], work: Path) -> Path:
     """What the command makes for this machine, in the folder `work`. Raises BuildError."""
-    done = subprocess.run(
-        [*command, "-o", machine], cwd=work, env=toolchain.environment(), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr.strip()]
-        raise BuildError(f"linking for {machine} failed: {errors[0]}")
+    _run([*command, "-o", machine], toolchain, machine, work)
     return work / machine
+
+
+def _run(command: list[str], toolchain: Toolchain, machine: str, work: Path) -> str:
+    """What the command says. Raises BuildError."""
+    done = subprocess.run(command, cwd=work, env=toolchain.environment(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if "error:" in line] or [done.stderr.strip()]
+        raise BuildError(f"linking for {machine} failed: {errors[0]}")
+    return done.stderr
 
 
 def _replace(target: Path, content: bytes) -> None:

@@ -240,11 +240,17 @@ static int visit(PyObject *object, void *unused)
 
 extern const Elf64_Ehdr __ehdr_start;
 
-void write_image(void)
+void write_image(char *names)
 {
     if (is_image)
         _exit(1); /* of an image there is none */
+    if (take_out_unnamed(names) < 0) {
+        PyErr_Print();
+        _exit(1);
+    }
     PyUnstable_GC_VisitObjects(visit, NULL);
+    forget_interned(make_immortal);
+    clear_free_blocks();
     thread = PyEval_SaveThread();
     make_reserve();
     is_image = 1;

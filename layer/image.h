@@ -1,4 +1,5 @@
 /* Between main.c and image.c. */
+#include <Python.h>
 #include <stddef.h>
 
 /* Is this process the image, or the one that makes it? */
@@ -11,8 +12,14 @@ void use_room(void);
 int read_modules(void);
 int import_modules(void);
 
-/* Write the data segments to stdout, and end (`--image`). Without it the program goes on, and has started slowly. */
-void write_image(void);
+/* While it is made (unused.c): keep what has one of these names, which are sorted, with spaces between them. Returns
+ * -1, perhaps with an exception set. */
+int take_out_unnamed(char *names);
+void forget_interned(int (*make_immortal)(PyObject *, void *));
+void clear_free_blocks(void);
+
+/* Write the data segments to stdout, and end (`--image NAMES`). Without it the program goes on, and has started slowly. */
+void write_image(char *names);
 
 /* Take what is this process's own: thread, clock, environment. Returns -1 with an exception set if there is no memory. */
 int resume(void);

@@ -41,16 +41,10 @@ class LoadSegment:
     alignment: int
 
 
-def made(program: bytes, command: Sequence[str | Path], modules: bytes) -> bytes:
-    """The executable's file. `program` is the file that `command` runs, `modules` is what freeze.py wrote.
-    Raises BuildError."""
-    return with_memory(program, memory(command, modules))
-
-
-def memory(command: Sequence[str | Path], modules: bytes) -> bytes:
-    """The data segments of a process of it, one after the other, without what depends on the process. Raises
-    BuildError."""
-    first, second = (_run(command, modules) for _ in range(2))
+def memory(command: Sequence[str | Path], modules: bytes, names: str = "") -> bytes:
+    """The data segments of a process of the program that `command` runs, one after the other, without what depends on
+    the process. `modules` and `names` are what freeze.py wrote. Raises BuildError."""
+    first, second = (_run(command, modules, names) for _ in range(2))
     if len(first) != len(second):
         raise BuildError("two images of the same program differ in size")
     content = bytearray(first)
@@ -99,8 +93,9 @@ def writable(program: bytes) -> list[LoadSegment]:
     return [segment for segment in loaded(program) if segment.flags & PF_W]
 
 
-def _run(command: Sequence[str | Path], modules: bytes) -> bytes:
-    done = subprocess.run([*command, "--image"], input=modules, env=IMAGE_ENVIRONMENT, capture_output=True, check=False)
+def _run(command: Sequence[str | Path], modules: bytes, names: str) -> bytes:
+    whole = [*command, "--image", names]
+    done = subprocess.run(whole, input=modules, env=IMAGE_ENVIRONMENT, capture_output=True, check=False)
     if done.returncode:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         raise BuildError(f"{Path(command[-1]).name} does not make its image ({done.returncode}): {last}")

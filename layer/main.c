@@ -97,7 +97,7 @@ static void start(void)
 }
 
 /* All that does not depend on where and when it runs. */
-static void initialise(void)
+__attribute__((noinline)) static void initialise(void)
 {
     use_room();
     if (read_modules() < 0) {
@@ -119,8 +119,8 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* and so is EFBIG */
     if (!is_image)
         initialise();
-    if (argc > 1 && strcmp(argv[1], "--image") == 0)
-        write_image();
+    if (argc > 2 && strcmp(argv[1], "--image") == 0)
+        write_image(argv[2]);
     fill_descriptors();
     tell_of_limit(RLIMIT_AS, "RLIMIT_AS", 16);
     tell_of_limit(RLIMIT_DATA, "RLIMIT_DATA", 12);

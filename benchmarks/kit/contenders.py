@@ -77,7 +77,7 @@ def contenders(folder: Path, go: str | None = None) -> list[Contender]:
     floor = folder / "floor"
     command = [toolchain.compiler(MACHINE), "-static", "-s", "-O2", str(EXTENSIONS / "floor.c"), "-o", str(floor)]
     subprocess.run(command, env=toolchain.environment(), check=True)
-    unsaved = executable.program(build, toolchain, MACHINE, folder, symbols=True)
+    unsaved = executable.program(build, toolchain, MACHINE, folder)
     frozen = executable.freeze(build, executable.modules(build), folder)
     return [
         Contender(OURS, (EXECUTABLE,)),
