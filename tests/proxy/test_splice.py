@@ -113,6 +113,14 @@ def test_large_bodies_are_spliced_and_counted(api: socket.socket, spliced: list[
     assert sum(spliced) > 2 * 2 * (len(BODY) - RECEIVE_BYTES - LEAST_SPLICED_BYTES)
 
 
+def test_no_connection_is_paced(api: socket.socket) -> None:
+    """BBR, where it is the system's choice, spends more on its timers than a body of 6 MB costs without them."""
+    with Proxy(address_of(api)) as proxy, connect(proxy.port) as runtime, accept(api) as server:
+        invoke(runtime, server, b"{}")
+        sockets = [end.socket for end in proxy.proxy._ends.values()]
+        assert [each.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 5) for each in sockets] == [b"reno\0"] * 2
+
+
 def test_small_bodies_are_copied(api: socket.socket, spliced: list[int]) -> None:
     with Proxy(address_of(api)) as proxy:
         before = descriptors()

@@ -16,7 +16,7 @@ import time
 from ..support.log import log, reason
 from .exact_mode import RuntimeConnection
 from .pipe import Pipe
-from .tcp import Listener, new_socket, parse_address, set_options
+from .tcp import Listener, new_socket, parse_address, send_at_once, set_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class ProxyListener(Listener):
         """Raises OSError, ValueError or OverflowError where it cannot be had: then there is no exact mode."""
         parse_address(api_address)
         super().__init__("127.0.0.1", ACCEPT_PAUSE_S, SPARE_DESCRIPTORS, port)
+        send_at_once(self.socket)
         self.handshake = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
         self.handshake.setsockopt(_socket.SOL_SOCKET, _SO_PASSCRED, 1)
         self.handshake.bind(f"{HANDSHAKE_NAME}{api_address}/{self.port}".encode("latin-1"))
@@ -337,6 +338,7 @@ class RuntimeProxy:
     def _connect(self, runtime: _socket.socket) -> None:
         api = new_socket(self._address[0])
         api.setblocking(False)
+        send_at_once(api)
         set_options(runtime)
         set_options(api)
         try:
