@@ -41,13 +41,21 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("program")
     toolchain = Toolchain(default_cache(), print)
     (folder / "program.c").write_text(PROGRAM)
+    (folder / "called.txt").write_text("of_constant main\nno_such_function")
     flags = ["-static", "-v", "-O2", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections", "program.c"]
-    return executable.linked(toolchain, "x86_64", [toolchain.compiler("x86_64"), *flags], folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(executable, "CALLED", folder / "called.txt")
+        return executable.linked(toolchain, "x86_64", [toolchain.compiler("x86_64"), *flags], folder)
 
 
 def address(program: Path, name: str) -> int:
     symbols = subprocess.check_output(["nm", program], text=True).splitlines()
     return next(int(line.split()[0], 16) for line in symbols if line.endswith(f" {name}"))
+
+
+def test_functions_that_are_called_are_side_by_side(program: Path) -> None:
+    ours = ("main", "called", "of_constant", "of_memory", "initialise", "started")
+    assert sorted(ours, key=lambda name: address(program, name))[:2] == ["of_constant", "main"]
 
 
 def test_a_function_that_nothing_refers_to_is_zeros(program: Path) -> None:
