@@ -40,11 +40,15 @@ class LoadSegment:
     memory_size: int
     alignment: int
 
+    def __contains__(self, address: int) -> bool:
+        return 0 <= address - self.address < self.memory_size
+
 
 def memory(command: Sequence[str | Path], modules: bytes, names: str = "") -> bytes:
     """The data segments of a process of the program that `command` runs, one after the other, without what depends on
     the process. `modules` and `names` are what freeze.py wrote. Raises BuildError."""
-    first, second = (_run(command, modules, names) for _ in range(2))
+    # An emulator's stack is at the same place each time, if it is not moved by an argument that nobody reads.
+    first, second = (_run(command, modules, names, moved) for moved in ("", "." * 4096))
     if len(first) != len(second):
         raise BuildError("two images of the same program differ in size")
     content = bytearray(first)
@@ -93,8 +97,8 @@ def writable(program: bytes) -> list[LoadSegment]:
     return [segment for segment in loaded(program) if segment.flags & PF_W]
 
 
-def _run(command: Sequence[str | Path], modules: bytes, names: str) -> bytes:
-    whole = [*command, "--image", names]
+def _run(command: Sequence[str | Path], modules: bytes, *arguments: str) -> bytes:
+    whole = [*command, "--image", *arguments]
     done = subprocess.run(whole, input=modules, env=IMAGE_ENVIRONMENT, capture_output=True, check=False)
     if done.returncode:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
