@@ -147,8 +147,14 @@ static int keep_named_of_modules(void)
     PyObject *all = PyDict_Values(PyImport_GetModuleDict());
     for (Py_ssize_t at = 0; all != NULL && at < PyList_GET_SIZE(all); at++) {
         PyObject *module = PyList_GET_ITEM(all, at);
-        if (PyModule_Check(module) && keep_named(PyModule_GetDict(module)) < 0)
+        if (!PyModule_Check(module))
+            continue;
+        if (keep_named(PyModule_GetDict(module)) < 0)
             return -1;
+        PyModuleDef *by = PyModule_GetDef(module);
+        for (PyModuleDef_Slot *slot = by != NULL ? by->m_slots : NULL; slot != NULL && slot->slot != 0; slot++)
+            if (slot->slot == Py_mod_exec)
+                slot->value = NULL; /* it has been made */
     }
     Py_XDECREF(all);
     return all != NULL ? 0 : -1;

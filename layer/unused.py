@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from .errors import BuildError
 from .image import ELF_HEADER, PF_X, loaded
 
-ONLY_BEFORE = ("initialise", "write_image")
-"""Functions that main() does not call in an image (main.c)."""
+ONLY_BEFORE = ("initialise", "write_image", "PyMarshal_ReadObjectFromString")
+"""Functions that are not called in an image: main() does not (main.c), and there is no module left to read."""
 
 NOT_AFTER = frozenset({"__annotations__", "__firstlineno__", "__slots__", "__static_attributes__"})
 """Names that only the making of a class looks up: all are made before the image is."""
@@ -98,7 +98,7 @@ class _Code:
             raise BuildError("the program has not the segments, symbols and relocations that are expected")
         self.segment = segments[0]
         found = ((int(address, 16), int(size, 16)) for address, size in INPUT_SECTION.findall(sections))
-        self.parts = sorted((address, size) for address, size in found if size and self._is_code(address))
+        self.parts = sorted((address, size) for address, size in found if size and address in self.segment)
         self._starts = [address for address, _ in self.parts]
         self._symbols = list(SYMBOL.iter_unpack(self._content(symbols[0])))
         self._strings = self._content(self._sections[symbols[0][6]])
@@ -119,7 +119,7 @@ class _Code:
         """Words of the memory that may be addresses of code."""
         for shift in range(0, 8, 2):
             words = array("Q", memory[shift : shift + (len(memory) - shift) // 8 * 8])
-            yield from {word for word in words if self._is_code(word)}
+            yield from {word for word in words if word in self.segment}
 
     def references(self) -> Iterator[tuple[int, int, bool]]:
         """Where it is, what it is to, and whether that is a function's first byte: a constant that is not may be to a
@@ -134,9 +134,6 @@ class _Code:
                 if in_code and self._is_x86_64 and info & 0xFFFFFFFF not in X86_64_ABSOLUTE:
                     target += 4  # relative to the instruction's end
                 yield at, target, target in functions
-
-    def _is_code(self, address: int) -> bool:
-        return 0 <= address - self.segment.address < self.segment.memory_size
 
     def _content(self, section: tuple[int, ...]) -> bytes:
         return self._program[section[4] : section[4] + section[5]]
