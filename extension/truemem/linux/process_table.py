@@ -105,7 +105,7 @@ class ProcessTable:
         self.errors = 0
         """Times that /proc, or the files of a process that lives, could not be read."""
         self._starter, self._platform = self._evidence.above(self._self)
-        self._reapers = set(self._platform)
+        self._reapers = {pid: proc.process(pid) for pid in self._platform}
         """Processes above the function that live: one waits for orphans."""
 
     def function(self) -> list[Process]:
@@ -152,11 +152,11 @@ class ProcessTable:
         (credentials(7), "init"); None where one of them cannot be read."""
         self._orphans = {pid: faults for pid, faults in self._orphans.items() if self._proc.exists(pid)}
         faults = sum(self._orphans.values())
-        for pid in self._reapers:
+        for pid, files in self._reapers.items():
             try:
-                faults += self._evidence.stat(pid).child_faults
+                faults += files.stat().child_faults
             except Gone:
-                self._reapers.discard(pid)  # what it had waited for is not known any more: the rest is, the next time
+                self._reapers.pop(pid).close()  # what it had waited for is not known; the rest is, the next time
                 return None
         return faults
 

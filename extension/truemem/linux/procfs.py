@@ -443,6 +443,7 @@ class Procfs:
     def __init__(self, root: str = "/proc") -> None:
         self.root = root
         self._loadavg = KeptFile(f"{root}/loadavg")
+        self._vmstat = KeptFile(f"{root}/vmstat")
 
     def pids(self) -> list[int]:
         """Every process there is. Raises OSError if the root cannot be listed."""
@@ -482,8 +483,8 @@ class Procfs:
         """Huge pages that were made for all processes of this machine (parse_huge_pages). None where that is not known.
         20 µs."""
         try:
-            return parse_huge_pages(self.text("vmstat"))
-        except Gone:
+            return parse_huge_pages(self._vmstat.read(65536))
+        except (OSError, Gone):
             return None
 
     def executable(self, pid: int) -> str:
