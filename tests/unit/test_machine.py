@@ -103,6 +103,7 @@ def test_other_work_waits_for_a_pause_of_the_bytes_but_not_long(
     for ms in passed_ms:
         machine.woke(NOW_NS + ms * MS, bytes_passed=True, asking=False)
     assert machine.wait_ns(NOW_NS, known) == hold_ms * MS
+    assert machine.has_held_work == (hold_ms > 0)  # telemetry, which comes after it, is not waited for
     if hold_ms:
         assert machine.next(NOW_NS, known) == m.HOLD
     assert machine.next(NOW_NS + hold_ms * MS, known) == m.LINE

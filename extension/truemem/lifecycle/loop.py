@@ -255,7 +255,7 @@ class Loop:
             self.cpu_at_wake = self.cpu_after_tick or clock.cpu_ns()
         self.cpu_after_tick = 0
         try:
-            ready = self._poller.wait(timeout_ns, bool(pending.held))
+            ready = self._poller.wait(timeout_ns, bool(pending.held) or self.machine.has_held_work)
         except OSError:
             if self.machine.state != machine.SHUTTING_DOWN:
                 raise

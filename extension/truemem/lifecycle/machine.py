@@ -229,6 +229,8 @@ class Machine:
     def __init__(self, role: str, now_ns: int) -> None:
         self.state = FIRST_STATE[role]
         self._table = TRANSITIONS[role]
+        self.has_held_work = False
+        """Is there work that waits for a pause of the runtime's bytes? It comes before telemetry, which can wait."""
         self._woke_ns = now_ns
         self._planned_ns = 0
         self._passed_ns = self._passing_ns = now_ns - CALM_NS
@@ -240,6 +242,7 @@ class Machine:
         return self._planned_ns
 
     def _wake_at_ns(self, now_ns: int, pending: Pending) -> int:
+        self.has_held_work = False
         if self.state == SHUTTING_DOWN:
             return pending.last_report_until_ns if pending.report_missing and not pending.deliveries else now_ns
         wake_at_ns = pending.tick_at_ns
@@ -250,7 +253,8 @@ class Machine:
         if pending.deliveries or pending.printable or pending.moments or pending.held or self.state == HANDLING:
             wake_at_ns = now_ns
         if pending.bytes_first:
-            wake_at_ns = max(wake_at_ns, self._calm_at_ns())
+            wake_at_ns, has_work = max(wake_at_ns, self._calm_at_ns()), wake_at_ns <= now_ns
+            self.has_held_work = has_work and wake_at_ns > now_ns
         if pending.look_at_ns < wake_at_ns:
             wake_at_ns = int(pending.look_at_ns)
         return int(pending.overdue_at_ns) if pending.overdue_at_ns < wake_at_ns else wake_at_ns

@@ -269,7 +269,7 @@ class OnDemand:
         """Taken when an event arrived; None in exact mode, and where that failed."""
         self._closed: Window | None = None
         """The window that the event has ended; None where exact mode has closed it, or it cannot be measured."""
-        self._maybe_printable = False
+        self._is_printable = False
         self._invocations = 0
         self._reason = "unknown"
         """Reason of SHUTDOWN."""
@@ -315,7 +315,7 @@ class OnDemand:
             self._look_at_ns = self._loop.now_ns + FIRST_LOOK_NS if self._recorder.reader.has_threads else NEVER_NS
         pending.look_at_ns = self._look_at_ns
         pending.tick_at_ns = self._sampler.next_ns
-        pending.printable = self._maybe_printable
+        pending.printable = self._is_printable
         if self._last_report_until_ns is not None:
             pending.last_report_until_ns = self._last_report_until_ns
             pending.report_missing = not self._publisher.complete()
@@ -372,7 +372,7 @@ class OnDemand:
             self._closer.kills.join(readings)
 
     def _close_moments(self) -> None:
-        self._maybe_printable |= self._windows.close()
+        self._is_printable |= self._windows.close() and self._has_due()
 
     def _close_window(self) -> None:
         event = self._event
@@ -437,7 +437,7 @@ class OnDemand:
             init = None if state.restored else self._windows.take_init() or closed
         self._closer.open(record, init)
         self._windows.begin(request_id)
-        self._maybe_printable = self._publisher.any_closed()
+        self._is_printable = self._has_due()
 
     def _read_reason(self) -> None:
         self._reason, self._half_ns = self._loop.shutdown(self._event)
@@ -481,7 +481,7 @@ class OnDemand:
                 # Another extension keeps the environment running: this sample may prove to be from before the event.
                 self._recorder.levels.sample(late=True)
             self._publisher.join(event)
-        self._maybe_printable = self._publisher.any_closed()
+        self._is_printable = self._has_due()
 
     def _plan_tick(self) -> None:
         self._sampler.begin(self._event.now_ns, exact=self._closed is None)
@@ -505,4 +505,7 @@ class OnDemand:
         return self._clock.monotonic_ns()
 
     def _print_line(self) -> None:
-        self._maybe_printable = self._publisher.print_due(self._loop.running_clock.running_ms)
+        self._is_printable = self._publisher.print_due(self._loop.running_clock.running_ms)
+
+    def _has_due(self) -> bool:
+        return self._publisher.has_due(self._loop.running_clock.running_ms)

@@ -98,7 +98,7 @@ class Publisher:
         self._short_lines = ShortLines(config)
         self._lost_elsewhere = lost_elsewhere
         self._pending = pending = PendingRecords(reports)
-        self.current, self.any_closed = pending.current, pending.any_closed
+        self.current, self.has_due = pending.current, pending.is_due
         self.unreported, self.complete = pending.unreported, pending.complete
         """PendingRecords' methods of these names."""
         self._output = StdoutWriter(keeper=wings.keeper)
@@ -180,14 +180,14 @@ class Publisher:
                 first.follows_init(cold_start=True, suppressed=True, initialization_type=first.initialization_type)
 
     def print_due(self, running_ms: float) -> bool:
-        """Print one record that is complete, or has waited long enough (PendingRecords.due). Could there be another?
+        """Print one record that is complete, or has waited long enough (PendingRecords.is_due). Is there another?
 
         One at a time: what is to be done at once is looked at in between.
         """
         record = self._pending.due(running_ms)
         if record is not None:
             self.print_one(record)
-        return record is not None and self.any_closed()
+        return record is not None and self.has_due(running_ms)
 
     def flush_all(self) -> None:
         """Print every record: the environment ends."""

@@ -113,9 +113,6 @@ class PendingRecords:
     def open(self, record: PendingRecord) -> None:
         self._waiting.append(record)
 
-    def any_closed(self) -> bool:
-        return bool(self._waiting) and self._waiting[0].measured is not None
-
     def over_capacity(self) -> bool:
         """Do more wait than should? Invocations may follow each other so closely that there is no time to print."""
         return len(self._waiting) > 2 * MOST_WAITING
@@ -153,15 +150,16 @@ class PendingRecords:
         return True
 
     def due(self, running_ms: float) -> PendingRecord | None:
-        """Take the first record if it can be printed now, else None.
+        """Take the first record if it can be printed now (`is_due`), else None."""
+        return self._take() if self.is_due(running_ms) else None
 
-        `running_ms` is the time that the environment has run, freezes left out, on the scale of `Measured.at_ms`.
-        """
-        return self._take() if self.any_closed() and self._is_due(running_ms) else None
-
-    def _is_due(self, running_ms: float) -> bool:
-        first, closed = self._waiting[0], len(self._waiting) - (self.current() is not None)
-        if closed > MOST_WAITING or not self._reports or first.measured is None:
+    def is_due(self, running_ms: float) -> bool:
+        """Can the first record be printed now? `running_ms` is the time that the environment has run, freezes left out,
+        on the scale of `Measured.at_ms`."""
+        first, closed = self.first(), len(self._waiting) - (self.current() is not None)
+        if first is None or first.measured is None:
+            return False
+        if closed > MOST_WAITING or not self._reports:
             return True
         waited_ms = running_ms - first.measured.at_ms
         if not first.reported.report_came:
