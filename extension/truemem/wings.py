@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from .support.log import log, reason
 from .support.named_tuple import NamedTuple
+from .support.native import mypyc_attr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, Protocol
+    from typing import Any
 
     from .config import Config
     from .linux.process_table import ProcessTable
@@ -20,34 +21,10 @@ if TYPE_CHECKING:
     from .measure.sampling import CpuBudget
     from .measure.watermark import ProcessReadings
     from .measure.window import Window
+    from .protocols import Lifecycle, Sender
     from .records.pending_record import EnvironmentState, PendingRecord
     from .records.record import InvocationRecord
     from .support.clock import Clock
-
-    class Lifecycle(Protocol):
-        """The lifecycle of one execution environment, from the first `next` to SHUTDOWN."""
-
-        def run(self) -> None:
-            """Serve until SHUTDOWN."""
-
-    class Sender(Protocol):
-        """Sends records somewhere, without waiting. Times are monotonic ns."""
-
-        running_ms: Callable[[], float]
-        """Time that the environment has run, without its freezes. Set by the loop."""
-
-        def interests(self) -> dict[int, int]:
-            """What to wait for: events by descriptor."""
-
-        def due_ns(self, now_ns: int) -> int:
-            """Monotonic ns at which `step` has something to do, whatever comes."""
-
-        def step(self) -> None:
-            """Go on, as far as that goes without waiting."""
-
-        def hurry(self, limit_ns: float, last: bool = False, reset: bool = False) -> None:
-            """The environment ends: send all, for so long at most. `last`: nothing comes after. `reset`: but another
-            process of the same environment."""
 
 
 class Site(NamedTuple):
@@ -87,6 +64,7 @@ class PrintedLine(NamedTuple):
     """How many records are lost with it, beyond one, and how many losses that it tells of."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Lines:
     """Makes lines of finished records. This one makes one of each, at once."""
 
@@ -107,6 +85,7 @@ class Lines:
         return ()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Keeper:
     """Keeps what must outlive a SIGKILL of this process. This one keeps nothing."""
 
@@ -164,6 +143,7 @@ class Keeper:
         """The environment ends."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Wing:
     """Hears nothing, and brings nothing. Each wing overrides what it is for."""
 

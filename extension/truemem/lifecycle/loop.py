@@ -6,7 +6,7 @@ import select
 
 from ..platform import telemetry
 from ..platform.exact_mode import ExactMode
-from ..platform.extensions_api import ApiError, is_invoke
+from ..platform.extensions_api import FOREVER, ApiError, is_invoke
 from ..platform.telemetry import TelemetryInbox
 from ..support.log import log, reason
 from ..support.named_tuple import NamedTuple
@@ -16,8 +16,8 @@ from .machine import Machine, Pending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any, Protocol
+    from collections.abc import Callable
+    from typing import Any
 
     from ..config import Config
     from ..linux.cgroup import OomKills
@@ -27,21 +27,8 @@ if TYPE_CHECKING:
     from ..platform.extensions_api import ExtensionsClient
     from ..platform.proxy import RuntimeProxy
     from ..platform.telemetry import TelemetryServer
+    from ..protocols import Performer
     from ..support.clock import Clock
-
-    class Performer(Protocol):
-        @property
-        def actions(self) -> Mapping[str, Callable[[], object]]:
-            """All actions of the role's table but those of the loop."""
-
-        def look(self, pending: Pending) -> None:
-            """Fill in what could be done now. Called twice in each turn."""
-
-        def journal_invoke(self, body: bytes) -> None:
-            """An event has come whole: before it is taken out of the socket."""
-
-        def take(self, event: ReceivedEvent) -> bool:
-            """The event that was received; False if the window that it ends was not read at its arrival."""
 
 
 class LoopParts(NamedTuple):
@@ -279,7 +266,8 @@ class Loop:
     def _look(self) -> None:
         pending = self.pending
         pending.asked = self._api.waiting
-        pending.overdue_at_ns = self._api.overdue_at * 1e9
+        overdue_at = self._api.overdue_at
+        pending.overdue_at_ns = int(overdue_at * 1e9) if overdue_at < FOREVER else machine.NEVER_NS
         pending.deliveries = bool(self.inbox.bodies)
         if self._sender is not None:
             pending.output_at_ns = self._sender.due_ns(self.now_ns)  # the time that `next` decides by

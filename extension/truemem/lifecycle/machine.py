@@ -191,19 +191,23 @@ TRANSITIONS = {ON_DEMAND: _ON_DEMAND, MANAGED: _MANAGED}
 FIRST_STATE: Mapping[str, str] = {ON_DEMAND: INITIALISING, MANAGED: WAITING}
 
 
+NEVER_NS = (1 << 62) - 1
+"""Later than any time of a clock in ns."""
+
+
 class Pending:
     """What could be done now. The loop and the performer of its actions fill it in before each decision."""
 
     def __init__(self) -> None:
         self.event_ready = False
-        self.overdue_at_ns: float = float("inf")
-        """When to give up an answer that has begun, monotonic ns; infinite if none has."""
+        self.overdue_at_ns = NEVER_NS
+        """When to give up an answer that has begun, monotonic ns."""
         self.asked = False
         """A request for the next event is on its way."""
         self.ask_at_ns = 0
         """When to ask for the next event, if that is not done."""
-        self.look_at_ns: float = float("inf")
-        """When to look at the threads of a runtime that has just got its event; infinite where there are none."""
+        self.look_at_ns = NEVER_NS
+        """When to look at the threads of a runtime that has just got its event."""
         self.bytes_first = False
         """Exact mode, and not all responses have passed: other work waits for a pause."""
         self.asking = False
@@ -216,8 +220,8 @@ class Pending:
         self.deliveries = False
         self.printable = False
         self.output_ready = False
-        self.output_at_ns: float = float("inf")
-        """When records are to be sent in any case; infinite where they are sent nowhere, or there are none."""
+        self.output_at_ns = NEVER_NS
+        """When records are to be sent in any case."""
         self.report_missing = False
         """True if, after SHUTDOWN, telemetry may still come that a record waits for."""
         self.last_report_until_ns = 0
@@ -246,8 +250,7 @@ class Machine:
         if self.state == SHUTTING_DOWN:
             return pending.last_report_until_ns if pending.report_missing and not pending.deliveries else now_ns
         wake_at_ns = pending.tick_at_ns
-        if pending.output_at_ns < wake_at_ns:
-            wake_at_ns = int(pending.output_at_ns)
+        wake_at_ns = min(wake_at_ns, pending.output_at_ns)
         if not pending.asked and pending.ask_at_ns < wake_at_ns:
             wake_at_ns = pending.ask_at_ns
         if pending.deliveries or pending.printable or pending.moments or pending.held or self.state == HANDLING:
@@ -255,9 +258,8 @@ class Machine:
         if pending.bytes_first:
             wake_at_ns, has_work = max(wake_at_ns, self._calm_at_ns()), wake_at_ns <= now_ns
             self.has_held_work = has_work and wake_at_ns > now_ns
-        if pending.look_at_ns < wake_at_ns:
-            wake_at_ns = int(pending.look_at_ns)
-        return int(pending.overdue_at_ns) if pending.overdue_at_ns < wake_at_ns else wake_at_ns
+        wake_at_ns = min(wake_at_ns, pending.look_at_ns)
+        return min(pending.overdue_at_ns, wake_at_ns)
 
     def _calm_at_ns(self) -> int:
         return min(self._passed_ns + CALM_NS, self._passing_ns + PASSING_NS)

@@ -255,7 +255,7 @@ class OnDemand:
         self._begun = 0
         """Events after which the threads were looked at, or are to be."""
         self._looks_left = 0
-        self._look_at_ns: float = NEVER_NS
+        self._look_at_ns = NEVER_NS
         reports = parts.telemetry_server is not None
         self._publisher = Publisher(parts.config, reports, environment_state, parts.wings, parts.lost)
         self._loop = Loop(machine.ON_DEMAND, self, parts, self._publisher.lose)

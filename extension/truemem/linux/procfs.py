@@ -243,7 +243,7 @@ class ProcessFiles:
     A process whose main thread has ended has no memory at its own files (proc_pid_task(5)), but still at those of its
     other threads: what concerns memory is read there then."""
 
-    __slots__ = ("_cpu_clock", "_descriptors", "_folder", "_keep", "_thread")
+    __slots__ = ("_cpu_clock", "_descriptors", "_folder", "_keep", "_of_thread")
 
     def __init__(self, folder: str, keep: bool = True, cpu_clock: int = 0) -> None:
         """`keep=False` opens at each read: for when descriptors are short (1,024 in an environment). `cpu_clock` is
@@ -251,7 +251,7 @@ class ProcessFiles:
         self._folder = folder
         self._keep = keep
         self._cpu_clock = cpu_clock
-        self._thread = ""
+        self._of_thread = ""
         """Folder of the thread that stands for the main one, below the process's; "" while that lives."""
         self._descriptors: dict[str, int] = {}
 
@@ -265,7 +265,7 @@ class ProcessFiles:
             if not text.startswith(b"0 0 ") if name == "statm" else text.find(b"\nVmRSS:") >= 0:
                 return text
         except Gone:
-            if not self._thread:
+            if not self._of_thread:
                 raise
             text = b""
         return self._read(name) if self._follow() else text or self._read(name)
@@ -274,13 +274,13 @@ class ProcessFiles:
         """Find another thread that has the process's memory; False if there is none: it is a zombie."""
         self._forget(OF_MEMORY)
         for _ in range(READ_TRIES):
-            self._thread = ""
+            self._of_thread = ""
             try:
                 threads = posix.listdir(self._folder + "task")
             except OSError:
                 return False
             for thread in threads:
-                self._thread = f"task/{thread}/"
+                self._of_thread = f"task/{thread}/"
                 try:
                     if b"\nVmRSS:" in self._read("status"):
                         return True
@@ -289,7 +289,7 @@ class ProcessFiles:
                 self._forget(OF_MEMORY)
             if len(threads) < 2:
                 break
-        self._thread = ""
+        self._of_thread = ""
         return False
 
     def _read(self, name: str) -> bytes:
@@ -326,7 +326,7 @@ class ProcessFiles:
         stat = parse_stat(text)
         if stat.state == ZOMBIE and stat.threads > 1:
             rss = self.rss()
-            thread = parse_stat(ProcessFiles(self._folder + self._thread, keep=False).read("stat"))
+            thread = parse_stat(ProcessFiles(self._folder + self._of_thread, keep=False).read("stat"))
             return stat._replace(rss=rss, has_memory=True, mm=thread.mm)
         return stat
 
@@ -427,7 +427,7 @@ class ProcessFiles:
     def _open(self, name: str, flags: int) -> int:
         descriptor = self._descriptors.get(name)
         if descriptor is None:
-            thread = self._thread if name in OF_MEMORY else ""
+            thread = self._of_thread if name in OF_MEMORY else ""
             descriptor = posix.open(self._folder + thread + name, flags)
             if self._keep:
                 self._descriptors[name] = descriptor
@@ -547,7 +547,7 @@ def reset_problem(proc: Procfs) -> str:
     """Does resetting the watermark work on this kernel? "" if so, else the reason. Tried on ourselves."""
     files = ProcessFiles(f"{proc.root}/self/")
     try:
-        bulk = b"x" * (1 << 20)
+        bulk = b"x".ljust(1 << 20, b"x")  # no constant: it is to be made here
         del bulk  # a mapping of its own, given back at once: VmHWM is now 1 MiB above VmRSS
         files.reset_watermark()
         after = files.status()

@@ -299,7 +299,8 @@ class ManagedInstances:
 
 
 class _Managed(Wing):
-    managed = ManagedInstances
+    def __init__(self) -> None:
+        self.managed = ManagedInstances
 
 
 def door(site: Site) -> Wing:

@@ -63,8 +63,8 @@ class CpuBudget:
         self._allowance: float = self._burst
         self._spent: list[tuple[int, int]] = []
         """For each part of the last second: its number, counted from the clock's beginning, and the ns spent in it."""
-        self._saved: float = 0
-        self._cost: float = 100_000
+        self._saved = 0.0
+        self._cost = 100_000.0
         self._updated = now_ns
         self._beside_ns = 0
         """What sampling has not saved may be used for other things again from then on."""

@@ -127,7 +127,7 @@ MOST_KEPT_SAMPLES = 16
 """Samples that are kept of one process in one window. Beyond that the older half is merged in pairs: coarser, never
 wrong."""
 
-NEVER_NS = 1 << 62
+NEVER_NS = (1 << 62) - 1
 """Epoch ns: later than all samples."""
 
 

@@ -143,7 +143,7 @@ class ExtensionsClient:
             if message is None:
                 return b""
             body = self._event_in(message)
-        except (OSError, http1.Malformed, ApiError) as error:
+        except (OSError, http1.Malformed, http1.Broken, ApiError) as error:
             self.waiting, self.overdue_at = False, FOREVER
             self._failures += 1
             self.close()
@@ -236,7 +236,7 @@ class ExtensionsClient:
                 readable.poll(
                     max(1.0, (self.overdue_at - time.monotonic()) * 1000) if self.overdue_at < FOREVER else None
                 )
-        except (OSError, http1.Malformed) as error:
+        except (OSError, http1.Malformed, http1.Broken) as error:
             self.close()
             raise ApiError(f"{what}: {reason(error)}") from None
         finally:

@@ -26,7 +26,7 @@ class Malformed(OwnWords, ValueError):
     """The bytes are no HTTP/1.1 message, or break a limit; the connection has no future."""
 
 
-class Broken(OwnWords, OSError):
+class Broken(OwnWords):
     """The connection is of no use any more, and the kernel has no number for why."""
 
 

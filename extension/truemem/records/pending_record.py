@@ -209,7 +209,7 @@ def signals(record: PendingRecord, limit_mib: int, mark_before_mib: float) -> li
         fired.append(KERNEL)
     timeout = reported.status == TIMED_OUT or (death is not None and death.reason == TIMED_OUT)
     # Did its processes end with it? What a runtime reports of itself and lives on is no death.
-    died = death is not None and reported.error_type in (None, *DEATHS)
+    died = death is not None and (reported.error_type is None or reported.error_type in DEATHS)
     if not limit_mib or not (timeout or died):
         return fired
     if of_others and death is not None and "extension" in death.largest:

@@ -14,6 +14,7 @@ from ..linux.process_table import FUNCTION
 from ..linux.procfs import DIGITS, Gone, Procfs, field
 from ..support.files import tmp_of
 from ..support.named_tuple import NamedTuple
+from ..support.native import mypyc_attr
 from ..support.numbers import mib, whole
 from ..verdict import COUNTED_KIB, GROWING, LEAST_KIB, STABLE, VERDICT_EVERY, Drift, LeakVerdict
 from ..wings import Wing
@@ -255,6 +256,7 @@ def _nearness(counted: tuple[int, int | None]) -> float:
     return opened / limit if limit else opened / (1 << 30)
 
 
+@mypyc_attr(native_class=False)  # its base is not compiled
 class _Verdict(LeakVerdict):
     """The verdict on one resource. While the use has never moved there is nothing to look at: most functions,
     always."""

@@ -26,6 +26,8 @@ _left = MOST_LINES_LOGGED
 class OwnWords(Exception):
     """An exception whose text may be logged: it has our own words, numbers and names of variables, and nothing else."""
 
+    __slots__ = ()  # compiled classes inherit from it
+
 
 def reason(error: BaseException) -> str:
     """What went wrong, and nothing of what it went wrong with: an exception that is not ours may quote that."""
