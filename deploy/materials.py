@@ -23,6 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from truemem import VERSION
 
+from layer.compiled import MYPY
 from layer.node_client import PACKAGES, locked
 from layer.pins import AWS_LAMBDA_CPP, CURL, LIBCXX, MUSL, PYTHON, RELEASE, SOURCE_SHA256
 from layer.toolchain import LOCK
@@ -198,6 +199,14 @@ def _linked() -> list[Component]:
             licenses=[_licence("MIT")],
             purl=ziglang,
             external_references=[_source(str(ziglang), wheels, "a wheel for each machine that builds")],
+        ),
+        Component(
+            name="mypy",
+            bom_ref="mypy",
+            version=MYPY,
+            description="Makes C of the sidecar. The C that this calls, mypyc/lib-rt, is linked in",
+            licenses=[_licence("MIT"), _licence("PSF-2.0")],
+            purl=PackageURL("pypi", name="mypy", version=MYPY),
         ),
     ]
 

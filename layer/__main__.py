@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from . import archive, cpython, executable, wings
+from . import archive, compiled, cpython, executable, wings
 from .emulator import emulator
 from .errors import BuildError
 from .pins import ARCHITECTURES
@@ -36,7 +36,8 @@ EXECUTABLES = ("extensions/truemem", "truemem/exact")
 def notices(build: cpython.Build, toolchain: Toolchain) -> dict[str, str]:
     """Licences by file name: truemem's own, and those of what is linked into its executables."""
     ours = (Path(__file__).parents[1] / "LICENSE").read_text()
-    return {"truemem-LICENSE.txt": ours, "CPython-LICENSE.txt": build.licence.read_text(), **toolchain.notices()}
+    texts = {"truemem-LICENSE.txt": ours, "CPython-LICENSE.txt": build.licence.read_text()}
+    return {**texts, **compiled.notices(), **toolchain.notices()}
 
 
 @click.command(help=__doc__)
@@ -62,12 +63,16 @@ def main(output: Path, cache: Path, source: Path | None, unwanted: str) -> None:
         build = cpython.build(cache, toolchain, say, source)
         if unwanted:
             sidecar_source = wings.without(executable.SIDECAR_FOLDER, unwanted.split(","), work)
-        chosen = executable.modules(build, sidecar_source)
-        say(f"making the image of {len(chosen)} modules for each architecture")
+        libraries = {}
+        for machine in ARCHITECTURES.values():
+            say(f"compiling the sidecar for {machine}")
+            libraries[machine] = compiled.library(cache, build, toolchain, machine, sidecar_source)
+        say("making the image for each architecture")
         sidecar, wrapper = (
             {machine: output / name / path for name, machine in ARCHITECTURES.items()} for path in EXECUTABLES
         )
-        executable.link(build, toolchain, chosen, sidecar, partial(emulator, cache=cache, say=say))
+        run_elsewhere = partial(emulator, cache=cache, say=say)
+        executable.link(build, toolchain, sidecar_source, libraries, sidecar, run_elsewhere)
         executable.compile_wrapper(toolchain, wrapper)
         samplers = {machine: output / f"malloc_sampler-{name}.so" for name, machine in ARCHITECTURES.items()}
         executable.compile_sampler(toolchain, samplers)

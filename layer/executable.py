@@ -10,10 +10,11 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from . import image, unused
+from . import compiled, image, unused
+from .compiled import Library
 from .cpython import LEAN, SMALL_POOLS, Build
 from .errors import BuildError
 from .imports import Module, closure
@@ -30,9 +31,9 @@ SAMPLER_SOURCE = HERE.parent / "workbench" / "truemem_workbench" / "explain" / "
 SIDECAR_FOLDER = HERE.parent / "extension" / "truemem"
 
 
-def modules(build: Build, sidecar: Path = SIDECAR_FOLDER) -> list[Module]:
-    """The modules of the executable, with the source of the `sidecar`. Raises BuildError."""
-    return closure(sidecar, build.library, built_in())
+def interpreted(build: Build, library: Library, sidecar: Path = SIDECAR_FOLDER) -> list[Module]:
+    """The modules of the executable that are byte code: not those of the `library`. Raises BuildError."""
+    return [module for module in closure(sidecar, build.library, built_in()) if module.name not in library.modules]
 
 
 def built_in() -> list[str]:
@@ -43,28 +44,33 @@ def built_in() -> list[str]:
 def link(
     build: Build,
     toolchain: Toolchain,
-    chosen: list[Module],
-    machines: dict[str, Path],
+    sidecar: Path,
+    libraries: Mapping[str, Library],
+    machines: Mapping[str, Path],
     emulator: Callable[[str], Path],
 ) -> None:
-    """Write each machine's executable to its path. `emulator` gives what runs a program for another machine. Raises
-    BuildError."""
+    """Write each machine's executable to its path: the `sidecar` of this folder, in part compiled in each machine's
+    library. `emulator` gives what runs a program for another machine. Raises BuildError."""
     with tempfile.TemporaryDirectory() as name:
-        frozen = freeze(build, chosen, Path(name))
-        names = names_of(build, chosen)
         for machine, target in machines.items():
-            started = program(build, toolchain, machine, Path(name))
+            library = libraries[machine]
+            chosen = interpreted(build, library, sidecar)
+            frozen, names = freeze(build, chosen, Path(name)), names_of(build, chosen, library)
+            started = program(build, toolchain, machine, Path(name), library)
             command = [started] if machine == platform.machine() else [emulator(machine), started]
             memory = image.memory(command, frozen.read_bytes(), names)
             linked = unused.without_unreached(started.read_bytes(), sections(started).read_text(), memory)
             _replace(target, image.with_memory(linked, memory))
 
 
-def program(build: Build, toolchain: Toolchain, machine: str, work: Path) -> Path:
-    """Link what makes the image, and becomes it, in the folder `work`. Raises BuildError."""
-    include = [f"-I{build.include}", f"-I{build.configuration(machine)}"]
+def program(build: Build, toolchain: Toolchain, machine: str, work: Path, library: Library) -> Path:
+    """Link what makes the image, and becomes it, in the folder `work`, with the compiled modules of the
+    `library`. Raises BuildError."""
+    (work / compiled.TABLE).write_text(compiled.table(library.modules))
+    include = [f"-I{build.include}", f"-I{build.configuration(machine)}", f"-I{work}"]
     flags = ["-static", "-v", "-O2", "-g0", "-Wl,--gc-sections", *LEAN.split(), SMALL_POOLS, *include]
-    command = [toolchain.compiler(machine), *flags, *map(str, PROGRAM), str(build.archive(machine)), "-lm"]
+    parts = [*PROGRAM, *library.paths, build.archive(machine)]
+    command = [toolchain.compiler(machine), *flags, *map(str, parts), "-lm"]
     return linked(toolchain, machine, command, work)
 
 
@@ -89,10 +95,10 @@ def sections(linked: Path) -> Path:
     return linked.with_suffix(".map")
 
 
-def names_of(build: Build, chosen: list[Module]) -> str:
+def names_of(build: Build, chosen: list[Module], library: Library) -> str:
     """What `image.memory` keeps: all names that these modules have, or C looks up."""
     names = unused.named(module.path.read_bytes() for module in chosen)
-    return " ".join(sorted(names.union(build.looked_up.read_text().split())))
+    return " ".join(sorted(names.union(library.looked_up, build.looked_up.read_text().split())))
 
 
 def freeze(build: Build, chosen: list[Module], work: Path) -> Path:

@@ -17,6 +17,7 @@ int import_modules(void);
 int take_out_unnamed(char *names);
 void forget_interned(int (*make_immortal)(PyObject *, void *));
 void clear_free_blocks(void);
+void forget_initialisation(void);
 
 /* Write the data segments to stdout, and end (`--image NAMES`). Without it the program goes on, and has started slowly. */
 void write_image(char *names);

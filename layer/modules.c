@@ -24,12 +24,15 @@
     MODULE(select, PyInit_select)                                                                                      \
     MODULE(time, PyInit_time)
 
+/* COMPILED, of the same form: our own modules that mypyc has made C of (compiled.py writes this file). */
+#include "compiled.h"
+
 #define MODULE(name, function) PyObject *function(void);
-BUILT_IN
+BUILT_IN COMPILED
 #undef MODULE
 
 #define MODULE(name, function) {#name, function},
-struct _inittab _PyImport_Inittab[] = {BUILT_IN{"builtins", NULL}, {"sys", NULL}, {0}};
+struct _inittab _PyImport_Inittab[] = {BUILT_IN COMPILED{"builtins", NULL}, {"sys", NULL}, {0}};
 #undef MODULE
 
 static struct _frozen given[256];
@@ -74,6 +77,8 @@ int read_modules(void)
 /* All of them; those that are not ours have been imported by the interpreter, or are by ours. */
 int import_modules(void)
 {
+    if (start_compiled() < 0)
+        return -1;
     for (const struct _frozen *module = given; module->name != NULL; module++) {
         PyObject *imported = PyImport_ImportModule(module->name);
         if (imported == NULL)
@@ -81,5 +86,6 @@ int import_modules(void)
         Py_DECREF(imported);
     }
     memset(given, 0, sizeof given);
+    forget_initialisation();
     return 0;
 }

@@ -5,6 +5,7 @@
 #define Py_BUILD_CORE
 #include <Python.h>
 #include <internal/pycore_hashtable.h>
+#include <internal/pycore_import.h>
 #include <internal/pycore_interp.h>
 #include <internal/pycore_obmalloc.h>
 #include <internal/pycore_runtime.h>
@@ -218,6 +219,26 @@ void clear_free_blocks(void)
             for (pymem_block *block = head->freeblock; block != NULL; block = *(pymem_block **)block)
                 memset(block + sizeof block, 0, size - sizeof block);
             memset(pool + head->nextoffset, 0, POOL_SIZE - head->nextoffset);
+        }
+    }
+}
+
+/* Nothing is imported any more: what makes modules is not needed in the image (unused.py). */
+void forget_initialisation(void)
+{
+    static struct _inittab nothing[1];
+    _PyImport_Fini();
+    for (struct _inittab *each = PyImport_Inittab; each->name != NULL; each++)
+        each->initfunc = NULL;
+    _PyRuntime.imports.inittab = nothing;
+    PyObject *name, *module;
+    for (Py_ssize_t at = 0; PyDict_Next(PyImport_GetModuleDict(), &at, &name, &module);) {
+        PyModuleDef *made = PyModule_Check(module) ? PyModule_GetDef(module) : NULL;
+        if (made != NULL) {
+            made->m_base.m_init = NULL;
+            for (PyModuleDef_Slot *slot = made->m_slots; slot != NULL && slot->slot != 0; slot++)
+                slot->value = NULL;
+            made->m_slots = NULL;
         }
     }
 }

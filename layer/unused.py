@@ -101,6 +101,7 @@ class _Code:
         self.parts = sorted((address, size) for address, size in found if size and address in self.segment)
         self._starts = [address for address, _ in self.parts]
         self._symbols = list(SYMBOL.iter_unpack(self._content(symbols[0])))
+        self._functions = {symbol[4] for symbol in self._symbols if symbol[1] & 15 == STT_FUNC}
         self._strings = self._content(self._sections[symbols[0][6]])
 
     def find(self, address: int) -> int | None:
@@ -116,15 +117,13 @@ class _Code:
         return {by_name[name] for name in names}
 
     def words(self, memory: bytes) -> Iterator[int]:
-        """Words of the memory that may be addresses of code."""
-        for shift in range(0, 8, 2):
-            words = array("Q", memory[shift : shift + (len(memory) - shift) // 8 * 8])
-            yield from {word for word in words if word in self.segment}
+        """Words of the memory that may be addresses of functions: a pointer lies at a multiple of its size, and what is
+        in the memory calls no function but at its first byte."""
+        yield from self._functions.intersection(array("Q", memory[: len(memory) // 8 * 8]))
 
     def references(self) -> Iterator[tuple[int, int, bool]]:
         """Where it is, what it is to, and whether that is a function's first byte: a constant that is not may be to a
         place inside, as those of a `switch` are."""
-        functions = {symbol[4] for symbol in self._symbols if symbol[1] & 15 == STT_FUNC}
         for section in self._sections:
             if section[1] != SHT_RELA or self._sections[section[7]][2] & (SHF_ALLOC | SHF_WRITE) != SHF_ALLOC:
                 continue  # what is writable is in the memory, and may have changed
@@ -133,7 +132,7 @@ class _Code:
                 target = self._symbols[info >> 32][4] + addend
                 if in_code and self._is_x86_64 and info & 0xFFFFFFFF not in X86_64_ABSOLUTE:
                     target += 4  # relative to the instruction's end
-                yield at, target, target in functions
+                yield at, target, target in self._functions
 
     def _content(self, section: tuple[int, ...]) -> bytes:
         return self._program[section[4] : section[4] + section[5]]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from layer import cpython, executable
+from layer import compiled, cpython, executable
 from layer.__main__ import default_cache
 from layer.toolchain import Toolchain
 from testing.bare import Extension
@@ -77,8 +77,10 @@ def contenders(folder: Path, go: str | None = None) -> list[Contender]:
     floor = folder / "floor"
     command = [toolchain.compiler(MACHINE), "-static", "-s", "-O2", str(EXTENSIONS / "floor.c"), "-o", str(floor)]
     subprocess.run(command, env=toolchain.environment(), check=True)
-    unsaved = executable.program(build, toolchain, MACHINE, folder)
-    frozen = executable.freeze(build, executable.modules(build), folder)
+    cache = default_cache().resolve()
+    library = compiled.library(cache, build, toolchain, MACHINE, executable.SIDECAR_FOLDER)
+    unsaved = executable.program(build, toolchain, MACHINE, folder, library)
+    frozen = executable.freeze(build, executable.interpreted(build, library), folder)
     return [
         Contender(OURS, (EXECUTABLE,)),
         Contender(UNSAVED, (unsaved,), stdin=frozen),

@@ -68,7 +68,7 @@ def read(document: str) -> dict[str, Any]:
 def test_the_layer_names_what_is_linked_into_it(zips: list[Path]) -> None:
     for path in zips:
         found = read(of_layer(path, 0))
-        assert found.keys() == {path.name, "CPython", "musl", "ziglang"}
+        assert found.keys() == {path.name, "CPython", "mypy", "musl", "ziglang"}
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         assert found[path.name]["hashes"] == [{"alg": "SHA-256", "content": digest}]
         assert found["CPython"]["version"] == PYTHON
@@ -89,7 +89,7 @@ def test_the_wheel_names_layers_and_dependencies(zips: list[Path], tmp_path: Pat
     wheel.write_text("a wheel")
     document = of_wheel(wheel, zips, 0, PLAIN)
     packages = set(requirements_of(PLAIN))
-    inside = {"CPython", "musl", "ziglang", "uPlot", *(path.name for path in zips)}
+    inside = {"CPython", "mypy", "musl", "ziglang", "uPlot", *(path.name for path in zips)}
     client = {"aws-lambda-ric", "aws-lambda-cpp", "curl", "libc++", "node-addon-api", "node-api-headers"}
     assert read(document).keys() == {wheel.name, *inside, *client, "@aws/lambda-invoke-store", *packages}
     assert read(document)["uPlot"]["hashes"] == [{"alg": "SHA-256", "content": UPLOT_SHA256}]
