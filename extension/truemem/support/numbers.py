@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
 
 def number(value: object) -> float | None:
     """The value of a JSON document if it is a number, and not infinite, else None."""
@@ -12,7 +16,16 @@ def number(value: object) -> float | None:
 
 def whole(text: bytes, digits: int) -> int | None:
     """The number that is written there, in so many digits at most; None for anything else."""
-    return int(text) if text.isdigit() and len(text) <= digits else None
+    size: i64 = len(text)
+    if not 0 < size <= digits:
+        return None
+    value = 0
+    for at in range(size):
+        digit = text[at] - 48
+        if not 0 <= digit <= 9:
+            return None
+        value = 10 * value + digit
+    return value
 
 
 def mib(kib: float) -> float:
