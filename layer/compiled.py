@@ -57,9 +57,9 @@ LITERAL = re.compile(r"/\* '(\w+)' \*/")
 MODULES = """
     truemem.journal
     truemem.lifecycle.loop
-    truemem.lifecycle.machine
     truemem.lifecycle.on_demand
     truemem.lifecycle.publisher
+    truemem.lifecycle.turn
     truemem.lifecycle.window_closer
     truemem.linux.cgroup
     truemem.linux.process_table

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from .lifecycle.loop import ReceivedEvent
-    from .lifecycle.machine import Pending
+    from .lifecycle.turn import Pending
 
     class Lifecycle(Protocol):
         """The lifecycle of one execution environment, from the first `next` to SHUTDOWN."""

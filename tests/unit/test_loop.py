@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem.lifecycle import machine as m
 from truemem.lifecycle.loop import BUSY_MS, FAILURES, Loop, LoopParts, Poller, ReceivedEvent, RunningClock
-from truemem.lifecycle.machine import CALM_NS, PASSING_NS, Pending
+from truemem.lifecycle.turn import CALM_NS, PASSING_NS, Pending
 from truemem.platform.extensions_api import ApiError
 from truemem.support.clock import Clock
 from truemem.support.log import set_level

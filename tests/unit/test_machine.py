@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from truemem.lifecycle import machine as m
-from truemem.lifecycle.machine import Machine, Pending
+from truemem.lifecycle.turn import Machine, Pending
 
 MS = 1_000_000
 NOW_NS = 1000 * MS

@@ -12,7 +12,7 @@ from ..support.log import log, reason
 from ..support.named_tuple import NamedTuple
 from ..wings import Wings
 from . import machine
-from .machine import Machine, Pending
+from .turn import NEVER_NS, Machine, Pending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ class Loop:
         pending = self.pending
         pending.asked = self._api.waiting
         overdue_at = self._api.overdue_at
-        pending.overdue_at_ns = int(overdue_at * 1e9) if overdue_at < FOREVER else machine.NEVER_NS
+        pending.overdue_at_ns = int(overdue_at * 1e9) if overdue_at < FOREVER else NEVER_NS
         pending.deliveries = bool(self.inbox.bodies)
         if self._sender is not None:
             pending.output_at_ns = self._sender.due_ns(self.now_ns)  # the time that `next` decides by

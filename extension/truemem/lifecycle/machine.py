@@ -1,4 +1,6 @@
-"""The lifecycle of one execution environment as a state machine. Pure: no clock, no socket, no file in here.
+"""The lifecycle of one execution environment as a state machine: its table. turn.py says which event comes next.
+
+Data alone: it is not compiled, as C that builds it takes 70 kB.
 
 Theory of operation
 ===================
@@ -60,71 +62,63 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-MS = 1_000_000
-
-CALM_NS = 2 * MS
-"""Exact mode: other work waits until no bytes have passed for this time."""
-PASSING_NS = 5 * MS
-"""Exact mode: longest time that other work waits while bytes keep passing."""
-AWAY_NS = 5 * MS
-"""The environment was frozen if the loop wakes up this much too late."""
+    from typing import Final
 
 # Roles
-ON_DEMAND = "on demand"
-MANAGED = "managed instances"
+ON_DEMAND: Final = "on demand"
+MANAGED: Final = "managed instances"
 
 # States
-INITIALISING = "initialising"
-WAITING = "waiting"
-HANDLING = "handling"
-SHUTTING_DOWN = "shutting down"
-OVER = "over"
+INITIALISING: Final = "initialising"
+WAITING: Final = "waiting"
+HANDLING: Final = "handling"
+SHUTTING_DOWN: Final = "shutting down"
+OVER: Final = "over"
 
 # Happenings
-EVENT_READY = "event ready"  # the answer to `next` can be read, or its rest does not come
-NO_EVENT = "no event"  # it was not whole, or the API failed
-INVOKE = "invoke"  # received, and the readings are there
-INVOKE_LATER = "invoke later"  # received; exact mode takes the readings, so its record can wait
-SHUTDOWN = "shutdown"
-HOLD = "hold"  # the runtime's bytes come first
-LOOK = "look"  # exact mode: at the threads of a runtime that has just got its event
-NEXT_DUE = "next due"  # the next event is to be asked for again
-INVOKE_DUE = "invoke due"  # there is time to open the record of INVOKE_LATER
-MOMENT = "moment"  # of exact mode: windows were measured while bytes passed
-TICK = "tick"
-DELIVERY = "delivery"  # of telemetry: received, and not yet read
-LINE = "line"  # a record may be complete
-OUTPUT = "output"  # records are to be sent somewhere, or an answer is there
-IDLE = "idle"
-TIME_OVER = "time over"  # the last report has come, or will not come in time
+EVENT_READY: Final = "event ready"  # the answer to `next` can be read, or its rest does not come
+NO_EVENT: Final = "no event"  # it was not whole, or the API failed
+INVOKE: Final = "invoke"  # received, and the readings are there
+INVOKE_LATER: Final = "invoke later"  # received; exact mode takes the readings, so its record can wait
+SHUTDOWN: Final = "shutdown"
+HOLD: Final = "hold"  # the runtime's bytes come first
+LOOK: Final = "look"  # exact mode: at the threads of a runtime that has just got its event
+NEXT_DUE: Final = "next due"  # the next event is to be asked for again
+INVOKE_DUE: Final = "invoke due"  # there is time to open the record of INVOKE_LATER
+MOMENT: Final = "moment"  # of exact mode: windows were measured while bytes passed
+TICK: Final = "tick"
+DELIVERY: Final = "delivery"  # of telemetry: received, and not yet read
+LINE: Final = "line"  # a record may be complete
+OUTPUT: Final = "output"  # records are to be sent somewhere, or an answer is there
+IDLE: Final = "idle"
+TIME_OVER: Final = "time over"  # the last report has come, or will not come in time
 
 # Actions
-ASK_NEXT = "ask next"
-RECEIVE = "receive"
-TAKE_DELIVERIES = "take deliveries"
-READ_AND_RESET = "read and reset"
-ADD_READINGS = "add readings"  # no event came: they are a sample of the open window
-READ_REASON = "read reason"  # of SHUTDOWN, and how much time is left
-LOOK_AT_THREADS = "look at threads"
-CLOSE_MOMENTS = "close moments"
-CLOSE_WINDOW = "close window"
-CLOSE_RECORD = "close record"  # of the invocation before, if it is open
-OPEN_RECORD = "open record"
-PLAN_TICK = "plan tick"
-SAMPLE_IN_INIT = "sample in init"
-SAMPLE = "sample"
-JOIN_TELEMETRY = "join telemetry"
-PRINT_LINE = "print line"
-SEND_RECORDS = "send records"  # what can be sent without waiting
-HURRY = "hurry"  # send what is there, and wait a moment for the answer: a collector may end sooner than we
-SEND_LAST = "send last"
-END_INIT = "end init"
-END_SEGMENT = "end segment"
-PRINT_ENDED = "print ended"
-END_REQUESTS = "end requests"
-FLUSH_ALL = "flush all"
-LEAVE_JOURNAL = "leave journal"
+ASK_NEXT: Final = "ask next"
+RECEIVE: Final = "receive"
+TAKE_DELIVERIES: Final = "take deliveries"
+READ_AND_RESET: Final = "read and reset"
+ADD_READINGS: Final = "add readings"  # no event came: they are a sample of the open window
+READ_REASON: Final = "read reason"  # of SHUTDOWN, and how much time is left
+LOOK_AT_THREADS: Final = "look at threads"
+CLOSE_MOMENTS: Final = "close moments"
+CLOSE_WINDOW: Final = "close window"
+CLOSE_RECORD: Final = "close record"  # of the invocation before, if it is open
+OPEN_RECORD: Final = "open record"
+PLAN_TICK: Final = "plan tick"
+SAMPLE_IN_INIT: Final = "sample in init"
+SAMPLE: Final = "sample"
+JOIN_TELEMETRY: Final = "join telemetry"
+PRINT_LINE: Final = "print line"
+SEND_RECORDS: Final = "send records"  # what can be sent without waiting
+HURRY: Final = "hurry"  # send what is there, and wait a moment for the answer: a collector may end sooner than we
+SEND_LAST: Final = "send last"
+END_INIT: Final = "end init"
+END_SEGMENT: Final = "end segment"
+PRINT_ENDED: Final = "print ended"
+END_REQUESTS: Final = "end requests"
+FLUSH_ALL: Final = "flush all"
+LEAVE_JOURNAL: Final = "leave journal"
 
 _OPEN = CLOSE_MOMENTS, CLOSE_WINDOW, CLOSE_RECORD, OPEN_RECORD, PLAN_TICK
 
@@ -189,125 +183,3 @@ TRANSITIONS = {ON_DEMAND: _ON_DEMAND, MANAGED: _MANAGED}
 """By role: for each state and happening the actions, and the state after them."""
 
 FIRST_STATE: Mapping[str, str] = {ON_DEMAND: INITIALISING, MANAGED: WAITING}
-
-
-NEVER_NS = (1 << 62) - 1
-"""Later than any time of a clock in ns."""
-
-
-class Pending:
-    """What could be done now. The loop and the performer of its actions fill it in before each decision."""
-
-    def __init__(self) -> None:
-        self.event_ready = False
-        self.overdue_at_ns = NEVER_NS
-        """When to give up an answer that has begun, monotonic ns."""
-        self.asked = False
-        """A request for the next event is on its way."""
-        self.ask_at_ns = 0
-        """When to ask for the next event, if that is not done."""
-        self.look_at_ns = NEVER_NS
-        """When to look at the threads of a runtime that has just got its event."""
-        self.bytes_first = False
-        """Exact mode, and not all responses have passed: other work waits for a pause."""
-        self.asking = False
-        """The runtime waits for an event, in exact mode."""
-        self.moments = False
-        """Windows were measured while bytes passed, and are to be closed."""
-        self.held: list[int] = []
-        """Descriptors where telemetry, or an answer to what was sent, is ready and waits for such a pause."""
-        self.tick_at_ns = 0
-        self.deliveries = False
-        self.printable = False
-        self.output_ready = False
-        self.output_at_ns = NEVER_NS
-        """When records are to be sent in any case."""
-        self.report_missing = False
-        """True if, after SHUTDOWN, telemetry may still come that a record waits for."""
-        self.last_report_until_ns = 0
-
-
-class Machine:
-    """The state of one environment, and what follows from it. Times are monotonic ns."""
-
-    def __init__(self, role: str, now_ns: int) -> None:
-        self.state = FIRST_STATE[role]
-        self._table = TRANSITIONS[role]
-        self.has_held_work = False
-        """Is there work that waits for a pause of the runtime's bytes? It comes before telemetry, which can wait."""
-        self._woke_ns = now_ns
-        self._planned_ns = 0
-        self._passed_ns = self._passing_ns = now_ns - CALM_NS
-        """When the last of the runtime's bytes passed, and the first of those that came without a pause."""
-
-    def wait_ns(self, now_ns: int, pending: Pending) -> int:
-        """How long the loop may wait for sockets, in ns: 0 where there is something to do at once."""
-        self._planned_ns = max(0, self._wake_at_ns(now_ns, pending) - now_ns)
-        return self._planned_ns
-
-    def _wake_at_ns(self, now_ns: int, pending: Pending) -> int:
-        self.has_held_work = False
-        if self.state == SHUTTING_DOWN:
-            return pending.last_report_until_ns if pending.report_missing and not pending.deliveries else now_ns
-        wake_at_ns = pending.tick_at_ns
-        wake_at_ns = min(wake_at_ns, pending.output_at_ns)
-        if not pending.asked and pending.ask_at_ns < wake_at_ns:
-            wake_at_ns = pending.ask_at_ns
-        if pending.deliveries or pending.printable or pending.moments or pending.held or self.state == HANDLING:
-            wake_at_ns = now_ns
-        if pending.bytes_first:
-            wake_at_ns, has_work = max(wake_at_ns, self._calm_at_ns()), wake_at_ns <= now_ns
-            self.has_held_work = has_work and wake_at_ns > now_ns
-        wake_at_ns = min(wake_at_ns, pending.look_at_ns)
-        return min(pending.overdue_at_ns, wake_at_ns)
-
-    def _calm_at_ns(self) -> int:
-        return min(self._passed_ns + CALM_NS, self._passing_ns + PASSING_NS)
-
-    def woke(self, now_ns: int, bytes_passed: bool, asking: bool) -> None:
-        """The wait is over. `bytes_passed`: some of the runtime's were handed on; `asking`: it waits for an event."""
-        was_frozen = now_ns - self._woke_ns > self._planned_ns + AWAY_NS
-        if bytes_passed or (was_frozen and asking):
-            if now_ns - self._passed_ns >= CALM_NS:
-                self._passing_ns = now_ns
-            self._passed_ns = now_ns
-        self._woke_ns = now_ns
-
-    def next(self, now_ns: int, pending: Pending) -> str:
-        if self.state == SHUTTING_DOWN:
-            if pending.deliveries:
-                return DELIVERY
-            return IDLE if pending.report_missing and now_ns < pending.last_report_until_ns else TIME_OVER
-        if pending.event_ready:
-            return EVENT_READY
-        if now_ns >= pending.look_at_ns:
-            return LOOK
-        if pending.bytes_first and now_ns < self._calm_at_ns():
-            return HOLD
-        self._passing_ns = now_ns
-        return self._work(now_ns, pending)
-
-    def _work(self, now_ns: int, pending: Pending) -> str:
-        if not pending.asked and now_ns >= pending.ask_at_ns:
-            return NEXT_DUE
-        if self.state == HANDLING:
-            return INVOKE_DUE
-        if pending.moments:
-            return MOMENT
-        if now_ns >= pending.tick_at_ns:
-            return TICK
-        if pending.deliveries:
-            return DELIVERY
-        if pending.printable:
-            return LINE
-        return OUTPUT if pending.output_ready or now_ns >= pending.output_at_ns else IDLE
-
-    def react(self, now_ns: int, bytes_passed: bool, pending: Pending) -> tuple[str, ...]:
-        """The wait is over: `woke`, `next` and `step` in one."""
-        self.woke(now_ns, bytes_passed, pending.asking)
-        return self.step(self.next(now_ns, pending))
-
-    def step(self, happening: str) -> tuple[str, ...]:
-        """The actions for it, in their order. The machine is in the next state then."""
-        actions, self.state = self._table[self.state, happening]
-        return actions

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..platform.exact_mode import ExactMode, Moment, PassingInvocation
     from ..records.pending_record import EnvironmentState
     from .loop import LoopParts, ReceivedEvent
-    from .machine import Pending
+    from .turn import Pending
 
 MOMENTS_AHEAD = 2
 """Moments of exact mode that may be open: one event is on its way at a time, so a second moment means that the first

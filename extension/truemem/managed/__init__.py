@@ -23,7 +23,7 @@ from .segments import RESOLUTION_NS, SegmentRecorder, Segments
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..lifecycle.loop import LoopParts, ReceivedEvent
-    from ..lifecycle.machine import Pending
+    from ..lifecycle.turn import Pending
     from ..measure.environment_memory import HeldMemory
     from ..records.pending_record import PendingRecord
     from ..wings import Site
