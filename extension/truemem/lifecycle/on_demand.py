@@ -180,7 +180,7 @@ class SamplerLoop:
         if now_ns - self._began >= sampling.DENSE_AGE_NS:  # a short invocation's end will say it
             self._environment_memory.look()
         if recorder.levels.is_whole and recorder.window.multi_process:
-            pid = recorder.levels.largest_process[1] if recorder.levels.largest_process is not None else 0
+            pid = recorder.levels.largest_pid
             recorder.window.see_together(
                 self._environment_memory.together_kib(pid, recorder.levels.last_sample, self._limit_kib)
             )

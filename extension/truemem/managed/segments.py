@@ -112,7 +112,7 @@ def both(first: Peak | None, second: Peak | None) -> Peak | None:
     """The peak of two times together, as they are known; None if the function was never seen."""
     if first is None or second is None:
         one = first or second
-        return one and one._replace(upper=0, method=SAMPLED)
+        return one and Peak(one.estimate, one.lower, 0, SAMPLED, one.raced)
     upper = max(first.upper, second.upper) if first.upper and second.upper else 0
     method = VMHWM_SEGMENTS if first.method == second.method == VMHWM_SEGMENTS else SAMPLED
     estimate, lower = max(first.estimate, second.estimate), max(first.lower, second.lower)

@@ -8,10 +8,13 @@ from .window import NEVER_NS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from ..linux.process_table import Process
+    from ..linux.procfs import Stat
     from .open_window import OpenWindow, WindowContext
 
-TICK_NS = 1_000_000
+TICK_NS: Final = 1_000_000
 """Most time that one tick may take, and then one process more: the runtime's bytes may wait for it."""
 
 
@@ -26,18 +29,30 @@ class LevelSampler:
         """KiB."""
         self.levels: dict[int, int] = {}
         """The same of each process, by pid."""
-        self.largest_process: tuple[str, int, int] | None = None
-        """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
+        self.largest_pid = 0
+        """The process that held most of the function's memory, as last seen; 0 where none was."""
+        self._largest_kib = 0
+        self._largest_stat: Stat | None = None
         self.is_whole = False
         """True if the last sample had all that the function held."""
         self._turn = 0
         """Process from which the next tick goes on, if there are too many for one."""
 
-    def begin(self, window: OpenWindow, rss: int, largest: tuple[str, int, int] | None) -> None:
-        """A window has opened at this level in KiB. `largest`: who held most, if that was read."""
+    @property
+    def largest_process(self) -> tuple[str, int, int] | None:
+        """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
+        if not self.largest_pid:
+            return None
+        return self._largest_stat.name if self._largest_stat is not None else "", self.largest_pid, self._largest_kib
+
+    def begin(self, window: OpenWindow, rss: int) -> None:
+        """A window has opened at this level in KiB."""
         self._open = window
         self.last_sample = rss
-        self.largest_process = largest or self.largest_process
+
+    def see_largest(self, pid: int, level_kib: int, stat: Stat | None) -> None:
+        """This process holds most of the function's memory."""
+        self.largest_pid, self._largest_kib, self._largest_stat = pid, level_kib, stat
 
     def sample(self, late: bool, reset: bool = True) -> int:
         """Do one tick. Returns by how much the function's level has moved since the last one, in KiB.
@@ -50,10 +65,12 @@ class LevelSampler:
         processes = self._processes()
         several = len(processes) > 1
         levels: dict[int, int] = {}
-        until_ns = self._clock() + TICK_NS
-        turn = self._turn % len(processes) if several else 0
+        waiting, turn, until_ns = processes, 0, NEVER_NS
+        if several:
+            turn, until_ns = self._turn % len(processes), self._clock() + TICK_NS
+            waiting = [*processes[:1], *processes[1 + turn :], *processes[1 : 1 + turn]]
         self._turn = 0
-        waiting = [*processes[:1], *processes[1 + turn :], *processes[1 : 1 + turn]]
+        total = most = largest_pid = 0
         for at, process in enumerate(waiting):
             if at and self._clock() > until_ns:
                 self._turn = turn + at - 1
@@ -68,12 +85,15 @@ class LevelSampler:
                 own = self._open.own_part(track, process.files.stat(), track.rss) if at and track.fresh else None
                 if own is None:
                     track.known = max(track.known, track.rss)
-                levels[process.pid] = track.rss if own is None else own.least
+                level = track.rss if own is None else own.least
+                levels[process.pid] = level
+                total += level
+                if level > most or not largest_pid:
+                    most, largest_pid = level, process.pid
                 if reads_all:
                     self._open.read_watermark(process, track, reset)
             except Gone as gone:
                 self._end(process, gone)
-        total = sum(levels.values())
         together = self._together(processes, levels) if len(levels) > 1 else total
         if self._turn:  # the others have what they had
             total += sum(track.rss for pid, track in self._open.tracks.items() if pid not in levels)
@@ -84,8 +104,9 @@ class LevelSampler:
         self.is_whole = bool(levels) and self._watch.picture.take(now_ns)
         if self.is_whole:
             self._open.see_level(now_ns, total)
-            pid = max(levels, key=levels.__getitem__)
-            self.largest_process = self._name(pid), pid, levels[pid]
+            track_of_largest = self._open.tracks.get(largest_pid)
+            stat = track_of_largest.last_stat if track_of_largest is not None else None
+            self.see_largest(largest_pid, most, stat)
         return moved
 
     def watch(self, sparing: int = 1) -> int | None:
@@ -119,7 +140,8 @@ class LevelSampler:
         if self._watch.table.changed():
             self._watch.table.scan(TICK_NS)
         processes = self._watch.table.function()
-        self._open.found(several=len(processes) > 1)
+        if len(processes) > 1:
+            self._open.found(several=True)
         return processes
 
     def _end(self, process: Process, gone: Gone) -> None:
@@ -138,7 +160,3 @@ class LevelSampler:
                 except Gone:  # the next tick will see it, too
                     continue
         return held
-
-    def _name(self, pid: int) -> str:
-        track = self._open.tracks.get(pid)
-        return track.last_stat.name if track is not None and track.last_stat is not None else ""

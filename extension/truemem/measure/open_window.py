@@ -43,13 +43,13 @@ from .window import NEVER_NS, Boundary, MemoryCurve, Sample, WholePicture, Windo
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Final
 
     from ..linux.process_table import Process, ProcessTable
     from ..linux.procfs import ProcessFiles, Procfs
     from .watermark import ProcessReader
 
-FEW_FAULTS = 16
+FEW_FAULTS: Final = 16
 """Page faults that cannot have hidden more than a figure's own error."""
 
 
@@ -139,7 +139,7 @@ class OpenWindow:
             after = files.stat()
         has_reset &= not self._watch.reader.refused
         gap = after.faults - before.faults
-        reading = Parsed._make((status, before.faults, gap, after, others_ns, has_reset))
+        reading = Parsed(status, before.faults, gap, after, others_ns, has_reset)
         self.keep(track, files, reading, rising=not reset)
 
     def keep(self, track: ProcessTrack, files: ProcessFiles, reading: Parsed, rising: bool = False) -> None:
@@ -157,9 +157,12 @@ class OpenWindow:
         if track.own is not None and not self.has_parents_mm(track, after):
             track.samples.clear()  # of its parent's memory
             track.known = 0
-        gap = max(0, reading.gap) * self._watch.fault_sizes.most
-        highest = max(status.hwm, gap and status.rss + gap, self._bound_of_threads(track, files, reading))
-        sample = Sample._make((now_ns, status.hwm, highest, after.faults, after.rss))
+        highest = max(status.hwm, self._bound_of_threads(track, files, reading))
+        gap = 0
+        if reading.gap > 0:
+            gap = reading.gap * self._watch.fault_sizes.most
+            highest = max(highest, status.rss + gap)
+        sample = Sample(now_ns, status.hwm, highest, after.faults, after.rss)
         track.see(sample, reading, self._watch.slack_kib, rising, self.tracks.get(track.parent))
         track.own = self.own_part(track, after, status.hwm) if track.fresh else None
         return gap
@@ -213,17 +216,17 @@ class OpenWindow:
         """Has another thread than the first run since the last look, perhaps? The level was read after `faults_before`
         page faults, and before `stat`: those in between count for what comes before the level and after it."""
         first = track.threads.level
+        new_faults, huge = stat.faults, self._watch.huge_pages
+        if first is not None:
+            new_faults -= first.faults
+            huge = first.huge
         others_ran = others_ns is None or others_ns != track.threads.level_others_ns
-        new_faults = stat.faults - first.faults if first is not None else stat.faults
-        # What few faults can have hidden is less than asking costs.
-        others_ran = others_ran or (
-            stat.threads > 1 and (new_faults <= FEW_FAULTS or not files.others_rest(others_ns or 0))
-        )
+        if not others_ran and stat.threads > 1:  # what few faults can have hidden is less than asking costs
+            others_ran = new_faults <= FEW_FAULTS or not files.others_rest(others_ns or 0)
         sizes = self._watch.fault_sizes
-        huge = first.huge if first is not None else self._watch.huge_pages
         if sizes.asked and others_ran and new_faults > FEW_FAULTS:
             huge = self._watch.proc.huge_pages() or huge
-        level = ProcessMemory._make((own, shared, faults_before, huge))
+        level = ProcessMemory(own, shared, faults_before, huge)
         track.look(level, stat.faults, others_ns, others_ran, sizes, self.tracks.get(track.parent))
         return others_ran
 
@@ -231,10 +234,11 @@ class OpenWindow:
         """The status was read: KiB that the process can have held since it was read before, at most, whatever its
         threads did; 0 where its watermark shows all (ThreadBound.bound)."""
         status, others_ns, watch = reading.status, reading.others_ns, self._watch
-        level = status.anon, status.file + status.shmem
-        others_ran = self._look(track, files, *level, reading.faults, reading.after, others_ns)
-        sizes = watch.slack_kib, watch.limit_kib, watch.proc.huge_pages if watch.fault_sizes.asked else None
-        return track.threads.bound(status.hwm, track.known, track.watermark, *sizes, others_ns, others_ran)
+        shared = status.file + status.shmem
+        others_ran = self._look(track, files, status.anon, shared, reading.faults, reading.after, others_ns)
+        huge_pages = watch.proc.huge_pages if watch.fault_sizes.asked else None
+        hwm, known, watermark, slack, limit = status.hwm, track.known, track.watermark, watch.slack_kib, watch.limit_kib
+        return track.threads.bound(hwm, known, watermark, slack, limit, huge_pages, others_ns, others_ran)
 
     def end_process(self, process: Process, final: int | None) -> None:
         """A process has ended, or is about to: what it held last counts for the open window. `final`: see
@@ -288,14 +292,15 @@ class OpenWindow:
         self.lost |= lost
         self.unseen += unseen
 
-    def so_far(self, *closed: Any) -> Window:
-        """What is known of it, as if it had closed without a reading; `closed`: what that has said, the next members of
-        Window. By position: by name it takes 10 µs."""
-        resets = not self._watch.reader.refused
-        about_its_start = self.baseline, self.before, resets, self.opening, self.end, self.reset_delay_us
-        levels = self.sampled, self.last, self.together, self.curve
-        lived = self.lived.likely, self.unseen + self.lived.most - self.lived.likely
-        return Window(*about_its_start, *levels, *lived, self.multi_process, self.process_exited, self.lost, *closed)
+    def so_far(self) -> Window:
+        """What is known of it, as if it had closed without a reading."""
+        made = Window(self.baseline)
+        made.before, made.resets = self.before, not self._watch.reader.refused
+        made.opening, made.end, made.reset_delay_us = self.opening, self.end, self.reset_delay_us
+        made.sampled, made.last, made.together, made.curve = self.sampled, self.last, self.together, self.curve
+        made.lived, made.unseen = self.lived.likely, self.unseen + self.lived.most - self.lived.likely
+        made.multi_process, made.process_exited, made.lost = self.multi_process, self.process_exited, self.lost
+        return made
 
     def leave(self, track: ProcessTrack) -> None:
         """The window ends for a process. What a runtime held before its own exec() is not the function's."""

@@ -16,24 +16,26 @@ from .open_window import OpenWindow, WindowContext
 from .process_track import ProcessTrack
 from .thread_bound import ProcessMemory, ThreadBound
 from .watermark import PROCESSES_READ_FIRST, Look, ProcessReader, ProcessReading, ProcessReadings
-from .window import NEVER_NS, Window
+from .window import NEVER_NS, Sample, Window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Final
 
     from ..linux.process_table import Process, ProcessTable
+    from ..linux.procfs import Stat
 
 
-SETTLE_NS = 20_000_000
+SETTLE_NS: Final = 20_000_000
 """CPU time of looking for new processes when a window is closed: what is not found leaves no upper bound."""
-FEW_OF_FORK = 64
+FEW_OF_FORK: Final = 64
 """Page faults of a child of fork() or vfork() that has hardly run: it may be about to call exec()."""
-PROCESSES_ASKED = 8
+PROCESSES_ASKED: Final = 8
 """Processes that are asked whether they ignore SIGCHLD: the runtime, and its first children."""
-ENDED_STATES = (b"Z", b"X")
+ENDED_STATES: Final = (b"Z", b"X")
 """States of a process that runs no more (proc_pid_stat(5))."""
-SIGCHLD = 17
+SIGCHLD: Final = 17
 """Number of the signal SIGCHLD on x86 and ARM (signal(7))."""
 
 
@@ -46,7 +48,7 @@ class _Closing:
         self.statuses: list[Status] = []
         self.watermarks: list[int] = []
         self.tracks: dict[int, ProcessTrack] = {}
-        self.parents: frozenset[int] = frozenset()
+        self.parents: list[int] = []
         """Pids of those that lived when they were read, and may have ended since: at SHUTDOWN the runtime has."""
         self.rss = self.watermark = 0
         self.together = 0
@@ -57,8 +59,9 @@ class _Closing:
         """Threads beside each process's first one."""
         self.earlier = 0
         """Threads beside each process's first one that are older than the window although they were found in it."""
-        self.holder: tuple[str, int, int] | None = None
-        """Name, pid and RSS of the largest."""
+        self.holder: ProcessReading | None = None
+        """The largest."""
+        self.holder_stat: Stat | None = None
         # See Window:
         self.dip = 0
         self.born = -1
@@ -132,7 +135,7 @@ class Recorder:
                 window.end_process(reading.process, reading.process.files.final_faults())
         boundary.unobserved_kib = closing.rss + closing.missed if closing.missed else 0
         closing.rss += self._pass_over(closing)
-        closing.parents = frozenset(closing.tracks)
+        closing.parents = [*closing.tracks]
         for track in window.tracks.values():
             window.leave(track)
         family.threads = max(0, closing.task_threads - self._threads - closing.earlier)
@@ -147,13 +150,18 @@ class Recorder:
         if readings.huge_pages is not None:
             watch.huge_pages = readings.huge_pages
         baseline = closing.rss - closing.dip
-        known = baseline, closing.watermark, not self.reader.refused, closing.window.end, closing.tracks
-        self.window = OpenWindow(watch, readings.last_pid, *known, reset_delay_us)
+        can_reset, opening = not self.reader.refused, closing.window.end
+        self.window = OpenWindow(
+            watch, readings.last_pid, baseline, closing.watermark, can_reset, opening, closing.tracks, reset_delay_us
+        )
         self.window.curve.see(readings.done_ns, closing.rss)
         self.reader.counts_huge_pages = watch.fault_sizes.asked and (
             closing.threads or closing.task_threads > 0 or closing.window.multi_process
         )
-        self.levels.begin(self.window, closing.rss, None if closing.dying else closing.holder)
+        self.levels.begin(self.window, closing.rss)
+        holder = closing.holder
+        if holder is not None and not closing.dying:
+            self.levels.see_largest(holder.process.pid, holder.status.rss, closing.holder_stat)
 
     def _close_one(self, reading: ProcessReading, closing: _Closing) -> None:
         """The window ends for one process, and the next begins for it. Raises Gone."""
@@ -174,20 +182,28 @@ class Recorder:
             window.end.samples.append(track.samples)
         else:
             rss, watermark, most = own
-            window.end.samples.append([track.samples[-1]._replace(hwm=own.likely, highest=own.most, rss=own.most)])
+            last = track.samples[-1]
+            window.end.samples.append([Sample(last.end_ns, own.likely, own.most, last.faults, own.most)])
         if track.found_ns and window.is_new(process):  # it may have begun after others had ended
             window.lived.add(process.pid, -1, watermark, most)
             window.sampled = max(window.sampled, watermark)
             watermark = most = 0
-        closing.statuses.append(status._replace(hwm=watermark, rss=rss))
+        counted = status
+        if watermark != status.hwm or rss != status.rss:
+            counted = Status(watermark, rss, status.anon, status.file, status.shmem, threads=status.threads)
+        closing.statuses.append(counted)
         closing.watermarks.append(most)
         closing.rss += rss
-        closing.together += min(rss, after.rss, rss if reading.again is None else reading.again)
+        together = min(rss, after.rss)
+        if reading.again is not None:
+            together = min(together, reading.again)
+        closing.together += together
         closing.watermark += status.hwm if own is None else own.likely
         closing.task_threads += status.threads - 1
-        closing.earlier += status.threads - 1 if track.found_ns and not window.is_new(process) else 0
-        if closing.holder is None or status.rss >= closing.holder[2]:
-            closing.holder = after.name, process.pid, status.rss
+        if track.found_ns and not window.is_new(process):
+            closing.earlier += status.threads - 1
+        if closing.holder is None or status.rss >= closing.holder.status.rss:
+            closing.holder, closing.holder_stat = reading, after
         window.family.reaped += after.child_faults - track.child_faults
         known = after.rss if reading.reset else status.hwm
         threads = ThreadBound(level, reading.others_ns, status.threads > 1, track.threads.unmaps_files)
@@ -239,13 +255,12 @@ class Recorder:
     def _adopt_new_processes(self, closing: _Closing) -> None:
         """Look for processes that were not known when the window was closed: now the function has its event."""
         window, family = self.window, closing.window.family
-        known = set(window.tracks)
         if self._table.changed():
             self._table.scan(SETTLE_NS)
         if self._table.last_pid >= closing.window.first_pid >= 0:
             closing.born = self._table.last_pid - closing.window.first_pid
         for process in self._table.function():
-            if process.pid in known:
+            if process.pid in window.tracks:
                 continue
             try:
                 stat, status = process.files.stat(), process.files.status()
@@ -294,10 +309,12 @@ class Recorder:
         """Bound what was not read, and freeze the window."""
         window, family = closing.window, closing.window.family
         unseen = family.unseen(closing.born)
-        asked = self._table.function()[:PROCESSES_ASKED]
-        if ((unseen or family.gone) and any(map(ignores_children, asked))) or (unseen and not asked):
-            window.found(several=True, exited=True, lost=True)  # no process waits for what ends
-        family.credit(closing.parents)
+        if unseen or family.gone:
+            asked = self._table.function()[:PROCESSES_ASKED]
+            if any(map(ignores_children, asked)) or (unseen and not asked):
+                window.found(several=True, exited=True, lost=True)  # no process waits for what ends
+        if family.gone:
+            family.credit(closing.parents)
         unread = Unread()
         if window.process_exited or window.multi_process:
             has_ended = closing.readings.whole and any(not is_alive(each.process) for each in closing.readings.readings)
@@ -308,19 +325,22 @@ class Recorder:
             if self._watch.fault_sizes.asked:
                 counted = closing.readings.huge_pages or self._watch.proc.huge_pages() or window.huge_pages
                 huge = max(0, sum(counted) - sum(window.huge_pages))
-            sizes = self._watch.fault_sizes, huge, self._limit_kib
-            unread = family.bound(window.process_exited, closing.born, adopted, *sizes)
+            sizes = self._watch.fault_sizes
+            unread = family.bound(window.process_exited, closing.born, adopted, sizes, huge, self._limit_kib)
             if unread.most:
                 window.end.ended(self._clock(), unread.most)
             window.found(lost=unread.lost, unseen=unread.late)
-        births = unseen if closing.born >= 0 else -1
-        bounds = unread.most, unread.estimate, closing.born, births, family.waited, unread.orphans
-        doubts = closing.dying, closing.dip, closing.threads
         is_whole = closing.born >= 0 and not (window.lost or unread.orphans or closing.readings.left)
         new = range(window.first_pid + 1, window.first_pid + closing.born + 1) if unseen else ()
-        cpu_ns = self._watch.cpu.close(window.first_pid, is_whole, new)
-        others = closing.readings.shown, cpu_ns, closing.readings.killed, self._limit_kib
-        return window.so_far(closing.statuses, closing.watermarks, *bounds, *doubts, *others)
+        closed = window.so_far()
+        closed.closing, closed.watermarks = closing.statuses, closing.watermarks
+        closed.unread, closed.unread_estimate, closed.orphans = unread.most, unread.estimate, unread.orphans
+        closed.born, closed.births = closing.born, unseen if closing.born >= 0 else -1
+        closed.deaths = family.waited
+        closed.dying, closed.dip, closed.threads = closing.dying, closing.dip, closing.threads
+        closed.shown, closed.killed, closed.limit = closing.readings.shown, closing.readings.killed, self._limit_kib
+        closed.cpu_ns = self._watch.cpu.close(window.first_pid, is_whole, new)
+        return closed
 
 
 def is_alive(process: Process) -> bool:

@@ -5,50 +5,56 @@ Pure: time and measured cost come in, an interval goes out.
 
 from __future__ import annotations
 
-MS = 1_000_000
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
-DENSE_NS = 1 * MS
+MS: Final = 1_000_000
+
+DENSE_NS: Final = 1 * MS
 """Interval while an invocation is young or its memory moves: the timer's own resolution."""
-DENSE_AGE_NS = 20 * MS
-EXACT_NS = 10 * MS
+DENSE_AGE_NS: Final = 20 * MS
+EXACT_NS: Final = 10 * MS
 """Shortest interval in exact mode, where the kernel's peak is read at the end for certain."""
-WATCH_NS = 10 * MS
+WATCH_NS: Final = 10 * MS
 """Interval at which new processes are looked for: a child of 50 ms is to be found early."""
-CHILD_NS = 2 * MS
+CHILD_NS: Final = 2 * MS
 """Shortest interval between samples of a child."""
-CHILD_FRACTION = 6
+CHILD_FRACTION: Final = 6
 """A child is sampled again after 1/6 of the time it has lived: its last sample is late in its life, whenever that
 ends."""
-SPARSE_NS = 250 * MS
+SPARSE_NS: Final = 250 * MS
 """Longest interval, however long the invocation."""
-AGE_FRACTION = 20
+AGE_FRACTION: Final = 20
 """Where memory does not move, sample again after 1/20 of the time already run: a long invocation is not watched more
 often."""
-MOVING_KIB = 1024
+MOVING_KIB: Final = 1024
 """A change between two samples after which the next one comes soon."""
-URGENT_NS = 250 * MS
+URGENT_NS: Final = 250 * MS
 """If the limit would be reached within this time, as fast as memory grows, or before the sample after next, the
 invocation may be about to die."""
-URGENT_FRACTION = 4
+URGENT_FRACTION: Final = 4
 """Near the limit sample again after a quarter of the time until it would be reached, so ever more often."""
-OVERDRAFT_NS = 5 * MS
+OVERDRAFT_NS: Final = 5 * MS
 """CPU time that may be spent on an invocation that may be about to die before it is earned."""
-BURST_NS = 2 * MS
+BURST_NS: Final = 2 * MS
 """CPU time that may be saved up while nothing is sampled, and then spent in dense ticks."""
-BURST_PART = 0.75
+BURST_PART: Final = 0.75
 """At most this part of a second's CPU time may be saved up for dense ticks, so that a small function's first second is
 not blind after them."""
-SAVED_NS = 20 * MS
+SAVED_NS: Final = 20 * MS
 """CPU time that may be saved up for samples of children: they are worth more, as nothing else tells their peak."""
-BESIDE_PART = 0.1
+BESIDE_PART: Final = 0.1
 """Part of the budget that other readings may have on average, whatever sampling needs."""
-SECOND_NS = 1000 * MS
+SECOND_NS: Final = 1000 * MS
 """However much is saved, no second has more than its own share."""
-SLICES_PER_SECOND = 10
-"""A second's share is counted in so many parts of it."""
-REST_NS = 1 * MS
+PART_NS: Final = 100 * MS
+"""A second's share is counted in parts of it, ..."""
+PARTS: Final = 10
+"""... of which it has so many."""
+REST_NS: Final = 1 * MS
 """CPU time of reading the other ones of many processes, after the answer."""
-MOST_REST_NS = 2 * MS
+MOST_REST_NS: Final = 2 * MS
 """Most CPU time of reading these processes, however much is saved: in exact mode the runtime's bytes wait meanwhile."""
 
 
@@ -61,8 +67,12 @@ class CpuBudget:
         self._rate = fraction * cpu_share
         self._burst = min(BURST_NS, self._rate * SECOND_NS * BURST_PART)
         self._allowance: float = self._burst
-        self._spent: list[tuple[int, int]] = []
-        """For each part of the last second: its number, counted from the clock's beginning, and the ns spent in it."""
+        self._parts: list[int] = []
+        """Parts of the last second in which something was spent: their numbers, counted from the clock's beginning."""
+        self._costs: list[int] = []
+        """ns spent in each of these."""
+        self._spent_ns = 0
+        """The sum of these."""
         self._saved = 0.0
         self._cost = 100_000.0
         self._updated = now_ns
@@ -72,9 +82,13 @@ class CpuBudget:
     def spend(self, cost_ns: int, now_ns: int, saved: bool = False) -> None:
         """A tick used `cost_ns` of CPU time, waking up included: of what is `saved`, for a sample of children."""
         self._accrue(now_ns)
-        part = now_ns * SLICES_PER_SECOND // SECOND_NS
-        before = self._spent.pop()[1] if self._spent and self._spent[-1][0] == part else 0
-        self._spent.append((part, before + cost_ns))
+        part = now_ns // PART_NS
+        if self._parts and self._parts[-1] == part:
+            self._costs[-1] += cost_ns
+        else:
+            self._parts.append(part)
+            self._costs.append(cost_ns)
+        self._spent_ns += cost_ns
         if saved:
             self._saved -= cost_ns
         else:
@@ -112,21 +126,23 @@ class CpuBudget:
     def wait_ns(self, now_ns: int, overdraft_ns: int = 0) -> int:
         """Time until a tick of the usual cost can be paid for, having spent `overdraft_ns` more than there was."""
         self._accrue(now_ns)
-        earned_ns = max(0, round((self._cost - overdraft_ns - self._allowance) / self._rate))
+        lacking = self._cost - overdraft_ns - self._allowance
+        earned_ns = round(lacking / self._rate) if lacking > 0 else 0
         return earned_ns if overdraft_ns else max(earned_ns, self._second_full_ns(now_ns))
 
     def _second_full_ns(self, now_ns: int) -> int:
         """Time until a second that ends with a tick of the usual cost has no more than its share: 0 for now."""
-        part = now_ns * SLICES_PER_SECOND // SECOND_NS
-        while self._spent and not part - SLICES_PER_SECOND <= self._spent[0][0] <= part:  # the clock may have gone back
-            del self._spent[0]
-        over = sum([cost_ns for _, cost_ns in self._spent]) + 1.5 * self._cost - self._rate * SECOND_NS
+        part = now_ns // PART_NS
+        while self._parts and not part - PARTS <= self._parts[0] <= part:  # the clock may have gone back
+            self._spent_ns -= self._costs[0]
+            del self._parts[0], self._costs[0]
+        over = self._spent_ns + 1.5 * self._cost - self._rate * SECOND_NS
         free_ns = now_ns
-        for part, cost_ns in self._spent:  # the first that was spent is the first that no longer counts
+        for at, cost_ns in enumerate(self._costs):  # the first that was spent is the first that no longer counts
             if over <= 0:
                 break
             over -= cost_ns
-            free_ns = (part + SLICES_PER_SECOND + 1) * SECOND_NS // SLICES_PER_SECOND
+            free_ns = (self._parts[at] + PARTS + 1) * PART_NS
         return free_ns - now_ns
 
     def _accrue(self, now_ns: int) -> None:

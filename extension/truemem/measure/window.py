@@ -5,30 +5,30 @@ Pure: sizes in KiB in, a `Peak` out. The truth lies between the peak's two bound
 
 from __future__ import annotations
 
-from ..linux.procfs import Status
-from ..support.named_tuple import NamedTuple
 from ..support.numbers import mib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import TypeVar
+    from collections.abc import Callable
+    from typing import Any, Final, TypeVar
+
+    from ..linux.procfs import Status
 
     Entry = TypeVar("Entry")
 
-DYING_NS = 500_000_000
+DYING_NS: Final = 500_000_000
 """Processes of an environment that dies end one after the other. After one has ended, the others are no picture of what
 the function held, for so long."""
 
-SAMPLES_KEPT = 64
+SAMPLES_KEPT: Final = 64
 """Samples kept as they are; as many older ones are thinned."""
 
-MOST_TAIL_SAMPLES = 32
+MOST_TAIL_SAMPLES: Final = 32
 
-LAST_SAMPLES = 8
+LAST_SAMPLES: Final = 8
 """Samples at the end of a tail that are all there."""
 
-RATE_NS = (100_000_000, 1_000_000_000)
+RATE_NS: Final = (100_000_000, 1_000_000_000)
 """The growth rate is the higher one of these times: of a burst, or of memory that is taken piece by piece."""
 
 
@@ -99,7 +99,8 @@ class MemoryCurve:
         """Time from the last sample until this level, at the rate of the last two; None if it does not grow."""
         if len(self.samples) < 2:
             return None
-        (before_ns, before), (last_ns, last) = self.samples[-2:]
+        before_ns, before = self.samples[-2]
+        last_ns, last = self.samples[-1]
         return max(0, level_kib - last) * (last_ns - before_ns) / (last - before) if last > before else None
 
     def growth_kib_per_s(self) -> float | None:
@@ -120,14 +121,14 @@ class MemoryCurve:
         return (last - first) * 1e9 / (last_ns - first_ns) if last_ns > first_ns else None
 
 
-KERNEL_SLACK_KIB = 256
+KERNEL_SLACK_KIB: Final = 256
 """Two readings of one level may differ by this much: the kernel keeps RSS in per-thread or per-CPU batches."""
 
-MOST_KEPT_SAMPLES = 16
+MOST_KEPT_SAMPLES: Final = 16
 """Samples that are kept of one process in one window. Beyond that the older half is merged in pairs: coarser, never
 wrong."""
 
-NEVER_NS = (1 << 62) - 1
+NEVER_NS: Final = (1 << 62) - 1
 """Epoch ns: later than all samples."""
 
 
@@ -139,17 +140,19 @@ def keep(history: list[Entry], entry: Entry, merge: Callable[[Entry, Entry], Ent
         history[:half] = [merge(history[at], history[at + 1]) for at in range(0, half, 2)]
 
 
-class Sample(NamedTuple):
-    """One reading of one process's watermark and level, while a window is open or when it is closed. Sizes in KiB."""
+class Sample:
+    """One reading of one process's watermark and level, while a window is open or when it is closed. Sizes in KiB.
+    Frozen."""
 
-    end_ns: int
-    """Epoch ns after the reading, and after the reset of the watermark if there was one."""
-    hwm: int
-    """Highest level since the sample before."""
-    highest: int
-    """Highest level since the sample before, with what may have come and gone between the reading and the reset."""
-    faults: int
-    rss: int
+    def __init__(self, end_ns: int, hwm: int, highest: int, faults: int, rss: int) -> None:
+        self.end_ns = end_ns
+        """Epoch ns after the reading, and after the reset of the watermark if there was one."""
+        self.hwm = hwm
+        """Highest level since the sample before."""
+        self.highest = highest
+        """Highest level since the sample before, with what may have come and gone between the reading and the reset."""
+        self.faults = faults
+        self.rss = rss
 
     def merged(self, later: Sample) -> Sample:
         hwm, highest = max(self.hwm, later.hwm), max(self.highest, later.highest)
@@ -197,7 +200,7 @@ class Boundary:
 
     def ended(self, by_ns: int, kib: int) -> None:
         """Processes have, by then, that may have held so much."""
-        keep(self.unread, (by_ns, kib), lambda first, second: (second[0], first[1] + second[1]))
+        keep(self.unread, (by_ns, kib), _later_and_both)
 
     def prove(self, not_before_ns: int | None) -> None:
         """The platform says that the event did not come before this time (epoch ns)."""
@@ -206,128 +209,179 @@ class Boundary:
 
     def reached(self) -> int:
         """KiB that the window before the event has reached for certain; 0 where no sample is proven to be of it."""
-        return max((level for end_ns, level in self.levels if end_ns <= self.not_before_ns), default=0)
+        reached = 0
+        for end_ns, level in self.levels:
+            if end_ns <= self.not_before_ns:
+                reached = max(reached, level)
+        return reached
 
     def hidden(self) -> int:
         """KiB that the function can have held, at most, after the event and before its watermark was reset: the next
         window's peak, perhaps, and not in its watermark. 0 where that is nothing."""
-        unread = sum(kib for ns, kib in self.unread if ns > self.not_before_ns)
-        late = [self._late(samples) for samples in self.samples]
-        if not (self.unobserved_kib or self.found_late_kib or unread or any(late)):
+        unread = self._unread()
+        held = 0
+        is_late = False
+        for samples in self.samples:
+            late_kib = self._late(samples)
+            is_late |= late_kib > 0
+            held += late_kib or samples[-1].rss
+        if not (self.unobserved_kib or self.found_late_kib or unread or is_late):
             return 0
-        held = sum(late_kib or samples[-1].rss for late_kib, samples in zip(late, self.samples, strict=True))
         return max(held, self.unobserved_kib) + unread + self.found_late_kib
 
     def settled(self) -> bool:
         """Is the level at the event known, but for the kernel's slack? It is where no memory was touched between the
         last sample that is proven to be from before the event and the reading that closed the window."""
-        if self.found_late_kib or any(ns > self.not_before_ns for ns, _ in self.unread):
+        if self.found_late_kib:
             return False
+        for ended_ns, _ in self.unread:
+            if ended_ns > self.not_before_ns:
+                return False
         uncertain = 0
         for samples in self.samples:
             late_kib = self._late(samples)
             if late_kib:
-                proven = [sample for sample in samples if sample.end_ns <= self.not_before_ns]
-                if not proven:
+                proven: Sample | None = None
+                for sample in samples:
+                    if sample.end_ns <= self.not_before_ns:
+                        proven = sample
+                if proven is None:
                     return False
-                risen = (samples[-1].faults - proven[-1].faults) * self.fault_kib
-                uncertain += risen + max(0, late_kib - samples[-1].rss)
+                closing = samples[-1]
+                uncertain += (closing.faults - proven.faults) * self.fault_kib + max(0, late_kib - closing.rss)
         return uncertain <= KERNEL_SLACK_KIB
+
+    def _unread(self) -> int:
+        """What processes may have held that have ended after the event, perhaps."""
+        unread = 0
+        for ended_ns, kib in self.unread:
+            if ended_ns > self.not_before_ns:
+                unread += kib
+        return unread
 
     def _late(self, samples: list[Sample]) -> int:
         """The highest of the samples that are not proven to be from before the event; 0 if all are."""
-        return max((sample.highest for sample in samples if sample.end_ns > self.not_before_ns), default=0)
+        late = 0
+        for sample in samples:
+            if sample.end_ns > self.not_before_ns:
+                late = max(late, sample.highest)
+        return late
 
 
-VMHWM = "vmhwm"
-VMHWM_THREADS = "vmhwm-threads"
-VMHWM_SUM = "vmhwm-sum"
-SAMPLED = "sampled"
+def _later_and_both(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+    return second[0], first[1] + second[1]
 
 
-class Window(NamedTuple):
+VMHWM: Final = "vmhwm"
+VMHWM_THREADS: Final = "vmhwm-threads"
+VMHWM_SUM: Final = "vmhwm-sum"
+SAMPLED: Final = "sampled"
+
+
+MEMBERS: Final = (
+    *("baseline", "before", "resets", "opening", "end", "reset_delay_us", "sampled", "last", "together", "curve"),
+    *("lived", "unseen", "multi_process", "process_exited", "lost", "closing", "watermarks", "unread"),
+    *("unread_estimate", "born", "births", "deaths", "orphans", "dying", "dip", "threads", "shown", "cpu_ns"),
+    *("killed", "limit", "child_most", "risen"),
+)
+_EXACT: Final = Boundary(NEVER_NS)
+
+
+class Window:
     """A closed window: what is known of the time between two watermark resets. Frozen: OpenWindow collects it, Recorder
     closes it. Sizes in KiB, summed over the function's processes."""
 
-    baseline: int = 0
-    before: int = 0
-    """If nothing can be reset: the watermark of the whole life up to the opening, KiB."""
-    resets: bool = True
-    """True if watermarks can be reset here. Else VmHWM is the peak of a whole life, and only samples tell of the
-    window."""
-    opening: Boundary = Boundary(NEVER_NS)
-    """What is known of the time around the event that began the window."""
-    end: Boundary = Boundary(NEVER_NS)
-    """What is known of the time around the event that ended the window. Telemetry may still prove more."""
-    reset_delay_us: int | None = None
-    """Time from the event's arrival at the sidecar to the reset that opened the window, µs; None if there was none."""
-    sampled: int = 0
-    """Highest level that the sampler saw: a simultaneous sum, or one process's watermark. 0 without a sample."""
-    last: int = 0
-    together: int = 0
-    """The environment's own level at the last sample, asked where the sum of RSS is at the limit and may count what
-    several processes share in each of them; 0 where it was not."""
-    curve: MemoryCurve = MemoryCurve()
-    lived: int = 0
-    """Watermarks of processes that began or ended in it, as last read: of those that may have lived at once."""
-    unseen: int = 0
-    """Upper bound of what processes held that were found only when it had closed."""
-    multi_process: bool = False
-    process_exited: bool = False
-    """A process of the function ended in it: by itself, or killed."""
-    lost: bool = False
-    """True if there is no upper bound: a watermark was lost (exec(), or the function has reset its own), or not all
-    processes could be read."""
-    closing: Sequence[Status] = ()
-    """Each live process as read when it closed, before the reset; the watermarks of those that began in it are in
-    `lived`."""
-    watermarks: Sequence[int] = ()
-    """Each live process's highest level, with what samples may have missed at their resets; 0 of those in `lived`."""
-    unread: int = 0
-    """Upper bound of what children held that ended without being read, or after they were, by their page faults."""
-    unread_estimate: int = 0
-    """What such children held most likely: a page for each page fault."""
-    born: int = -1
-    """Pids given out in it, to processes and threads; -1 where that is not known."""
-    births: int = -1
-    """How many of those may have been processes that were not seen; -1 where that is not known."""
-    deaths: int = 0
-    """Processes that were seen, and have ended in it; -1 where one of them was not waited for."""
-    orphans: bool = False
-    """What was not read may have been a daemon, for which the function did not wait."""
-    dying: bool = False
-    """A process had ended just before it closed: `last` is from before that, and `closing` may be what was left."""
-    dip: int = 0
-    """The levels in `closing` were read one after the other: together they were lower by so much, at most."""
-    threads: bool = False
-    """True if more than one thread of a process has run in the window, as far as is known: its watermark may be too
-    low."""
-    shown: object = None
-    """What a wing has read at the same moment (Readings.shown)."""
-    cpu_ns: int | None = None
-    """CPU time of the function in ns (CpuTime); None where it is not known."""
-    killed: int | None = None
-    """OOM kills that the kernel has counted in it; None where they were not counted at its end."""
-    limit: int = 0
-    """The environment's memory limit; 0 if unknown."""
-    child_most: int = 0
-    """Upper bound of each child that was waited for in the window, KiB; 0 if not known."""
-    risen: int = 0
-    """KiB by which Max Memory Used has risen in this invocation; 0 if not known."""
+    __slots__ = MEMBERS
+
+    def __init__(self, baseline: int = 0, **known: Any) -> None:  # noqa: PLR0915 - half of them are docstrings
+        self.baseline = baseline
+        self.before = 0
+        """If nothing can be reset: the watermark of the whole life up to the opening, KiB."""
+        self.resets = True
+        """True if watermarks can be reset here. Else VmHWM is the peak of a whole life, and only samples tell of the
+        window."""
+        self.opening = _EXACT
+        """What is known of the time around the event that began the window."""
+        self.end = _EXACT
+        """What is known of the time around the event that ended the window. Telemetry may still prove more."""
+        self.reset_delay_us: int | None = None
+        """Time from the event's arrival at the sidecar to the reset that opened the window, µs; None if there was
+        none."""
+        self.sampled = 0
+        """Highest level that the sampler saw: a simultaneous sum, or one process's watermark. 0 without a sample."""
+        self.last = 0
+        self.together = 0
+        """The environment's own level at the last sample, asked where the sum of RSS is at the limit and may count what
+        several processes share in each of them; 0 where it was not."""
+        self.curve = MemoryCurve()
+        self.lived = 0
+        """Watermarks of processes that began or ended in it, as last read: of those that may have lived at once."""
+        self.unseen = 0
+        """Upper bound of what processes held that were found only when it had closed."""
+        self.multi_process = False
+        self.process_exited = False
+        """A process of the function ended in it: by itself, or killed."""
+        self.lost = False
+        """True if there is no upper bound: a watermark was lost (exec(), or the function has reset its own), or not all
+        processes could be read."""
+        self.closing: list[Status] = []
+        """Each live process as read when it closed, before the reset; the watermarks of those that began in it are in
+        `lived`."""
+        self.watermarks: list[int] = []
+        """Each live process's highest level, with what samples may have missed at their resets; 0 of those in
+        `lived`."""
+        self.unread = 0
+        """Upper bound of what children held that ended without being read, or after they were, by their page faults."""
+        self.unread_estimate = 0
+        """What such children held most likely: a page for each page fault."""
+        self.born = -1
+        """Pids given out in it, to processes and threads; -1 where that is not known."""
+        self.births = -1
+        """How many of those may have been processes that were not seen; -1 where that is not known."""
+        self.deaths = 0
+        """Processes that were seen, and have ended in it; -1 where one of them was not waited for."""
+        self.orphans = False
+        """What was not read may have been a daemon, for which the function did not wait."""
+        self.dying = False
+        """A process had ended just before it closed: `last` is from before that, and `closing` may be what was left."""
+        self.dip = 0
+        """The levels in `closing` were read one after the other: together they were lower by so much, at most."""
+        self.threads = False
+        """True if more than one thread of a process has run in the window, as far as is known: its watermark may be too
+        low."""
+        self.shown: object = None
+        """What a wing has read at the same moment (Readings.shown)."""
+        self.cpu_ns: int | None = None
+        """CPU time of the function in ns (CpuTime); None where it is not known."""
+        self.killed: int | None = None
+        """OOM kills that the kernel has counted in it; None where they were not counted at its end."""
+        self.limit = 0
+        """The environment's memory limit; 0 if unknown."""
+        self.child_most = 0
+        """Upper bound of each child that was waited for in the window, KiB; 0 if not known."""
+        self.risen = 0
+        """KiB by which Max Memory Used has risen in this invocation; 0 if not known."""
+        for name, value in known.items():
+            setattr(self, name, value)
+
+    def _replace(self, **changed: Any) -> Window:
+        """A copy with other values of these members."""
+        return Window(**{name: getattr(self, name) for name in MEMBERS} | changed)
 
 
-class Peak(NamedTuple):
-    """A window's peak RSS in KiB, and how it is known."""
+class Peak:
+    """A window's peak RSS in KiB, and how it is known. Frozen."""
 
-    estimate: int
-    lower: int
-    upper: int
-    """The peak was not higher. At least `lower`; 0 stands for "not bounded" (nothing of the function was left to
-    read)."""
-    method: str
-    raced: bool
-    """The peak is an interval, not a figure: the function ran before a window could be opened, or allocated
-    between a sample's reading and its reset; and that may have made a difference."""
+    def __init__(self, estimate: int, lower: int, upper: int, method: str, raced: bool) -> None:
+        self.estimate = estimate
+        self.lower = lower
+        self.upper = upper
+        """The peak was not higher. At least `lower`; 0 stands for "not bounded" (nothing of the function was left to
+        read)."""
+        self.method = method
+        self.raced = raced
+        """The peak is an interval, not a figure: the function ran before a window could be opened, or allocated between
+        a sample's reading and its reset; and that may have made a difference."""
 
 
 def current(window: Window) -> int:
@@ -336,42 +390,56 @@ def current(window: Window) -> int:
     Of a function that was gone by then, the last sample. In default mode it may hold some memory of the next
     invocation, which may have begun.
     """
-    return sum([status.rss for status in window.closing]) if window.closing else window.last
+    if not window.closing:
+        return window.last
+    held = 0
+    for status in window.closing:
+        held += status.rss
+    return held
 
 
 def peak(window: Window) -> Peak | None:
     """The peak of a closed window, by what is known of its boundaries now; None when the function was never seen."""
-    may_race = not (window.opening.has_waited and window.end.has_waited)
+    opening, end = window.opening, window.end
+    may_race = not (opening.has_waited and end.has_waited)
+    seen = max(window.sampled, window.baseline)
     if not window.closing:  # the function was gone before its watermark could be read once more
-        seen = max(window.sampled, window.baseline)
         if not window.multi_process and window.resets:
             seen = max(seen, window.lived)
-        return Peak(seen, seen, 0, SAMPLED, may_race and not window.opening.settled()) if seen else None
+        return Peak(seen, seen, 0, SAMPLED, may_race and not opening.settled()) if seen else None
 
-    watermark = sum([status.hwm for status in window.closing])
-    own = max(watermark, sum(window.watermarks)) + window.lived + window.unseen + _unread(window, window.unread)
-    upper = max(own, window.opening.hidden())
-    lost = window.lost or window.opening.lost
-    seen = max(window.sampled, window.baseline)
-    lower = seen if window.end.exact else max(window.end.reached(), window.baseline)
+    watermark = largest = highest = 0
+    for status in window.closing:
+        watermark += status.hwm
+        largest = max(largest, status.hwm)
+    for most in window.watermarks:
+        highest += most
+    own = max(watermark, highest) + window.lived + window.unseen + _unread(window, window.unread)
+    lost = window.lost or opening.lost
+    lower = seen if end.exact else max(end.reached(), window.baseline)
 
     if not window.resets:
-        if watermark > window.before and not window.multi_process and window.end.exact:
+        if watermark > window.before and not window.multi_process and end.exact:
             lower = watermark  # the life's watermark rose: it was this window that raised it
-        raced = may_race and not window.opening.settled()
+        raced = may_race and not opening.settled()
         return Peak(lower, lower, 0 if lost else max(lower, own), SAMPLED, raced)
 
     # Each process's own watermark was reached in this window, the others holding at least nothing.
-    seen = max(seen, current(window) - window.dip, *(status.hwm for status in window.closing))
-    if window.end.exact:
+    held = current(window)
+    seen = max(seen, held - window.dip)
+    seen = max(seen, largest)
+    if end.exact:
         lower = seen
-    upper = max(lower, min(upper, window.limit or NEVER_NS) if window.multi_process else upper)
+    if lost:
+        raced = may_race and not end.exact and seen - lower > KERNEL_SLACK_KIB
+        return Peak(max(lower, held), lower, 0, SAMPLED, raced)
+    upper = max(own, opening.hidden())
+    if window.multi_process:
+        upper = min(upper, window.limit or NEVER_NS)
+    upper = max(lower, upper)
     likely = watermark + window.lived + _unread(window, window.unread_estimate)
     if window.unread:  # what raised the mark, and was not read, was most likely a child
         likely = max(likely, window.baseline + window.risen)
-    if lost:
-        raced = may_race and not window.end.exact and seen - lower > KERNEL_SLACK_KIB
-        return Peak(max(lower, current(window)), lower, 0, SAMPLED, raced)
     estimate = min(max(likely, lower), upper)
     uncertain = upper - lower > KERNEL_SLACK_KIB
     by_race = upper - own > KERNEL_SLACK_KIB or seen - lower > KERNEL_SLACK_KIB
@@ -384,6 +452,6 @@ def peak(window: Window) -> Peak | None:
 def _unread(window: Window, kib: int) -> int:
     """What children held that were not read, at most `kib`: each no more than the largest ever waited for. (Threads of
     a child may hide some of its peak from the kernel: they count as births.)"""
-    if not window.child_most or min(window.births, window.deaths) < 0 or window.orphans:
+    if not (kib and window.child_most) or window.births < 0 or window.deaths < 0 or window.orphans:
         return kib
     return min(kib, max(1, window.births + window.deaths) * (window.child_most + KERNEL_SLACK_KIB))
