@@ -75,8 +75,8 @@ def proc_files(data: bytes) -> None:
     assert all(limit is None or limit >= 0 for limit in resources.parse_limits(data))
     for local, remote, inode in procfs.parse_tcp(data):
         assert isinstance(local + remote + inode, int)
-    killed = cgroup.parse_oom_kills(data)
-    assert killed is None or killed == int(data.split(b"oom_kill ")[1].split(b"\n")[0])
+    with suppress(procfs.Gone):
+        assert procfs.field(data, b"\noom_kill ") == int(data.split(b"\noom_kill ")[1].split()[0])
 
 
 def hsperfdata(data: bytes) -> None:

@@ -76,5 +76,5 @@ def test_another_process_may_have_children_too(tmp_path: Path) -> None:
     notes(tmp_path, "1", 200)
     scene.process.touch(10)
     (status,) = scene.recorder.close(scene.recorder.read_and_reset()).closing
-    scene.event(**ONE_CHILD, closing=[status, status._replace(hwm=0, rss=0)])
+    scene.event(**ONE_CHILD, closing=[status, status.counted(0, 0)])
     assert above(scene, "peakUpper")[0] > 800

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import posix
 
-from ..support.named_tuple import NamedTuple
-from ..support.numbers import whole
-from .procfs import DIGITS, Gone, KeptFile, Procfs, parse_meminfo
+from .procfs import READ_BYTES, Gone, KeptFile, Procfs, labelled, number_at, parse_meminfo
 
-READ_BYTES = 16384
-_KILLS = b"oom_kill "
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+_KILLS: Final = b"\noom_kill "
 _KILLS_FILES = {"cgroup2": "memory.events", "cgroup1": "memory.oom_control"}
 
 
-class MemoryUsage(NamedTuple):
+class MemoryUsage:
     """Memory of the environment, in KiB."""
 
-    source: str
-    used: int
-    """Now. A cgroup counts page cache, meminfo (MemTotal - MemAvailable) what cannot be reclaimed."""
-    peak: int | None
-    """Highest since the cgroup was made, None where the kernel keeps none (meminfo; v2 before Linux 5.19)."""
+    def __init__(self, source: str, used: int, peak: int | None) -> None:
+        self.source = source
+        self.used = used
+        """Now. A cgroup counts page cache, meminfo (MemTotal - MemAvailable) what cannot be reclaimed."""
+        self.peak = peak
+        """Highest since the cgroup was made, None where the kernel keeps none (meminfo; v2 before Linux 5.19)."""
 
 
 def parse_membership(text: bytes) -> tuple[str | None, str | None]:
@@ -45,8 +47,11 @@ def parse_membership(text: bytes) -> tuple[str | None, str | None]:
 
 def parse_bytes(text: bytes) -> int:
     """A cgroup's figure in KiB, from one number of bytes. Raises Gone for anything else."""
-    number = whole(text.strip(), DIGITS)
-    if number is None:
+    try:
+        number, at = number_at(text, 0)
+    except ValueError:
+        at = -1
+    if at < 0 or text[at:].strip():
         raise Gone(f"not a number of bytes: {text[:40]!r}")
     return number // 1024
 
@@ -91,11 +96,6 @@ class MemorySource:
             return None
 
 
-def parse_oom_kills(text: bytes) -> int | None:
-    """The number after `oom_kill`; None where there is no such line."""
-    return whole((b"\n" + text).partition(b"\n" + _KILLS)[2].partition(b"\n")[0], DIGITS)
-
-
 class OomKills:
     """The kernel's own count of OOM kills, from where this was made. Read when a window closes: 1 µs of a cgroup, 20 µs
     of /proc/vmstat (measured), so the descriptor is kept."""
@@ -120,10 +120,8 @@ class OomKills:
         return max(0, self.seen - earlier) if self.seen is not None and earlier is not None else 0
 
     def _count(self) -> int | None:
-        text = b""
         try:
-            while text.partition(_KILLS)[2].find(b"\n") < 0 and (piece := self._file.read(self._piece, len(text))):
-                text += piece  # /proc gives a page at a time
-        except OSError:
+            text, at = self._file.line(_KILLS, self._piece)
+            return labelled(text, _KILLS, at)[0]
+        except (Gone, OSError):
             return None
-        return parse_oom_kills(text)

@@ -18,31 +18,31 @@ from __future__ import annotations
 import posix
 import time
 
-from ..support.named_tuple import NamedTuple
 from .procfs import ZOMBIE, Gone, ProcessFiles, Procfs, Stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+    from typing import Final
 
-FUNCTION = "function"
-SIDECAR = "truemem"
-EXTENSION = "extension:"
-OTHER = ""
-GUESS = "function?"
-OTHER_API = "function, of another API address"
+FUNCTION: Final = "function"
+SIDECAR: Final = "truemem"
+EXTENSION: Final = "extension:"
+OTHER: Final = ""
+GUESS: Final = "function?"
+OTHER_API: Final = "function, of another API address"
 
-KEPT_PROCESSES = 64
+KEPT_PROCESSES: Final = 64
 """Processes whose descriptors stay open: 4 each, of the 1,024 that an environment has."""
 MOST_PROCESSES = 1024
 """What Lambda allows in one environment (developer guide, "Lambda quotas"): more are not looked at."""
-YOUNG_SECONDS = 2
+YOUNG_SECONDS: Final = 2
 """A process may exec: one that is unrelated is looked at again while it is younger than this."""
-AGAIN_SECONDS = 0.01
+AGAIN_SECONDS: Final = 0.01
 """Young processes are not looked at again more often than this. (The function's own children are known by descent, at
 once.)"""
-NO_LIMIT_NS = 1 << 62
-MOST_NEW_PIDS = 64
+NO_LIMIT_NS: Final = 1 << 62
+MOST_NEW_PIDS: Final = 64
 """Most new pids that are looked at one by one, without listing /proc: a function starts a process, a machine is
 busy."""
 
@@ -50,22 +50,28 @@ HANDLER = b"\0_HANDLER="
 """Variable of the runtime that Lambda gives to no extension (developer guide, "Extensions API")."""
 RUNTIME = b"\0AWS_EXECUTION_ENV="
 """A runtime's variable that images may set for every process: it makes a guess, no more."""
-NAME_MAX = 255
+NAME_MAX: Final = 255
 """Longest name of a file (limits.h): what is longer is none."""
 _ADDRESS = b"\0AWS_LAMBDA_RUNTIME_API="
-_CLOCK_BOOTTIME = 7
+_CLOCK_BOOTTIME: Final = 7
 _TICKS = posix.sysconf("SC_CLK_TCK")
 
 
-class Process(NamedTuple):
-    """One process of the environment; (pid, start time) is its identity."""
+class Process:
+    """One process of the environment."""
 
-    pid: int
-    start_time: int
-    parent: int
-    owner: str
-    """FUNCTION, SIDECAR, or EXTENSION and the base name of the extension's file."""
-    files: ProcessFiles
+    def __init__(self, pid: int, start_time: int, parent: int, owner: str, files: ProcessFiles) -> None:
+        """`owner`: FUNCTION, SIDECAR, or EXTENSION and the base name of the extension's file."""
+        self.pid = pid
+        self.start_time = start_time
+        self.parent = parent
+        self.owner = owner
+        self.files = files
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """pid and start time."""
+        return self.pid, self.start_time
 
 
 class ProcessTable:
@@ -106,7 +112,7 @@ class ProcessTable:
         """Times that /proc, or the files of a process that lives, could not be read."""
         self._starter, self._platform = self._evidence.above(self._self)
         self._reapers = {pid: proc.process(pid) for pid in self._platform}
-        """Processes above the function that live: one waits for orphans."""
+        """Processes above the function that live: one waits for orphans. Their files are read at each window."""
 
     def function(self) -> list[Process]:
         """The function's processes: the runtime first, for it is the one that races us."""
@@ -150,13 +156,16 @@ class ProcessTable:
     def adopted_faults(self) -> int | None:
         """Page faults of all children that the processes above the function have waited for, orphans among them
         (credentials(7), "init"); None where one of them cannot be read."""
-        self._orphans = {pid: faults for pid, faults in self._orphans.items() if self._proc.exists(pid)}
-        faults = sum(self._orphans.values())
+        faults = 0
+        if self._orphans:
+            self._orphans = {pid: faults for pid, faults in self._orphans.items() if self._proc.exists(pid)}
+            faults = sum(self._orphans.values())
         for pid, files in self._reapers.items():
             try:
                 faults += files.stat().child_faults
             except Gone:
-                self._reapers.pop(pid).close()  # what it had waited for is not known; the rest is, the next time
+                del self._reapers[pid]  # what it had waited for is not known any more: the rest is, the next time
+                files.close()
                 return None
         return faults
 

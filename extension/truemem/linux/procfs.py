@@ -9,41 +9,49 @@ import posix
 import time
 
 from ..support.files import READ_FLAGS, read
-from ..support.named_tuple import NamedTuple
-from ..support.numbers import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import NoReturn
+    from typing import Final, NoReturn
 
-PAGE_KIB = posix.sysconf("SC_PAGE_SIZE") // 1024
-FALLEN_KIB = 64
+    from mypy_extensions import i64
+
+PAGE_KIB: Final = posix.sysconf("SC_PAGE_SIZE") // 1024
+FALLEN_KIB: Final = 64
 """A smaller difference of level and watermark is the kernel's own bookkeeping."""
-DIGITS = 20
+DIGITS: Final = 20
 """Digits of the largest number that the kernel prints."""
-MM_LENGTH = 15
+_SAFE_DIGITS: Final = 18
+"""So many digits are no more than 63 bits."""
+MM_LENGTH: Final = 15
 """What is no longer has no three addresses."""
-ZOMBIE = b"Z"
+ZOMBIE: Final = b"Z"
 """State of a process that has ended, or whose main thread has: then it has more than one."""
 SIGKILL_BIT = 1 << 8
 """SIGKILL in a mask of signals: bit n - 1 is signal n (proc_pid_status(5))."""
 ESRCH = 3
 _ENOENT = 2
-UNREADABLE = -1
-SLEEPING = b"S"
-THREADS_ASKED = 32
+UNREADABLE: Final = -1
+SLEEPING: Final = b"S"
+THREADS_ASKED: Final = 32
 """Threads of one process that are asked for their states: 0.2 ms."""
-READ_TRIES = 4
+READ_TRIES: Final = 4
 """How often to try readings that must agree, or a thread that must live while it is read."""
-LIMITS = {"statm": 128, "schedstat": 128}
-"""Longest texts, in bytes. One page is more than any other of these files has."""
+_SPACE: Final = 32
+_LINE_END: Final = 10
+READ_BYTES: Final = 16384
+LINE_MOVES: Final = 512
+"""Bytes that the lines above another one may become shorter by, or the lines between two of them have."""
+LIMITS: Final = {"stat": 479, "statm": 128, "schedstat": 128}
+"""Longest texts, in bytes. One page is more than any other of these files has. What we use of `stat` has at most 400:
+CPython's own allocator has room for 479."""
 OF_MEMORY = ("status", "statm", "clear_refs")
 """Files about a process's memory, of those that we use and every thread has as well."""
 
-FAULT_KIB = 64
+FAULT_KIB: Final = 64
 """What one page fault can make resident: 16 pages of a file around it (fault_around_bytes)."""
-HUGE_FAULT_KIB = 2048
+HUGE_FAULT_KIB: Final = 2048
 """What one page fault can make resident where transparent huge pages are on for everything, KiB."""
 COUNTERS = 3
 """Counters of resident memory: of files, of no file, shared (mm_types_task.h)."""
@@ -59,81 +67,148 @@ class Gone(Exception):
         self.errno = errno
 
 
-class Status(NamedTuple):
+class Status:
     """Memory of one process, from /proc/PID/status. Sizes in KiB, as the kernel prints them."""
 
-    hwm: int
-    """VmHWM: peak resident set since exec, or since the last watermark reset."""
-    rss: int
-    """VmRSS. With VmHWM, up to 63 pages per thread behind the truth before Linux 6.2; since then up to
-    a per-CPU batch of some dozen pages."""
-    anon: int
-    """RssAnon: heap, stacks, private writable memory."""
-    file: int
-    """RssFile: code and mapped files."""
-    shmem: int
-    """RssShmem: shared memory and tmpfs."""
-    threads: int
+    def __init__(self, hwm: int, rss: int, anon: int, file: int, shmem: int, threads: int) -> None:
+        self.hwm = hwm
+        """VmHWM: peak resident set since exec, or since the last watermark reset."""
+        self.rss = rss
+        """VmRSS. With VmHWM, up to 63 pages per thread behind the truth before Linux 6.2; since then up to
+        a per-CPU batch of some dozen pages."""
+        self.anon = anon
+        """RssAnon: heap, stacks, private writable memory."""
+        self.file = file
+        """RssFile: code and mapped files."""
+        self.shmem = shmem
+        """RssShmem: shared memory and tmpfs."""
+        self.threads = threads
 
     @property
     def has_fallen(self) -> bool:
         """Is the level below its watermark? Else the watermark is as a reset would leave it."""
         return self.hwm - self.rss > FALLEN_KIB
 
+    def counted(self, hwm: int, rss: int) -> Status:
+        """The same with another watermark and level: what counts of them, KiB."""
+        return Status(hwm, rss, self.anon, self.file, self.shmem, self.threads)
 
-class Stat(NamedTuple):
+
+class Stat:
     """What /proc/PID/stat says beside memory."""
 
-    state: bytes
-    """State of the process, one letter: R, S, D, Z (zombie), X (dead), T ..."""
-    parent: int
-    faults: int
-    """Page faults of the process, minor and major. Resident memory does not grow without one."""
-    child_faults: int
-    """Page faults of its children that have ended and been waited for."""
-    threads: int
-    start_time: int
-    """Clock ticks after boot. With the pid, the identity of a process."""
-    rss: int
-    """Resident set, KiB."""
-    child_ticks: int = 0
-    """CPU time of its children that have ended and been waited for, and of theirs, in ticks: user and system."""
-    ticks: int = 0
-    """CPU time of the process itself, in ticks: user and system."""
-    name: str = ""
-    """Name of the program, up to 15 characters: a process may give itself another."""
-    has_memory: bool = True
-    """Has the process an address space? Not once it ends, also before it is a zombie. (`rss` may be 0 just after
-    exec().)"""
-    mm: bytes = b""
-    """Where program and stack begin: another value is another address space, after exec(). Empty where the kernel
-    does not say (no permission, or no memory any more). A child of fork() has its parent's."""
+    def __init__(
+        self,
+        state: bytes,
+        parent: int,
+        faults: int,
+        child_faults: int,
+        threads: int,
+        start_time: int,
+        rss: int,
+        child_ticks: int = 0,
+        ticks: int = 0,
+        command: bytes = b"",
+        has_memory: bool = True,
+        mm: bytes = b"",
+    ) -> None:
+        self.state = state
+        """State of the process, one letter: R, S, D, Z (zombie), X (dead), T ..."""
+        self.parent = parent
+        self.faults = faults
+        """Page faults of the process, minor and major. Resident memory does not grow without one."""
+        self.child_faults = child_faults
+        """Page faults of its children that have ended and been waited for."""
+        self.threads = threads
+        self.start_time = start_time
+        """Clock ticks after boot. With the pid, the identity of a process."""
+        self.rss = rss
+        """Resident set, KiB."""
+        self.child_ticks = child_ticks
+        """CPU time of its children that have ended and been waited for, and of theirs, in ticks: user and system."""
+        self.ticks = ticks
+        """CPU time of the process itself, in ticks: user and system."""
+        self._command = command
+        self.has_memory = has_memory
+        """Has the process an address space? Not once it ends, also before it is a zombie. (`rss` may be 0 just after
+        exec().)"""
+        self.mm = mm
+        """Where program and stack begin: another value is another address space, after exec(). Empty where the kernel
+        does not say (no permission, or no memory any more). A child of fork() has its parent's."""
+
+    @property
+    def name(self) -> str:
+        """Name of the program, up to 15 characters: a process may give itself another."""
+        return self._command.decode("utf-8", "replace")
+
+
+def number_at(text: bytes, at: i64) -> tuple[int, i64]:
+    """The number that begins at `at`, of DIGITS digits at most, and the position after it: of a space, the end of the
+    line or of the text. Raises ValueError for anything else."""
+    size: i64 = len(text)
+    value: i64 = 0
+    start = at
+    while at < size:
+        digit: i64 = text[at]
+        digit -= 48
+        if digit < 0 or digit > 9:
+            break
+        if at - start < _SAFE_DIGITS:
+            value = value * 10 + digit
+        at += 1
+    if at == start or at - start > DIGITS or (at < size and text[at] != _SPACE and text[at] != _LINE_END):
+        raise ValueError
+    return int(text[start:at]) if at - start > _SAFE_DIGITS else value, at
+
+
+def _after(text: bytes, at: i64, spaces: i64) -> i64:
+    """The position after so many spaces from `at` on; that of the text's end if there are fewer."""
+    size: i64 = len(text)
+    while spaces and at < size:
+        if text[at] == _SPACE:
+            spaces -= 1
+        at += 1
+    return at
+
+
+def labelled(text: bytes, label: bytes, at: i64) -> tuple[int, i64]:
+    """The number after `label` in a file of `Label:  number [kB]` lines, which is most likely at `at` or later; and
+    where its line ends. Raises Gone if it is not there."""
+    length: i64 = len(label)
+    if at < 0 or text[at : at + length] != label:
+        start: i64 = text.find(label, max(0, at))
+        at = text.find(label) if start < 0 else start
+    if at < 0:
+        raise Gone(f"no {label.strip().decode()}")
+    size: i64 = len(text)
+    at += length
+    while at < size and (text[at] == _SPACE or text[at] == 9):
+        at += 1
+    try:
+        number, at = number_at(text, at)
+    except ValueError:
+        at = size
+    while at < size and text[at] != _LINE_END:
+        at += 1
+    if at == size:
+        raise Gone(f"{label.strip().decode()} is cut off")
+    return number, at
 
 
 def field(text: bytes, label: bytes) -> int:
     """The number after `label` in a file of `Label:  number [kB]` lines. Raises Gone if it is not there."""
-    start = text.find(label)
-    if start < 0:
-        raise Gone(f"no {label.strip().decode()}")
-    start += len(label)
-    end = text.find(b"\n", start)
-    words = text[start : end if end >= 0 else len(text)].split(None, 1)
-    if end < 0 or not words or not words[0].isdigit() or len(words[0]) > DIGITS:
-        raise Gone(f"{label.strip().decode()} is cut off")
-    return int(words[0])
-
-
-_SIZES = b"VmHWM:", b"VmRSS:", b"RssAnon:", b"RssFile:", b"RssShmem:"
+    return labelled(text, label, 0)[0]
 
 
 def parse_status(text: bytes) -> Status:
     """Parse the fields we use. Raises Gone if the process has no memory any more (a zombie prints no Vm lines)."""
-    # Linux prints the sizes one after the other: one split instead of five searches.
-    words = text[text.find(b"\nVmHWM:") :].split(None, 3 * len(_SIZES))[:-1]
-    labels, sizes = words[::3], words[1::3]
-    is_usual = (*labels,) == _SIZES and b"".join(sizes).isdigit() and max(map(len, sizes)) <= DIGITS
-    kib = map(int, sizes) if is_usual else [field(text, b"\n" + label) for label in _SIZES]
-    return Status._make((*kib, field(text, b"\nThreads:")))
+    hwm, at = labelled(text, b"\nVmHWM:", 0)  # the kernel prints them in this order, one after the other
+    rss, at = labelled(text, b"\nVmRSS:", at)
+    anon, at = labelled(text, b"\nRssAnon:", at)
+    file, at = labelled(text, b"\nRssFile:", at)
+    shmem, at = labelled(text, b"\nRssShmem:", at)
+    threads, at = labelled(text, b"\nThreads:", at)
+    return Status(hwm, rss, anon, file, shmem, threads)
 
 
 def is_dying(text: bytes) -> bool:
@@ -152,27 +227,41 @@ def is_dying(text: bytes) -> bool:
 def parse_stat(text: bytes) -> Stat:
     """Parse /proc/PID/stat. The name may hold spaces and parentheses: fields begin after the last `)`. Raises Gone if
     the text is cut off."""
-    name_end = text.rfind(b")")
-    fields = text[name_end + 1 :].split(None, 26)
-    mm = b" ".join(fields[23:26])  # startcode, endcode, startstack: small numbers where they are hidden
+    name_end: i64 = text.rfind(b")")
+    begin = name_end + 2
     try:
-        values = (
-            fields[0],
-            int(fields[1]),
-            int(fields[7]) + int(fields[9]),
-            int(fields[8]) + int(fields[10]),
-            int(fields[17]),
-            int(fields[19]),
-            int(fields[21]) * PAGE_KIB,
-            int(fields[13]) + int(fields[14]),
-            int(fields[11]) + int(fields[12]),
-            text[text.find(b"(") + 1 : name_end].decode("utf-8", "replace"),
-            fields[20] != b"0",
-            mm if len(mm) > MM_LENGTH else b"",
-        )
-        return Stat._make(values)
-    except (IndexError, ValueError):
+        parent, at = number_at(text, begin + 2)  # fields as proc_pid_stat(5) counts them: 4
+        faults, at = number_at(text, _after(text, at + 1, 5))  # 10
+        child_faults, at = number_at(text, at + 1)
+        major, at = number_at(text, at + 1)
+        child_major, at = number_at(text, at + 1)
+        user, at = number_at(text, at + 1)
+        system, at = number_at(text, at + 1)
+        child_user, at = number_at(text, at + 1)
+        child_system, at = number_at(text, at + 1)  # 17
+        threads, at = number_at(text, _after(text, at + 1, 2))  # 20
+        start_time, at = number_at(text, _after(text, at + 1, 1))  # 22
+        virtual, at = number_at(text, at + 1)
+        rss, at = number_at(text, at + 1)  # 24
+    except ValueError:
         raise Gone("stat is cut off") from None
+    at = _after(text, at + 1, 1)
+    # startcode, endcode, startstack (26 to 28): small numbers where they are hidden
+    mm = text[at : _after(text, at, 3) - 1]
+    return Stat(
+        text[begin : begin + 1],
+        parent,
+        faults + major,
+        child_faults + child_major,
+        threads,
+        start_time,
+        rss * PAGE_KIB,
+        child_user + child_system,
+        user + system,
+        text[text.find(b"(") + 1 : name_end],
+        virtual != 0,
+        mm if len(mm) > MM_LENGTH else b"",
+    )
 
 
 def parse_state(text: bytes) -> bytes:
@@ -184,17 +273,23 @@ def parse_state(text: bytes) -> bytes:
 def parse_statm(text: bytes) -> tuple[int, int]:
     """Resident set, and the part of it that is of files and shared memory, KiB, from /proc/PID/statm. Raises Gone if
     the text is cut off."""
-    fields = text.split(None, 3)
-    rss, shared = (whole(fields[1], DIGITS), whole(fields[2], DIGITS)) if len(fields) > 2 else (None, None)
-    if rss is None or shared is None:
-        raise Gone("statm is cut off")
+    try:
+        rss, at = number_at(text, _after(text, 0, 1))
+        shared, at = number_at(text, at + 1)
+    except ValueError:
+        raise Gone("statm is cut off") from None
     return rss * PAGE_KIB, shared * PAGE_KIB
 
 
 def parse_last_pid(text: bytes) -> int:
     """The pid given out last, from /proc/loadavg: it moves when a process or a thread is made. -1 if unknown."""
-    last = whole(text[text.rfind(b" ") + 1 :].rstrip(), DIGITS)
-    return -1 if last is None else last
+    at: i64 = max(0, len(text) - 1)
+    while at > 0 and text[at - 1] != _SPACE:
+        at -= 1
+    try:
+        return number_at(text, at)[0]
+    except ValueError:
+        return -1
 
 
 def parse_tcp(text: bytes) -> list[tuple[int, int, int]]:
@@ -211,16 +306,11 @@ def parse_tcp(text: bytes) -> list[tuple[int, int, int]]:
     return rows
 
 
-def parse_huge_pages(text: bytes) -> tuple[int, int]:
-    """Huge pages that the kernel has made resident since it started, from /proc/vmstat: at a page fault, and out of
-    small ones, with what was missing between these (admin-guide/mm/transhuge.rst). Raises Gone if they are missing."""
-    return field(text, b"\nthp_fault_alloc "), field(text, b"\nthp_collapse_alloc ")
-
-
 def parse_meminfo(text: bytes) -> tuple[int, int]:
     """(MemTotal, MemAvailable) in KiB. Raises Gone if either is missing."""
     text = b"\n" + text
-    return field(text, b"\nMemTotal:"), field(text, b"\nMemAvailable:")
+    total, at = labelled(text, b"\nMemTotal:", 0)
+    return total, labelled(text, b"\nMemAvailable:", at)[0]
 
 
 class KeptFile:
@@ -229,6 +319,8 @@ class KeptFile:
     def __init__(self, path: str) -> None:
         self._path = path
         self.descriptor = -1
+        self._before = 0
+        """The line that is looked for begins later than this (`line`)."""
 
     def read(self, limit: int, offset: int = 0) -> bytes:
         """Up to `limit` bytes from `offset`. Raises OSError."""
@@ -236,14 +328,28 @@ class KeptFile:
             self.descriptor = posix.open(self._path, READ_FLAGS)
         return posix.pread(self.descriptor, limit, offset)
 
+    def line(self, label: bytes, piece: int = READ_BYTES) -> tuple[bytes, i64]:
+        """The text as far as the line is whole that begins with `label` (a line's end, and what follows it), and where
+        that is; below 0 where it is not. /proc gives a page at a time: it is read in pieces. Raises OSError."""
+        text = b""
+        at: i64 = -1
+        while True:
+            more = self.read(piece, len(text))
+            text = text + more if text else more
+            if at < 0:
+                at = text.find(label, self._before)
+            if not more or (at >= 0 and text.find(b"\n", at + 1) >= 0):
+                break
+        # Where it was is where it will be, but for some digits.
+        self._before = max(0, at - LINE_MOVES)
+        return text, at if at >= 0 else text.find(label)
+
 
 class ProcessFiles:
     """One process's files in /proc, on descriptors that are opened once and kept: 1 to 10 µs a read.
 
     A process whose main thread has ended has no memory at its own files (proc_pid_task(5)), but still at those of its
     other threads: what concerns memory is read there then."""
-
-    __slots__ = ("_cpu_clock", "_descriptors", "_folder", "_keep", "_of_thread")
 
     def __init__(self, folder: str, keep: bool = True, cpu_clock: int = 0) -> None:
         """`keep=False` opens at each read: for when descriptors are short (1,024 in an environment). `cpu_clock` is
@@ -254,6 +360,9 @@ class ProcessFiles:
         self._of_thread = ""
         """Folder of the thread that stands for the main one, below the process's; "" while that lives."""
         self._descriptors: dict[str, int] = {}
+        self._text = b""
+        """The `stat` that was parsed last: while the process waits it stays the same."""
+        self._stat = Stat(b"", 0, 0, 0, 0, 0, 0)
 
     def read(self, name: str) -> bytes:
         """The file's text as of now. Raises Gone."""
@@ -308,7 +417,10 @@ class ProcessFiles:
 
     def status(self) -> Status:
         """Memory as of now. Raises Gone."""
-        return parse_status(self.read("status"))
+        try:
+            return parse_status(self._read("status"))
+        except Gone:  # perhaps another thread has it
+            return parse_status(self.read("status"))
 
     def is_dying(self) -> bool:
         try:
@@ -323,12 +435,20 @@ class ProcessFiles:
     def parsed_stat(self, text: bytes) -> Stat:
         """A `stat` of this process that was read. Where the main thread has ended it says nothing of memory: another
         thread's is read now. Raises Gone."""
-        stat = parse_stat(text)
+        stat = self.parse(text)
         if stat.state == ZOMBIE and stat.threads > 1:
-            rss = self.rss()
-            thread = parse_stat(ProcessFiles(self._folder + self._of_thread, keep=False).read("stat"))
-            return stat._replace(rss=rss, has_memory=True, mm=thread.mm)
+            stat = parse_stat(text)
+            stat.rss = self.rss()
+            stat.has_memory = True
+            stat.mm = parse_stat(ProcessFiles(self._folder + self._of_thread, keep=False).read("stat")).mm
         return stat
+
+    def parse(self, text: bytes) -> Stat:
+        """A `stat` of this process as it was read (parse_stat). Raises Gone."""
+        if text != self._text:
+            self._stat = parse_stat(text)
+            self._text = text
+        return self._stat
 
     def rss(self) -> int:
         """Resident set in KiB: the cheapest reading there is. Raises Gone."""
@@ -337,18 +457,28 @@ class ProcessFiles:
     def rss_and_shared(self) -> tuple[int, int]:
         """Resident set, and the part of it that is of files and shared memory, KiB. Raises Gone, also of a process that
         has no memory any more."""
-        rss, shared = parse_statm(self.read("statm"))
-        if not rss:
+        try:
+            levels = parse_statm(self._read("statm"))
+            if levels[0]:
+                return levels
+        except Gone:
+            pass
+        levels = parse_statm(self.read("statm"))  # perhaps another thread has it
+        if not levels[0]:
             raise Gone("statm: no memory any more")
-        return rss, shared
+        return levels
 
     def cpu_ns(self) -> int | None:
         """CPU time (ns) of all its threads, those that have ended included; None where that is not known. The time of
         a thread that runs just now is counted when it stops, or at the next tick."""
+        total = self._cpu_ns()
+        return total if total >= 0 else None
+
+    def _cpu_ns(self) -> int:
         try:
-            return time.clock_gettime_ns(self._cpu_clock) if self._cpu_clock else None
+            return time.clock_gettime_ns(self._cpu_clock) if self._cpu_clock else -1
         except OSError:
-            return None
+            return -1
 
     def others_ns(self) -> int | None:
         """CPU time (ns) of all its threads but the first; None where that is not known (cpu_times)."""
@@ -357,17 +487,17 @@ class ProcessFiles:
     def cpu_times(self) -> tuple[int | None, int | None]:
         """CPU time (ns) of all its threads (cpu_ns), and of all but the first; None where that is not known. If the
         second is the same twice, no other thread than the first has run in between. 2 µs."""
-        total = self.cpu_ns()
+        total = self._cpu_ns()
         try:
-            for _ in range(READ_TRIES if total is not None else 0):
+            for _ in range(READ_TRIES if total >= 0 else 0):
                 before = total
-                first = int(self._read("schedstat").split(None, 1)[0])  # of the first thread (sched-stats.rst)
-                total = self.cpu_ns()
-                if total is not None and total == before:
+                first = number_at(self._read("schedstat"), 0)[0]  # of the first thread (sched-stats.rst)
+                total = self._cpu_ns()
+                if total == before >= 0:
                     return total, total - first
         except (Gone, ValueError):
             pass
-        return total, None
+        return total if total >= 0 else None, None
 
     def others_rest(self, others_ns: int) -> bool:
         """Have all threads but the first slept since `others_ns` was read (cpu_times), and do now? 6 µs each.
@@ -480,11 +610,14 @@ class Procfs:
         return rows
 
     def huge_pages(self) -> tuple[int, int] | None:
-        """Huge pages that were made for all processes of this machine (parse_huge_pages). None where that is not known.
+        """Huge pages that the kernel has made resident since it started, for all processes: at a page fault, and out of
+        small ones, with what was missing between these (admin-guide/mm/transhuge.rst). None where that is not known.
         20 µs."""
+        last = b"\nthp_collapse_alloc "
         try:
-            return parse_huge_pages(self._vmstat.read(65536))
-        except (OSError, Gone):
+            text, at = self._vmstat.line(last)
+            return labelled(text, b"\nthp_fault_alloc ", max(0, at - LINE_MOVES))[0], labelled(text, last, at)[0]
+        except (Gone, OSError):
             return None
 
     def executable(self, pid: int) -> str:
@@ -560,16 +693,17 @@ def reset_problem(proc: Procfs) -> str:
     return "" if after.hwm - after.rss < 512 else "clear_refs: accepted, but VmHWM stays"
 
 
-class FaultSizes(NamedTuple):
+class FaultSizes:
     """What one page fault can make resident here, KiB (transhuge: admin-guide/mm/transhuge.rst)."""
 
-    own: int
-    """KiB that a fault brings of memory that is no file's: a page."""
-    most: int
-    """KiB that a fault brings of a file: the pages around it as well."""
-    asked: bool
-    """A process that asks for huge pages gets more (madvise(2), MADV_HUGEPAGE): those are counted
-    (Procfs.huge_pages)."""
+    def __init__(self, own: int, most: int, asked: bool) -> None:
+        self.own = own
+        """KiB that a fault brings of memory that is no file's: a page."""
+        self.most = most
+        """KiB that a fault brings of a file: the pages around it as well."""
+        self.asked = asked
+        """A process that asks for huge pages gets more (madvise(2), MADV_HUGEPAGE): those are counted
+        (Procfs.huge_pages)."""
 
 
 def fault_sizes(root: str = "/sys/kernel/mm") -> FaultSizes:

@@ -71,7 +71,7 @@ class MallocReadings(Wing):
     def _read(self, process: Process) -> arenas.Malloc | None:
         """malloc's figures; None if they are not known this time. Sets when malloc is read next, or that it is over."""
         self._process = self._process or process
-        self._is_over = process[:2] != self._process[:2]
+        self._is_over = process.identity != self._process.identity
         before_ns, found, problem = process.files.asleep_ns(), None, None
         if before_ns is None or self._is_over:
             return None  # the next invocation may find it asleep

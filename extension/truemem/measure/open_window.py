@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 
-from ..linux.procfs import UNREADABLE, Stat, fault_sizes, parse_stat, parse_statm, watermark_slack_kib
+from ..linux.procfs import UNREADABLE, Stat, fault_sizes, parse_statm, watermark_slack_kib
 from .child_bound import (
     PARENTS,
     Lives,
@@ -200,7 +200,7 @@ class OpenWindow:
         files = look.process.files
         rss, shared = parse_statm(look.statm)
         track.known = max(track.known, rss)
-        faults = parse_stat(look.before).faults
+        faults = files.parse(look.before).faults
         self._look(track, files, rss - shared, shared, faults, files.parsed_stat(look.after), look.others_ns)
 
     def _look(

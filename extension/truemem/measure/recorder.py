@@ -188,10 +188,7 @@ class Recorder:
             window.lived.add(process.pid, -1, watermark, most)
             window.sampled = max(window.sampled, watermark)
             watermark = most = 0
-        counted = status
-        if watermark != status.hwm or rss != status.rss:
-            counted = Status(watermark, rss, status.anon, status.file, status.shmem, threads=status.threads)
-        closing.statuses.append(counted)
+        closing.statuses.append(status.counted(watermark, rss))
         closing.watermarks.append(most)
         closing.rss += rss
         together = min(rss, after.rss)

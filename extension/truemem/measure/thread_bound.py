@@ -82,7 +82,6 @@ kernel's own error.
 from __future__ import annotations
 
 from ..linux.procfs import HUGE_FAULT_KIB
-from ..support.named_tuple import NamedTuple
 from .window import KERNEL_SLACK_KIB, NEVER_NS, keep
 
 TYPE_CHECKING = False
@@ -92,30 +91,33 @@ if TYPE_CHECKING:
     from ..linux.procfs import FaultSizes
 
 
-class ProcessMemory(NamedTuple):
+class ProcessMemory:
     """What a process holds, at one look."""
 
-    own: int
-    """KiB of no file (RssAnon)."""
-    shared: int
-    """KiB of files and shared memory (RssFile and RssShmem)."""
-    faults: int
-    """Page faults of the process before the level was read."""
-    huge: tuple[int, int]
-    """Huge pages of all processes (Procfs.huge_pages), at this look or an earlier one."""
+    def __init__(self, own: int, shared: int, faults: int, huge: tuple[int, int]) -> None:
+        self.own = own
+        """KiB of no file (RssAnon)."""
+        self.shared = shared
+        """KiB of files and shared memory (RssFile and RssShmem)."""
+        self.faults = faults
+        """Page faults of the process before the level was read."""
+        self.huge = huge
+        """Huge pages of all processes (Procfs.huge_pages), at this look or an earlier one."""
 
 
-class Interval(NamedTuple):
+class Interval:
     """The time between two looks, while several threads may have run: the terms of the inequalities. KiB."""
 
-    touched: int
-    mapped: int
-    given_back: int
+    def __init__(self, touched: int, mapped: int, given_back: int) -> None:
+        self.touched = touched
+        self.mapped = mapped
+        self.given_back = given_back
 
-    def or_higher(self, later: Interval) -> Interval:
-        """This interval and the later one as one: coarser, never wrong."""
-        touched, mapped = max(self.touched, later.touched), max(self.mapped, later.mapped)
-        return Interval(touched, mapped, max(self.given_back, later.given_back))
+
+def _or_higher(one: Interval, later: Interval) -> Interval:
+    """The two intervals as one: coarser, never wrong."""
+    touched, mapped = max(one.touched, later.touched), max(one.mapped, later.mapped)
+    return Interval(touched, mapped, max(one.given_back, later.given_back))
 
 
 class ThreadBound:
@@ -159,10 +161,10 @@ class ThreadBound:
     ) -> None:
         """The process holds this now, after so many `faults` at most. `others_ran`: other threads than its first may
         have run since the last look. `inherited`: what it can have had before the first look, from its parent."""
-        first = self.level if self.level is not None else ProcessMemory(inherited, 0, 0, level.huge)
+        first = self.level or ProcessMemory(inherited, 0, 0, level.huge)
         self.level, self.level_others_ns = level, others_ns
         new_faults = max(0, faults - first.faults)
-        at_faults, joined = (new - old for new, old in zip(level.huge, first.huge, strict=True))
+        at_faults, joined = level.huge[0] - first.huge[0], level.huge[1] - first.huge[1]
         most_own = first.own + new_faults * sizes.own + (min(new_faults, at_faults) + joined) * HUGE_FAULT_KIB
         fallen = first.shared - level.shared
         touched = most_own + max(first.shared, level.shared)
@@ -171,7 +173,7 @@ class ThreadBound:
         if others_ran:
             mapped = touched + new_faults * (sizes.most - sizes.own)
             given_back = max(0, most_own - level.own) + max(0, fallen)
-            keep(self.intervals, Interval(touched, mapped, given_back), Interval.or_higher)
+            keep(self.intervals, Interval(touched, mapped, given_back), _or_higher)
 
     def bound(
         self,

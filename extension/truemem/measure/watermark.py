@@ -6,8 +6,7 @@ import posix
 import time
 
 from ..linux.process_table import NO_LIMIT_NS
-from ..linux.procfs import ESRCH, READ_TRIES, Gone, Procfs, Stat, Status, parse_stat, reset_problem
-from ..support.named_tuple import NamedTuple
+from ..linux.procfs import ESRCH, READ_TRIES, Gone, Procfs, Stat, Status, reset_problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 class ProcessReading:
     """One process's files, in the order in which they were read. `before` and `after` are parsed later."""
-
-    __slots__ = ("after", "again", "before", "cpu_ns", "end_ns", "others_ns", "process", "reset", "status")
 
     def __init__(
         self,
@@ -49,36 +46,40 @@ class ProcessReading:
     def parsed(self) -> Parsed:
         """Raises Gone."""
         parse = self.process.files.parsed_stat
+        faults = parse(self.before).faults
         after = parse(self.after)
-        faults = after.faults if self.before == self.after else parse(self.before).faults
         gap = after.faults - faults if self.reset else 0
         return Parsed(self.status, faults, gap, after, self.others_ns, self.reset)
 
 
-class Parsed(NamedTuple):
-    status: Status
-    faults: int
-    """Page faults when the status was read."""
-    gap: int
-    """Page faults between the status and the reset of the watermark; 0 without a reset."""
-    after: Stat
-    others_ns: int | None
-    """CPU time (ns) of the other threads than the first; None where that is not known (ProcessFiles.cpu_times)."""
-    reset: bool
+class Parsed:
+    """What one reading says."""
+
+    def __init__(self, status: Status, faults: int, gap: int, after: Stat, others_ns: int | None, reset: bool) -> None:
+        self.status = status
+        self.faults = faults
+        """Page faults when the status was read."""
+        self.gap = gap
+        """Page faults between the status and the reset of the watermark; 0 without a reset."""
+        self.after = after
+        self.others_ns = others_ns
+        """CPU time (ns) of the other threads than the first; None where that is not known (ProcessFiles.cpu_times)."""
+        self.reset = reset
 
 
-class Look(NamedTuple):
+class Look:
     """What a process with threads held at one moment, as it was read: parsed later."""
 
-    process: Process
-    before: bytes
-    """The process's stat, read before the level: what was touched later is of the next look."""
-    statm: bytes
-    after: bytes
-    """The process's stat, read after the level."""
-    others_ns: int | None
-    """CPU time (ns) of the other threads than the first (ProcessFiles.cpu_times): read last, so that who has run since
-    is not in it."""
+    def __init__(self, process: Process, before: bytes, statm: bytes, after: bytes, others_ns: int | None) -> None:
+        self.process = process
+        self.before = before
+        """The process's stat, read before the level: what was touched later is of the next look."""
+        self.statm = statm
+        self.after = after
+        """The process's stat, read after the level."""
+        self.others_ns = others_ns
+        """CPU time (ns) of the other threads than the first (ProcessFiles.cpu_times): read last, so that who has run
+        since is not in it."""
 
 
 class ProcessReadings:
@@ -175,9 +176,9 @@ class ProcessReader:
         for process, before_ns in self._threaded.items():
             files = process.files
             try:
-                texts = files.read("stat"), files.read("statm"), files.read("stat")
-                look = Look(process, *texts, files.others_ns())
-                self.others_ran |= look.others_ns != before_ns and parse_stat(look.after).threads > 1
+                before, statm, after = files.read("stat"), files.read("statm"), files.read("stat")
+                look = Look(process, before, statm, after, files.others_ns())
+                self.others_ran |= look.others_ns != before_ns and files.parse(after).threads > 1
                 looks.append(look)
             except Gone as gone:  # the next reading will show it
                 self.failed(gone)
