@@ -252,6 +252,8 @@ class Kernel:
         """Number of the call in which the sidecar is killed."""
         self.fault_rate = 0
         """Calls that fail, of 65,536."""
+        self.idle_turns = 0
+        """Polls in a row that did not wait, and found nothing."""
         self.stamps = True
         self.is_slow = False
         self.trace: list[str] = []

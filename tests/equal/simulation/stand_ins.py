@@ -180,6 +180,10 @@ class Socket:
         return self._at
 
 
+MOST_IDLE_TURNS = 200
+"""After so many the sidecar is a busy loop: it costs the function its CPU time."""
+
+
 class Poll:
     """select.poll()."""
 
@@ -206,6 +210,9 @@ class Poll:
                 if found:
                     ready.append((descriptor, found))
             if ready or k.kernel.now >= until:
+                k.kernel.idle_turns = 0 if ready or timeout else k.kernel.idle_turns + 1
+                if k.kernel.idle_turns > MOST_IDLE_TURNS:
+                    raise k.Over("busy for nothing")
                 return ready
             k.kernel.sleep_until(min(until, k.kernel.next_at))
 
