@@ -101,7 +101,8 @@ class MemoryCurve:
             return None
         before_ns, before = self.samples[-2]
         last_ns, last = self.samples[-1]
-        return max(0, level_kib - last) * (last_ns - before_ns) / (last - before) if last > before else None
+        # Divided first: compiled, an int by an int loses the last digit of a product above 2**53.
+        return max(0, level_kib - last) / (last - before) * (last_ns - before_ns) if last > before else None
 
     def growth_kib_per_s(self) -> float | None:
         """Over one of RATE_NS before the last sample, or since the one before it; None without two."""

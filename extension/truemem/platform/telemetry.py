@@ -53,7 +53,7 @@ class PlatformEvent(NamedTuple):
         value = self.record.get(name)
         return value[:MOST_MEMBER_CHARS] if isinstance(value, str) and value else None
 
-    def metric(self, name: str) -> float | None:
+    def metric(self, name: str) -> int | float | None:
         """A member of `metrics` that is a number, and not infinite, else None."""
         metrics = self.record.get("metrics")
         return number(metrics.get(name)) if isinstance(metrics, dict) else None
@@ -72,7 +72,7 @@ def members(body: bytes) -> dict[str, Any] | None:
     return event if isinstance(event, dict) else None
 
 
-def remaining_ms(event: dict[str, Any], now_ms: int) -> float:
+def remaining_ms(event: dict[str, Any], now_ms: int) -> int | float:
     """Time until the event's deadline; infinite where it names none."""
     deadline_ms = number(event.get("deadlineMs"))
     return deadline_ms - now_ms if deadline_ms is not None else float("inf")

@@ -42,7 +42,7 @@ class EnvironmentState:
         self.invocations = 0
         self.high_water_mark = 0
         """Highest peak of the function since the environment started, KiB."""
-        self.mark_mib = 0.0
+        self.mark_mib: int | float = 0.0
         """Max Memory Used, as last reported."""
         self.kills: int | None = None
         """The kernel's count of OOM kills, as last read."""
@@ -344,13 +344,13 @@ class PlatformReport:
         """When the runtime was done, or gone: epoch ns, in steps of a ms."""
         self.status: str | None = None
         self.error_type: str | None = None
-        self.duration_ms: float | None = None
+        self.duration_ms: int | float | None = None
         self.tenant_id: str | None = None
-        self.max_memory_used_mib: float | None = None
-        self.billed_ms: float | None = None
-        self.init_ms: float | None = None
+        self.max_memory_used_mib: int | float | None = None
+        self.billed_ms: int | float | None = None
+        self.init_ms: int | float | None = None
         """Times of the environment's start, and of its restore from a snapshot, ms: with its first report."""
-        self.restore_ms: float | None = None
+        self.restore_ms: int | float | None = None
 
     def join(self, event: PlatformEvent) -> None:
         """platform.start, runtimeDone or report of this invocation."""

@@ -1,4 +1,7 @@
-"""Numbers: those that others send or write, and those of the printed line."""
+"""Numbers: those that others send or write, and those of the printed line.
+
+Compiled (layer/compiled.py), what is declared `float` becomes one: 57 would be printed as 57.0. Hence `int | float`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 
-def number(value: object) -> float | None:
+def number(value: object) -> int | float | None:
     """The value of a JSON document if it is a number, and not infinite, else None."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e15:
         return None
@@ -28,7 +31,7 @@ def whole(text: bytes, digits: int) -> int | None:
     return value
 
 
-def mib(kib: float) -> float:
+def mib(kib: int | float) -> float:
     """MiB with two decimals."""
     if type(kib) is not int or kib & 255 == 128:  # between two of them
         return round(kib / 1024, 2)
