@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
@@ -125,6 +126,7 @@ def library(cache: Path, build: Build, toolchain: Toolchain, machine: str, sidec
         made = work / kept.name
         _run(["zar", "rcD", made, *objects], toolchain, "ar")
         found = {name for source in sources for name in looked_up(source.read_text())}
+        found |= {word for path in sidecar.rglob("*.py") for word in words(path.read_bytes())}
         names.write_text(" ".join(sorted(found)))
         made.replace(kept)
     return Library(modules, [kept], found)
@@ -134,6 +136,14 @@ def notices() -> dict[str, str]:
     """Licences of what mypyc links in, by file name."""
     (licence,) = (each for each in files("mypy") or () if each.match("licenses/LICENSE"))
     return {"mypy-LICENSE.txt": licence.read_text()}
+
+
+def words(source: bytes) -> set[str]:
+    """All words of a Python source's strings, but for docstrings: each may be the name of an attribute."""
+    tree = ast.parse(source)
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in told)
+    return {word for node in constants if isinstance(node.value, str) for word in re.findall(r"\w+", node.value)}
 
 
 def looked_up(source: str) -> set[str]:
