@@ -194,21 +194,12 @@ def remembered(rolls: Rolls) -> Any:
     body = http.dumps(values[: rolls.between(4, 6)])
     resumed = state.resume_from(mangled(rolls, body) if rolls.chance(500) else body)
     state.reached(size(rolls))
-    return (
-        resumed,
-        state.text().partition(",")[0],
-        {name: value for name, value in vars_of(state) if not name.endswith("id")},
-    )
-
-
-def vars_of(thing: Any) -> list[tuple[str, Any]]:
-    """Its members by name: those of a compiled class are no dict."""
-    names = [name for name in dir(thing) if not name.startswith("_")]
-    return [(name, value) for name in sorted(names) if not callable(value := getattr(thing, name, None))]
+    numbers = state.invocations, state.high_water_mark, state.mark_mib, state.kills
+    return resumed, numbers, state.restored, state.resumed, state.from_platform, state.text().partition(",")[0]
 
 
 def settings(rolls: Rolls) -> Any:
-    return vars_of(Config(variables(rolls, rolls.scale(1 << 14), rolls.chance(100))))
+    return sorted(vars(Config(variables(rolls, rolls.scale(1 << 14), rolls.chance(100)))).items())
 
 
 def _streams(rolls: Rolls) -> Iterator[tuple[str, Callable[[], Any]]]:
