@@ -110,3 +110,20 @@ def test_a_look_that_fails_is_not_tried_again_at_once() -> None:
     with pytest.raises(ValueError):
         ticks.look(5 * MS, exact=False)
     assert ticks.next_ns > 100 * MS
+
+
+def test_a_tick_that_may_not_look_is_followed_by_a_wait() -> None:
+    """An event that does not pass whole keeps what comes from looking; the last look was at children alone."""
+    recorder = SimpleNamespace(levels=SimpleNamespace(watch=lambda sparing: None))
+    clock = SimpleNamespace(monotonic_ns=lambda: 0)
+    parts: Any = SimpleNamespace(
+        config=Config({}), recorder=recorder, environment_memory=None, clock=clock, wings=Wings()
+    )
+    publisher: Any = None
+    ticks = SamplerLoop(parts, publisher)
+    ticks.begin(0, exact=True)
+    ticks.look(0, exact=True)
+    ticks.plan(0, 0, exact=True)
+    late_ns = ticks.next_ns + MS
+    ticks.plan(late_ns, 0, exact=True)
+    assert ticks.next_ns > late_ns

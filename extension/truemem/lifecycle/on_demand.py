@@ -191,8 +191,9 @@ class SamplerLoop:
 
     def plan(self, done_ns: int, cost_ns: int, exact: bool) -> None:
         """The tick is done, and has used `cost_ns` of CPU time."""
-        self.budget.spend(cost_ns, done_ns, saved=self._watched)
-        if not self._watched:
+        watched, self._watched = self._watched, False  # the next tick may not look: a moment waits
+        self.budget.spend(cost_ns, done_ns, saved=watched)
+        if not watched:
             self._sample_ns = done_ns + self._interval_ns(done_ns, exact)
         self.next_ns = self._sample_ns
         sparing = self.budget.sparing(done_ns)
