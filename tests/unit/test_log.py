@@ -65,3 +65,8 @@ def test_the_last_word_is_said_whatever_the_level_and_the_count() -> None:
         f'for _ in range({MOST_LINES_LOGGED + 1}): log("error", "x")\nset_level("off"); last_word("a\\nb")'
     ).splitlines()
     assert said[MOST_LINES_LOGGED:] == [b"truemem ERROR a b"]
+
+
+def test_a_stderr_that_cannot_be_polled_is_no_error() -> None:
+    """poll(2) refuses more descriptors than RLIMIT_NOFILE, and all of them without memory."""
+    run('import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); log("error", "nobody hears it")')

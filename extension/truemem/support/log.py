@@ -70,8 +70,8 @@ def _write(level: str, message: str, after: bytes = b"") -> None:
     line = f"truemem {level.upper()} {text}".encode("utf-8", "replace")[:MOST_MESSAGE_BYTES] + after + b"\n"
     writable = select.poll()
     writable.register(2, select.POLLOUT)
-    if writable.poll(0):
-        try:
+    try:
+        if writable.poll(0):
             posix.write(2, line)
-        except OSError:
-            pass
+    except OSError:
+        pass
