@@ -54,7 +54,11 @@ def feed(framing: Framing, stream: bytes, cuts: list[int] | None = None) -> list
 
 
 def found(heads: list[Message]) -> list[Read]:
-    return [Read(head.start_line, head.headers, head.body_bytes) for head in heads]
+    return [Read(head.start_line, only_read(head.headers), head.body_bytes) for head in heads]
+
+
+def only_read(headers: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    return {name: headers[name] for name in headers if name in HEADERS}
 
 
 def expected(messages: list[Sent]) -> list[Read]:
@@ -119,7 +123,7 @@ def message(draw: st.DrawFn, requests: bool) -> Sent:
     lines = [f"{name}:{draw(SPACE)}{value}{'' if name.lower() in FRAMED else draw(SPACE)}" for name, value in items]
     data = "\r\n".join([start_line, *lines, "", ""]).encode() + payload
     read = {name.lower().encode(): value.encode() for name, value in items}
-    return Sent(data, Read(start_line.encode(), {each: read[each] for each in read if each in HEADERS}, body_bytes))
+    return Sent(data, Read(start_line.encode(), only_read(read), body_bytes))
 
 
 def between(framing: Framing) -> bool:

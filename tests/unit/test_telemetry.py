@@ -25,6 +25,7 @@ from truemem.platform.telemetry import (
     TelemetryInbox,
     TelemetryServer,
     epoch_ns,
+    members,
     parse_batch,
 )
 from truemem.support import minijson
@@ -417,6 +418,14 @@ json_values = st.recursive(
 def test_our_json_is_json(value: object) -> None:
     assert minijson.loads(json.dumps(value).encode()) == value
     assert json.loads(minijson.dumps(value)) == value
+
+
+@given(st.dictionaries(st.sampled_from(["requestId", "tracing", "deadlineMs"]), json_values), st.booleans())
+def test_the_request_id_of_an_event_can_be_read_alone(event: dict[str, object], compact: bool) -> None:
+    body = json.dumps(event, separators=(",", ":") if compact else None).encode()
+    alone = members(body, only_id=True)
+    assert alone is not None
+    assert alone.get("requestId") == event.get("requestId")
 
 
 # Times

@@ -293,10 +293,10 @@ class Loop:
             self._lose()
             log("error", reason(error))
 
-    def members(self, event: ReceivedEvent) -> dict[str, Any]:
-        """The members of an event's JSON object. Empty if it is not understood, which is counted: the event has come
+    def members(self, event: ReceivedEvent, only_id: bool = False) -> dict[str, Any]:
+        """The members of an event's JSON object, or its request id at least. Empty if it is not understood, which is counted: the event has come
         all the same."""
-        members = telemetry.members(event.body)
+        members = telemetry.members(event.body, only_id)
         if members is None:
             self._lose()
         return members or {}

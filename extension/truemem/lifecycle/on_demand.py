@@ -416,8 +416,8 @@ class OnDemand:
             self._closer.close(record, self._closed, "shutdown", self._died())
 
     def _open_record(self) -> None:
-        event, closed = self._event, self._closed
-        members = self._loop.members(event)
+        event, closed, wings = self._event, self._closed, self._parts.wings
+        members = self._loop.members(event, not wings.begun)
         given = members.get("requestId")
         request_id = given if isinstance(given, str) else ""
         self._invocations += 1
@@ -426,7 +426,7 @@ class OnDemand:
             state.begin(self._parts.config.initialization_type)
         state.invocations += 1
         record = PendingRecord(request_id, state.invocations, event.time_ms, self._recorder.window.opening)
-        for begun in self._parts.wings.begun:
+        for begun in wings.begun:
             begun(record, members)
         init = None
         if self._invocations == 1:

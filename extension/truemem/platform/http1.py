@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from mypy_extensions import i64
 
-HEAD_LIMIT = 16 * 1024
+HEAD_LIMIT: Final = 16 * 1024
 """Longest head (start line and headers) of a message that is taken, in bytes. AWS's are below 1 KiB."""
-PROXY_HEAD_LIMIT = 64 * 1024
+PROXY_HEAD_LIMIT: Final = 64 * 1024
 """Longest head of a message that only passes, in bytes. A client context or a trace can make one long."""
-STRIDE = 1024
+STRIDE: Final = 1024
 """Bytes that are looked at in one go for the end of a head or a line."""
-LINE_LIMIT = 256
+LINE_LIMIT: Final = 256
 """Bytes of a line that gives a chunk's size."""
 
 HEADERS: Final = frozenset(
@@ -51,7 +51,7 @@ class Message:
     def __init__(self, start_line: bytes, headers: dict[bytes, bytes]) -> None:
         self.start_line = start_line
         self.headers = headers
-        """Of HEADERS those that are there, by lower-case name; of a repeated header the last one counts."""
+        """By lower-case name: those of HEADERS, and some others. Of a repeated header the last one counts."""
         self.status = _status(start_line)
         """Status code of a response; 0 where there is none."""
         self.body_bytes = 0
@@ -281,13 +281,15 @@ class Framing:
                 colon += 1
             if colon == size or line[0] == 32 or line[0] == 9:
                 raise Malformed("not a header")
-            # As long as one of HEADERS, or with space around: to look each name up takes twice the instructions.
-            if colon in (10, 11, 14, 17, 27, 29) or line[0] < 33 or line[colon - 1] < 33:
-                name, value = line[:colon].strip().lower(), line[colon + 1 :].strip()
+            spaced = line[0] < 33 or line[colon - 1] < 33
+            # As long as one of HEADERS is: to look each name up takes twice the instructions.
+            if spaced or colon in (10, 11, 14, 17, 27, 29):
+                name, value = line[:colon].lower(), line[colon + 1 :].strip()
+                if spaced:
+                    name = name.strip()
                 if name == b"content-length" and headers.get(name, value) != value:
                     raise Malformed("two lengths")
-                if name in HEADERS:
-                    headers[name] = value
+                headers[name] = value
         head = self.head = Message(lines[0], headers)
         self.body = self._body_of(head)
         head.complete = self.body is None

@@ -22,12 +22,14 @@ def whole(text: bytes, digits: int) -> int | None:
     size: i64 = len(text)
     if not 0 < size <= digits:
         return None
-    value = 0
+    if size > 18:
+        return int(text) if text.isdigit() else None
+    value: i64 = 0
     for at in range(size):
-        digit = text[at] - 48
-        if not 0 <= digit <= 9:
+        digit: i64 = text[at]
+        if digit < 48 or digit > 57:
             return None
-        value = 10 * value + digit
+        value = 10 * value + digit - 48
     return value
 
 
