@@ -8,16 +8,41 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
+from typing import Any
 
 from mypy.fscache import FileSystemCache
 from mypy.modulefinder import BuildSource
 from mypy.options import Options
 from mypyc import build
 from mypyc.codegen import emitmodule
+from mypyc.ir.rtypes import bytes_rprimitive, int64_rprimitive, short_int_rprimitive
+from mypyc.irbuild.specialize import dunder_specializers, translate_getitem_with_bounds_check
 from mypyc.options import CompilerOptions
+from mypyc.primitives import bytes_ops
+from mypyc.primitives.registry import custom_primitive_op
 
 GROUP = "spine"
 PYTHON = (3, 13)
+
+
+_BYTE = custom_primitive_op(
+    name="byte",
+    arg_types=[bytes_rprimitive, int64_rprimitive],
+    return_type=short_int_rprimitive,
+    c_function_name="CPyBytes_GetItemUnsafe",
+    error_kind=0,
+    dependencies=bytes_ops.bytes_get_item_unsafe_op.dependencies,
+)
+"""text[at] for bytes: mypyc's own counts references of what has none, at each byte of a scan."""
+
+
+def _byte(*where: Any) -> Any:
+    return translate_getitem_with_bounds_check(
+        *where, bytes_ops.bytes_adjust_index_op, bytes_ops.bytes_range_check_op, _BYTE
+    )
+
+
+dunder_specializers["__getitem__", bytes_rprimitive].insert(0, _byte)
 
 
 def simplified(source: str) -> str:
