@@ -56,6 +56,7 @@ LITERAL = re.compile(r"/\* '(\w+)' \*/")
 """How mypyc notes a string of the source where it is used."""
 
 MODULES = """
+    truemem.drift
     truemem.journal
     truemem.lifecycle.loop
     truemem.lifecycle.on_demand

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from truemem.verdict import GROWING, INSUFFICIENT, Drift, LeakVerdict
+from truemem.drift import Drift
+from truemem.verdict import GROWING, INSUFFICIENT, LeakVerdict
 from truemem_workbench.judge.drift import Point, judge
 
 from .compositions import Composition, Floats

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem.batch import BatchLines
 from truemem.config import Config
+from truemem.drift import Drift
 from truemem.journal import Journal
 from truemem.line_schema import MEMBERS
 from truemem.lines import (
@@ -31,7 +32,7 @@ from truemem.lines import (
 from truemem.lines.answer import MOST_ANSWER_BYTES, MOST_FRAMES, MOST_LINES, MOST_NAME_CHARS, parse
 from truemem.records.pending_record import DeathReport, EnvironmentState, PendingRecord
 from truemem.records.record import finished
-from truemem.verdict import GROWING, GROWING_FROM, Drift, LeakVerdict
+from truemem.verdict import GROWING, GROWING_FROM, LeakVerdict
 from truemem.wings import IN_USE_NOTE, InUse, Site, Wings
 
 from testing.emf_check import valid_emf

@@ -161,13 +161,12 @@ def test_a_line_of_many_invocations_keeps_what_one_of_them_told(capfd: pytest.Ca
 
 def test_the_schema_has_all_that_is_told() -> None:
     kinds = PROPERTIES["resources"]
-    full = Usage((400 * MIB, 512 * MIB), 900, LIMIT, {"function": 900, "agent": 3}, 900, 300, 200, LIMIT)
+    holders = {"function": 900, "agent": 3}
     drift = ResourceDrift()
     members: Any = {}
     for number in range(160):
-        usage = full._replace(
-            tmp=((200 + number) * MIB, 512 * MIB), descriptors=number, threads=number + 1, processes=number
-        )
+        tmp = (200 + number) * MIB, 512 * MIB
+        usage = Usage(tmp, number, LIMIT, holders, number + 1, number, 200, LIMIT)
         drift.add(usage, number)
         members = drift.members(usage, always=True)
     assert fits(kinds, members)

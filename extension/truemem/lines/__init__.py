@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import posix
 
+from ..drift import Drift
 from ..measure.window import current
 from ..support.files import path_in, read_private, remove, tmp_of, write_private
 from ..support.numbers import whole
-from ..verdict import GROWING, GROWING_FROM, Drift, LeakVerdict, may_grow
+from ..verdict import GROWING, GROWING_FROM, LeakVerdict, may_grow
 from ..wings import IN_USE_NOTE, InUse, Wing
 from .answer import MOST_ANSWER_BYTES, parse
 

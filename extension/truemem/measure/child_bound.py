@@ -213,9 +213,10 @@ class ProcessFamily:
 
     def credit(self, parents: Collection[int]) -> None:
         """The window is closed: what was read of the gone is credited, if their parents (pids) live."""
-        self.leave_orphans(parents)
-        self.credited += sum(self.gone.values())
-        self.gone.clear()
+        if self.gone:
+            self.leave_orphans(parents)
+            self.credited += sum(self.gone.values())
+            self.gone.clear()
 
     @property
     def waited(self) -> int:

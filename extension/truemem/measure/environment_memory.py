@@ -5,27 +5,35 @@ from __future__ import annotations
 from ..linux.cgroup import MemorySource
 from ..linux.process_table import SIDECAR, ProcessTable
 from ..linux.procfs import Gone
-from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from ..linux.cgroup import MemoryUsage
 
-AT_LIMIT = 0.97
+AT_LIMIT: Final = 0.97
 """Share of the limit from which on a level is at it: functions that thrash were seen at 127 of 128 and 192 of 192."""
 
-EXTENSIONS = 10
+EXTENSIONS: Final = 10
 """Most extensions that a function may have: others only pretend to be extensions."""
 
 
-class HeldMemory(NamedTuple):
+class HeldMemory:
     """Who held what beside the function when a window closed, in KiB."""
 
-    environment: MemoryUsage | None
-    sidecar: int
-    extensions: dict[str, int]
-    function_lived: bool = True
-    """The function still lived. Else what it held is not in the environment's level any more."""
+    def __init__(
+        self,
+        environment: MemoryUsage | None,
+        sidecar: int,
+        extensions: dict[str, int],
+        function_lived: bool = True,
+    ) -> None:
+        """`function_lived`: it still did. Else what it held is not in the environment's level any more."""
+        self.environment = environment
+        self.sidecar = sidecar
+        self.extensions = extensions
+        self.function_lived = function_lived
 
 
 class EnvironmentMemory:
@@ -48,9 +56,10 @@ class EnvironmentMemory:
         environment = self._level.read()
         before = self.extensions
         self.held_kib, sidecar, self.extensions = self._others(forget=True)
-        # Windows may close late, several at once: the one that it ended in is not always the last.
-        ended = {name: rss for name, rss in before.items() if name not in self.extensions}
-        self._last = ended or {name: rss for name, rss in self._last.items() if name not in self.extensions}
+        if before or self._last:
+            # Windows may close late, several at once: the one that it ended in is not always the last.
+            ended = {name: rss for name, rss in before.items() if name not in self.extensions}
+            self._last = ended or {name: rss for name, rss in self._last.items() if name not in self.extensions}
         return HeldMemory(environment, sidecar, dict(self.extensions), function_lives)
 
     def dying_extensions(self) -> int:

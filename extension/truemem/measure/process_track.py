@@ -62,13 +62,19 @@ class ProcessTrack:
     @property
     def watermark(self) -> int:
         """Highest VmHWM that samples have read."""
-        return max((sample.hwm for sample in self.samples), default=0)
+        highest = 0
+        for sample in self.samples:
+            highest = max(highest, sample.hwm)
+        return highest
 
     @property
     def highest(self) -> int:
         """Highest level that samples bound: what VmHWM may have missed between a reading and its reset, or while
         threads unmapped, is in it."""
-        return max((sample.highest for sample in self.samples), default=0)
+        highest = 0
+        for sample in self.samples:
+            highest = max(highest, sample.highest)
+        return highest
 
     def has_mm_of(self, parent: ProcessTrack | None, stat: Stat) -> bool:
         """Is the process a child that has not called exec()? Then its watermark knows what it has inherited, too."""

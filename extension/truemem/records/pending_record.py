@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import posix
 
+from ..drift import Drift
 from ..measure.environment_memory import AT_LIMIT
 from ..measure.window import current, peak
 from ..platform.telemetry import REPORT, RUNTIME_DONE, START, PlatformEvent
 from ..support import minijson
 from ..support.named_tuple import NamedTuple
 from ..support.numbers import mib
-from ..verdict import Drift
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

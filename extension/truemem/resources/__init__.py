@@ -10,19 +10,19 @@ from __future__ import annotations
 import posix
 
 from ..config import ALWAYS, OFF
+from ..drift import Drift
 from ..linux.process_table import FUNCTION
 from ..linux.procfs import DIGITS, Gone, Procfs, field
 from ..support.files import tmp_of
-from ..support.named_tuple import NamedTuple
 from ..support.native import mypyc_attr
 from ..support.numbers import mib, whole
-from ..verdict import COUNTED_KIB, GROWING, LEAST_KIB, STABLE, VERDICT_EVERY, Drift, LeakVerdict
+from ..verdict import COUNTED_KIB, GROWING, LEAST_KIB, STABLE, VERDICT_EVERY, LeakVerdict
 from ..wings import Wing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Final
 
     from ..linux.process_table import Process, ProcessTable
     from ..linux.procfs import Status
@@ -32,35 +32,25 @@ if TYPE_CHECKING:
     from ..support.clock import Clock
     from ..wings import Site
 
-PROCESSES_COUNTED = 24
+PROCESSES_COUNTED: Final = 24
 """Processes whose descriptors are counted, the runtime first: 1 µs each."""
-ENTRY_NS = 300
+ENTRY_NS: Final = 300
 """CPU time of listing one descriptor. One slot of its table is taken for one; what it has cost is paid afterwards."""
-FOLDER_NS = 20_000
+FOLDER_NS: Final = 20_000
 """CPU time of opening a folder, whatever is in it."""
-PID_NS = 1_000
+PID_NS: Final = 1_000
 """CPU time of looking for one zombie."""
-SHOWN_PART = 10
+SHOWN_PART: Final = 10
 """The line shows what is in use by more than this part of its limit: a tenth."""
-MOST_SLOTS = 16_384
+MOST_SLOTS: Final = 16_384
 """A larger table is not listed: 10,000 descriptors take 4 ms (docs/resources.md)."""
-MOST_KNOWN = 4 * PROCESSES_COUNTED
+MOST_KNOWN: Final = 4 * PROCESSES_COUNTED
 """Processes whose limits are kept."""
-TASKS = 1024
+TASKS: Final = 1024
 """Processes and threads together that Lambda allows in an environment (developer guide, "Lambda quotas"). Another
 machine allows more: there, what is told of a function is still what Lambda will do."""
-UNSURE_PART = 0.9
+UNSURE_PART: Final = 0.9
 """Share of a limit from which on it is read again: a process may raise its own (Node.js and Java do, as they start)."""
-
-
-class ProcessLimits(NamedTuple):
-    """What one process may use: soft limits (getrlimit(2)). None: unlimited, or not known."""
-
-    descriptors: int | None
-    """RLIMIT_NOFILE: descriptors that it may have open. In Lambda 1,024, on Managed Instances 4,096 (developer guide,
-    "Lambda quotas")."""
-    tasks: int | None
-    """RLIMIT_NPROC: processes and threads of its user together; TASKS at most."""
 
 
 def parse_slots(text: bytes) -> int:
@@ -71,10 +61,12 @@ def parse_slots(text: bytes) -> int:
         return 0
 
 
-def parse_limits(text: bytes) -> ProcessLimits:
-    """The soft limits that we use, of /proc/PID/limits: one in a line, after its name."""
+def parse_limits(text: bytes) -> tuple[int | None, int | None]:
+    """Soft limits (getrlimit(2)) of /proc/PID/limits, where each has a line; None: unlimited, or not known. Of
+    descriptors that the process may have open (RLIMIT_NOFILE: in Lambda 1,024, on Managed Instances 4,096; developer
+    guide, "Lambda quotas"); and of its user's processes and threads together (RLIMIT_NPROC), TASKS at most."""
     tasks = _soft_limit(text, b"\nMax processes ")
-    return ProcessLimits(_soft_limit(text, b"\nMax open files "), TASKS if tasks is None else min(tasks, TASKS))
+    return _soft_limit(text, b"\nMax open files "), TASKS if tasks is None else min(tasks, TASKS)
 
 
 def _soft_limit(text: bytes, name: bytes) -> int | None:
@@ -94,7 +86,7 @@ class Descriptors:
         self.is_sized = False
         """Is the size of the folder /proc/PID/fd the number of descriptors? Found out with our own folder: some are
         open."""
-        self._limits: dict[tuple[int, int], ProcessLimits] = {}
+        self._limits: dict[tuple[int, int], tuple[int | None, int | None]] = {}
         """Limits of each process, by pid and start time: read once, for that takes 15 µs."""
         try:
             # A captured tree is on a disk, where folders have sizes of their own.
@@ -121,41 +113,53 @@ class Descriptors:
             total += slots
         return total
 
-    def limits(self, process: Process, opened: int = 0) -> ProcessLimits:
-        """What the process may have, `opened` descriptors of which it has by now."""
-        key = process.pid, process.start_time
+    def limits(self, process: Process, opened: int = 0) -> tuple[int | None, int | None]:
+        """What the process may have (parse_limits), `opened` descriptors of which it has by now."""
+        key = process.identity
         limits = self._limits.get(key)
-        known = limits.descriptors if limits is not None else None
+        known = limits[0] if limits is not None else None
         if limits is None or (known is not None and opened > UNSURE_PART * known):
             try:
                 limits = parse_limits(self._proc.text(f"{process.pid}/limits", 4096))
             except Gone:
-                limits = ProcessLimits(None, None)
+                limits = None, None
             if len(self._limits) >= MOST_KNOWN:  # most of them have ended
                 self._limits.clear()
             self._limits[key] = limits
         return limits
 
 
-class Usage(NamedTuple):
+class Usage:
     """What was in use when a window closed. None: not known, or not counted this time."""
 
-    tmp: tuple[int, int] | None = None
-    """/tmp: KiB in use, and its size in KiB. None also where it is a part of another disk, which others fill too."""
-    descriptors: int | None = None
-    """Descriptors that are open in the process of the function that is nearest to its limit."""
-    descriptor_limit: int | None = None
-    """Limit of descriptors of the process that is nearest to it."""
-    holders: dict[str, int] | None = None
-    """Open in all processes of each holder: `function`, `truemem`, and extensions by name."""
-    threads: int = 0
-    """Threads of the function's processes; 0 where none was there."""
-    processes: int = 0
-    """Processes of the function, zombies included."""
-    zombies: int = 0
-    """Processes of the function that have ended, and that nothing has waited for."""
-    task_limit: int | None = None
-    """Processes and threads that the user may have."""
+    def __init__(
+        self,
+        tmp: tuple[int, int] | None = None,
+        descriptors: int | None = None,
+        descriptor_limit: int | None = None,
+        holders: dict[str, int] | None = None,
+        threads: int = 0,
+        processes: int = 0,
+        zombies: int = 0,
+        task_limit: int | None = None,
+    ) -> None:
+        self.tmp = tmp
+        """/tmp: KiB in use, and its size in KiB. None also where it is a part of another disk, which others fill
+        too."""
+        self.descriptors = descriptors
+        """Descriptors that are open in the process of the function that is nearest to its limit."""
+        self.descriptor_limit = descriptor_limit
+        """Limit of descriptors of the process that is nearest to it."""
+        self.holders = holders
+        """Open in all processes of each holder: `function`, `truemem`, and extensions by name."""
+        self.threads = threads
+        """Threads of the function's processes; 0 where none was there."""
+        self.processes = processes
+        """Processes of the function, zombies included."""
+        self.zombies = zombies
+        """Processes of the function that have ended, and that nothing has waited for."""
+        self.task_limit = task_limit
+        """Processes and threads that the user may have."""
 
 
 class TmpDisk:
@@ -192,22 +196,27 @@ class Resources:
     def read(self, closing: Sequence[Status], budget: CpuBudget) -> Usage:
         """Read all resources. `closing`: the function's processes as the window's end has found them. What takes more
         than some µs is done only when `budget` has saved enough for it."""
-        tmp = self._tmp.read()
+        usage = Usage(self._tmp.read())
         function = self._table.function()[:PROCESSES_COUNTED]
         if not closing or not function:  # it has ended
-            return Usage(tmp)
-        zombies = self._zombies(budget)
-        threads, processes = sum([status.threads for status in closing]), len(closing) + zombies
-        tasks = threads, processes, zombies, self._descriptors.limits(function[0]).tasks
-        counted = self._counted(function, budget)
-        if not counted:
-            return Usage(tmp, None, None, None, *tasks)
-        limits = [(opened, self._descriptors.limits(process, opened).descriptors) for process, opened in counted]
-        opened, limit = max(limits, key=_nearness)
-        holders = {FUNCTION: sum([opened for opened, _ in limits])}
-        if matters(opened, limit):
-            self._add_others(holders, budget)
-        return Usage(tmp, opened, limit, holders, *tasks)
+            return usage
+        usage.zombies = self._zombies(budget)
+        usage.processes = len(closing) + usage.zombies
+        for status in closing:
+            usage.threads += status.threads
+        usage.task_limit = self._descriptors.limits(function[0])[1]
+        total, nearest = 0, -1.0
+        for process, opened in self._counted(function, budget):
+            limit = self._descriptors.limits(process, opened)[0]
+            total += opened
+            part = opened / (limit or 1 << 30)
+            if part > nearest:
+                nearest, usage.descriptors, usage.descriptor_limit = part, opened, limit
+        if usage.descriptors is not None:
+            usage.holders = {FUNCTION: total}
+            if matters(usage.descriptors, usage.descriptor_limit):
+                self._add_others(usage.holders, budget)
+        return usage
 
     def _zombies(self, budget: CpuBudget) -> int:
         known = self._table.zombies(again=False)
@@ -231,13 +240,15 @@ class Resources:
         return counted
 
     def _count(self, processes: Sequence[Process]) -> list[tuple[Process, int]]:
-        counted = []
+        counted: list[tuple[Process, int]] = []
         for process in processes:
             try:
-                counted.append((process, self._descriptors.count(process)))
+                opened = self._descriptors.count(process)
+                if opened:  # one that ends has none
+                    counted.append((process, opened))
             except OSError:
                 continue
-        return [each for each in counted if each[1]]  # one that ends has none
+        return counted
 
     def _add_others(self, holders: dict[str, int], budget: CpuBudget) -> None:
         """Add those of sidecar and extensions."""
@@ -246,14 +257,9 @@ class Resources:
             holders[name] = holders.get(name, 0) + opened
 
 
-def matters(used: float, limit: float | None) -> bool:
+def matters(used: int, limit: int | None) -> bool:
     """Is so much in use that a line tells of it?"""
     return limit is not None and used * SHOWN_PART > limit > 0
-
-
-def _nearness(counted: tuple[int, int | None]) -> float:
-    opened, limit = counted
-    return opened / limit if limit else opened / (1 << 30)
 
 
 @mypyc_attr(native_class=False)  # its base is not compiled
@@ -322,36 +328,44 @@ class ResourceDrift:
     def members(self, usage: Usage, always: bool) -> dict[str, object]:
         """The member of the line of the invocation that was added last: what is above a tenth of its limit, or grows;
         with `always` all that is known. Every 16th has the verdicts."""
-        due = self._count % VERDICT_EVERY == 0
         found: dict[str, object] = {}
-        for name, used, limit, beside, figures in _figures(usage):
-            series = self._series[name]
-            if always or matters(used, limit) or (due and series.is_growing):
-                room = None if limit is None else limit - used - beside
-                known = {key: value for key, value in figures.items() if value is not None}
-                found[name] = {**known, **(series.verdict(room) if due else {})}
+        if usage.tmp is not None:
+            used, size = usage.tmp
+            if always or self._counts("tmp", used, size):
+                self._tell(found, "tmp", size - used, {"used": mib(used), "size": mib(size)})
+        opened, limit = usage.descriptors, usage.descriptor_limit
+        if opened is not None and (always or self._counts("descriptors", opened, limit)):
+            holders = usage.holders if usage.holders != {FUNCTION: opened} else None
+            room = None if limit is None else limit - opened
+            self._tell(found, "descriptors", room, {"open": opened, "limit": limit, "holders": holders})
+        if usage.threads:
+            limit = usage.task_limit
+            # Each thread has a place among all that the user may have, and each process that was not waited for.
+            room = None if limit is None else limit - usage.threads - usage.zombies
+            if always or self._counts("threads", usage.threads, limit):
+                self._tell(found, "threads", room, {"count": usage.threads, "limit": limit})
+            if always or self._counts("processes", usage.processes, limit):
+                zombies = usage.zombies or None
+                self._tell(found, "processes", room, {"count": usage.processes, "zombies": zombies, "limit": limit})
         return found
 
+    def _counts(self, name: str, used: int, limit: int | None) -> bool:
+        return matters(used, limit) or (self._is_due and self._series[name].is_growing)
 
-def _figures(usage: Usage) -> Iterator[tuple[str, int, int | None, int, dict[str, object]]]:
-    """For each resource that is known: its name in the line, how much is in use, the limit, what else counts against
-    that, and its members of the line; None for those that are not known."""
-    if usage.tmp is not None:
-        used, size = usage.tmp
-        yield "tmp", used, size, 0, {"used": mib(used), "size": mib(size)}
-    if usage.descriptors is not None:
-        opened, limit = usage.descriptors, usage.descriptor_limit
-        holders = usage.holders if usage.holders != {"function": opened} else None
-        yield "descriptors", opened, limit, 0, {"open": opened, "limit": limit, "holders": holders}
-    if usage.threads:
-        threads, processes, zombies, limit = usage.threads, usage.processes, usage.zombies, usage.task_limit
-        # Each thread has a place among all that the user may have, and each process that was not waited for.
-        yield "threads", threads, limit, zombies, {"count": threads, "limit": limit}
-        beside = threads + zombies - processes
-        yield "processes", processes, limit, beside, {"count": processes, "zombies": zombies or None, "limit": limit}
+    def _tell(self, found: dict[str, object], name: str, room: int | None, figures: dict[str, object]) -> None:
+        """Add the member `name`; figures that are None are not known, as `room`, what is left until the limit."""
+        told = {key: value for key, value in figures.items() if value is not None}
+        if self._is_due:
+            told.update(self._series[name].verdict(room))
+        found[name] = told
+
+    @property
+    def _is_due(self) -> bool:
+        """Is a verdict to be printed?"""
+        return self._count % VERDICT_EVERY == 0
 
 
-RESOURCES = "resources"
+RESOURCES: Final = "resources"
 
 
 class ResourceUse(Wing):
