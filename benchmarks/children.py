@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from truemem.linux.procfs import watermark_slack_kib
+from truemem.linux.kernel import watermark_slack_kib
 from truemem_workbench.local import Function
 
 from benchmarks.kit.bench import Bench, percentile

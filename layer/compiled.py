@@ -87,7 +87,7 @@ MODULES = """
     truemem.records.pending_record
     truemem.records.record
     truemem.resources
-    truemem.support.files
+    truemem.support.kept_file
     truemem.support.numbers
     truemem.wings
 """.split()  # noqa: SIM905 - one name a line would be a page

@@ -15,7 +15,8 @@ from .config import Config
 from .lifecycle.loop import LoopParts
 from .lifecycle.on_demand import OnDemand
 from .linux.cgroup import MemorySource, OomKills
-from .linux.process_table import OomScore, ProcessTable
+from .linux.oom_score import OomScore
+from .linux.process_table import ProcessTable
 from .linux.procfs import Gone, Procfs, parse_last_pid
 from .measure.environment_memory import EnvironmentMemory
 from .measure.recorder import Recorder

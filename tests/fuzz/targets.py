@@ -13,7 +13,7 @@ from truemem.heaps import page as heap_pages
 from truemem.journal import SIZE, Journal, recovered
 from truemem.line_schema import MEMBERS
 from truemem.lines import answer
-from truemem.linux import cgroup, procfs
+from truemem.linux import cgroup, procfs, sockets
 from truemem.outputs import dogstatsd, otlp_document
 from truemem.platform import http1, telemetry
 from truemem.platform.exact_mode import MOST_PIPELINED, ExactMode, RuntimeConnection
@@ -73,7 +73,7 @@ def proc_files(data: bytes) -> None:
         assert min(java.parse_identity(data)) >= 0
     assert resources.parse_slots(data) >= 0
     assert all(limit is None or limit >= 0 for limit in resources.parse_limits(data))
-    for local, remote, inode in procfs.parse_tcp(data):
+    for local, remote, inode in sockets.parse_tcp(data):
         assert isinstance(local + remote + inode, int)
     with suppress(procfs.Gone):
         assert procfs.field(data, b"\noom_kill ") == int(data.split(b"\noom_kill ")[1].split()[0])

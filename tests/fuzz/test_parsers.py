@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.linux.cgroup import MemorySource
-from truemem.linux.process_table import OomScore, ProcessTable
+from truemem.linux.oom_score import OomScore
+from truemem.linux.process_table import ProcessTable
 from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import EnvironmentMemory
 from truemem.measure.recorder import Recorder

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
-from truemem.linux.procfs import watermark_slack_kib
+from truemem.linux.kernel import watermark_slack_kib
 from truemem.measure.window import VMHWM, current
 
 from testing.load import busy

@@ -68,6 +68,9 @@ class Machine:
             raise Gone("gone")
         return Stat(b"S", self.parents[pid], 0, 0, 1, pid, 0, child_ticks=self.waited[pid], ticks=self.own[pid])
 
+    def has_thread(self, pid: int, thread: int) -> bool:
+        return False
+
     def process(self, pid: int, keep: bool) -> Any:
         machine = self
 

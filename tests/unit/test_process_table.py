@@ -21,7 +21,9 @@ from typing import Any
 import pytest
 from truemem.linux import process_table
 from truemem.linux.cgroup import MemorySource
-from truemem.linux.process_table import MOST_PROCESSES, NAME_MAX, NewPids, OomScore, ProcessTable
+from truemem.linux.oom_score import OomScore
+from truemem.linux.process_evidence import NAME_MAX
+from truemem.linux.process_table import MOST_PROCESSES, NewPids, ProcessTable
 from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import EXTENSIONS, EnvironmentMemory
 

@@ -13,6 +13,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truemem.linux.kernel import fault_sizes, reset_problem
 from truemem.linux.procfs import (
     FAULT_KIB,
     HUGE_FAULT_KIB,
@@ -21,14 +22,13 @@ from truemem.linux.procfs import (
     FaultSizes,
     Gone,
     Procfs,
-    fault_sizes,
     is_dying,
     parse_last_pid,
     parse_meminfo,
     parse_stat,
     parse_state,
-    reset_problem,
 )
+from truemem.linux.sockets import connections, sockets
 
 from tests.golden import unpack
 from tests.unit.stand_ins import files_text
@@ -64,7 +64,7 @@ def test_a_permission_is_told_from_an_end(tmp_path: Path) -> None:
         Procfs(str(tmp_path)).process(7).status()
     assert gone.value.errno != 0
     with pytest.raises(Gone) as gone:
-        Procfs(str(tmp_path)).sockets(12)
+        sockets(str(tmp_path), 12)
     assert gone.value.errno == 0
 
 
@@ -89,11 +89,11 @@ def test_the_watermark_can_be_reset() -> None:
 
 
 def test_the_sockets_of_a_process_are_those_it_has_open() -> None:
-    before = Procfs().sockets(os.getpid())
+    before = sockets("/proc", os.getpid())
     with socket.socket() as one, socket.socket(socket.AF_UNIX) as other:
         inodes = {os.fstat(each.fileno()).st_ino for each in (one, other)}
-        assert Procfs().sockets(os.getpid()) - before == inodes
-    assert Procfs().sockets(os.getpid()) == before
+        assert sockets("/proc", os.getpid()) - before == inodes
+    assert sockets("/proc", os.getpid()) == before
 
 
 def test_other_descriptors_are_no_sockets(tmp_path: Path) -> None:
@@ -102,14 +102,14 @@ def test_other_descriptors_are_no_sockets(tmp_path: Path) -> None:
     for number, target in enumerate(["socket:[4711]", "pipe:[1]", "/run/socket:[2]", "anon_inode:[eventpoll]"]):
         (folder / str(number)).symlink_to(target)
     (folder / "9").write_text("no link at all")  # closed meanwhile
-    assert Procfs(str(tmp_path)).sockets(12) == {4711}
+    assert sockets(str(tmp_path), 12) == {4711}
 
 
 def test_connections_have_both_ports_and_an_inode(tmp_path: Path) -> None:
-    proc = Procfs(str(unpack("no-variables", tmp_path)))
+    root = str(unpack("no-variables", tmp_path))
     ours = [(9001, 0, 500), (40000, 9001, 501), (9001, 40000, 502)]
-    assert proc.connections() == [*ours, (40002, 443, 503), (40001, 9001, 504)]
-    assert Procfs(str(tmp_path / "nothing")).connections() == []
+    assert connections(root) == [*ours, (40002, 443, 503), (40001, 9001, 504)]
+    assert connections(str(tmp_path / "nothing")) == []
 
 
 def test_all_connections_are_seen_over_many_pages() -> None:
@@ -117,7 +117,7 @@ def test_all_connections_are_seen_over_many_pages() -> None:
         port = server.getsockname()[1]
         clients = [socket.create_connection(server.getsockname()) for _ in range(100)]
         expected = {(client.getsockname()[1], port, os.fstat(client.fileno()).st_ino) for client in clients}
-        rows = set(Procfs().connections())
+        rows = set(connections("/proc"))
         for client in clients:
             client.close()
     assert expected <= rows

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import posix
 
-from .procfs import READ_BYTES, Gone, KeptFile, Procfs, labelled, number_at, parse_meminfo
+from ..support.kept_file import READ_BYTES, KeptFile
+from .procfs import Gone, Procfs, labelled, number_at, parse_meminfo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

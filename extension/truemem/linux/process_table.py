@@ -18,12 +18,15 @@ from __future__ import annotations
 import posix
 import time
 
+from .process_evidence import ProcessEvidence, port_of
 from .procfs import ZOMBIE, Gone, ProcessFiles, Procfs, Stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from typing import Final
+
+    from .oom_score import OomScore
 
 FUNCTION: Final = "function"
 SIDECAR: Final = "truemem"
@@ -46,13 +49,6 @@ MOST_NEW_PIDS: Final = 64
 """Most new pids that are looked at one by one, without listing /proc: a function starts a process, a machine is
 busy."""
 
-HANDLER = b"\0_HANDLER="
-"""Variable of the runtime that Lambda gives to no extension (developer guide, "Extensions API")."""
-RUNTIME = b"\0AWS_EXECUTION_ENV="
-"""A runtime's variable that images may set for every process: it makes a guess, no more."""
-NAME_MAX: Final = 255
-"""Longest name of a file (limits.h): what is longer is none."""
-_ADDRESS = b"\0AWS_LAMBDA_RUNTIME_API="
 _CLOCK_BOOTTIME: Final = 7
 _TICKS = posix.sysconf("SC_CLK_TCK")
 
@@ -186,6 +182,8 @@ class ProcessTable:
     def _drop(self, process: Process) -> bool:
         process.files.close()
         self._guesses.discard(process.pid)
+        if self._new.runtime == process.pid:
+            self._new.runtime = 0
         return self._known.pop(process.pid, None) is not None
 
     def changed(self) -> bool:
@@ -292,7 +290,7 @@ class ProcessTable:
         if by_descent is not None and by_descent.owner != SIDECAR:
             return GUESS if by_descent.pid in self._guesses else by_descent.owner
         # Where its main thread has ended another one still has its memory, and so its variables.
-        thread = self._proc.thread(pid) if stat.state == ZOMBIE else pid
+        thread = self._evidence.thread(pid) if stat.state == ZOMBIE else pid
         name = self._evidence.extension(thread)
         if name:
             return EXTENSION + name
@@ -341,6 +339,7 @@ class ProcessTable:
         """The process is the function's: if memory runs out, it is to end before an extension."""
         self._guesses.discard(process.pid)
         self._settled = True
+        self._new.runtime = self._new.runtime or process.pid
         parent = self._known.get(process.parent)
         # What is a child of one of them has inherited it.
         if self._oom_score is not None and (parent is None or parent.owner != FUNCTION):
@@ -374,6 +373,8 @@ class NewPids:
         self.last = -2
         """The pid given out last, as of the last time; below 0 where that is not known."""
         self._found_at = 0.0
+        self.runtime = 0
+        """A process of the function, whose threads new pids are most likely; 0: not known."""
 
     def restart(self) -> None:
         self.unrelated.clear()
@@ -400,7 +401,11 @@ class NewPids:
             made = range(before + 1, last + 1)
             self.unrelated.difference_update(made)  # each has been another process's pid before
             self.zombies.difference_update(made)
-            return {pid for pid in made if self._proc.leads(pid)} | self.waiting, False
+            new = set(self.waiting)
+            for pid in made:
+                if not (self.runtime and self._proc.has_thread(self.runtime, pid)) and self._proc.leads(pid):
+                    new.add(pid)
+            return new, False
         self.last = -2  # if /proc cannot be listed, what was there before stays unseen: the next time lists it as well
         present = set(self._proc.pids())
         self.last = last
@@ -425,126 +430,3 @@ class NewPids:
             yield pid
             if time.process_time_ns() > until_ns:
                 return
-
-
-class ProcessEvidence:
-    """What a process shows of itself, read anew each time: its program, variables and connections, what is above it."""
-
-    def __init__(self, proc: Procfs, extensions_folder: str) -> None:
-        self._proc = proc
-        self._extensions = extensions_folder.rstrip("/")
-
-    def stat(self, pid: int) -> Stat:
-        """Raises Gone."""
-        return self._proc.process(pid, keep=False).stat()
-
-    def variables(self, pid: int) -> tuple[str, bool, bool]:
-        """Variables by which a runtime is known (proc_pid_environ(5)): its Runtime API's address, or ""; whether there
-        is a handler; and whether it may be a runtime. Raises Gone."""
-        text = b"\0" + self._proc.text(f"{pid}/environ")
-        address = text.partition(_ADDRESS)[2].partition(b"\0")[0].decode("latin-1")
-        return address, HANDLER in text, HANDLER in text or RUNTIME in text
-
-    def extension(self, pid: int) -> str:
-        """Base name of the extension that the process runs: as its program, or as the script of one."""
-        try:
-            words = self._proc.text(f"{pid}/cmdline", 4096).split(b"\0")[:3]
-        except Gone:
-            words = []
-        for path in (self._proc.executable(pid), *(word.decode("utf-8", "surrogateescape") for word in words)):
-            folder, _, name = path.rpartition("/")
-            if 0 < len(name) <= NAME_MAX and folder == self._extensions:
-                return name
-        return ""
-
-    def is_connected(self, pid: int, address: str) -> bool:
-        """Does the process talk to the Runtime API at `address`? For one whose variables do not say."""
-        try:
-            own = self._proc.sockets(pid)
-        except Gone:
-            return False
-        port = port_of(address)
-        return bool(own) and any(remote == port and inode in own for _, remote, inode in self._proc.connections())
-
-    def holder_of(self, local_port: int, remote_port: int, first: Collection[int]) -> int:
-        """The process that has this end of a connection open, or listens there (`remote_port` 0); those of `first`
-        (pids) are asked first. 0 if none can be seen that has. Milliseconds."""
-        wanted = (local_port, remote_port)
-        inodes = {inode for local, remote, inode in self._proc.connections() if (local, remote) == wanted}
-        try:
-            pids = sorted(self._proc.pids(), key=lambda pid: pid not in first) if inodes else []
-        except OSError:
-            return 0
-        for pid in pids:
-            try:
-                if inodes & self._proc.sockets(pid):
-                    return pid
-            except Gone:
-                continue
-        return 0
-
-    def cgroups(self, pid: int) -> bytes:
-        """The process's cgroups (cgroups(7)); nothing where they are not known."""
-        try:
-            return self._proc.text(f"{pid}/cgroup", 4096)
-        except Gone:
-            return b""
-
-    def above(self, pid: int) -> tuple[int, set[int]]:
-        """What has started us and the runtime (pid 1, or an emulator; 0: not known), and all of the platform's own
-        processes: pid 1, and every process above us. A script that is an extension and starts us is none."""
-        pid = self._parent(pid)
-        while pid > 1 and self.extension(pid):
-            pid = self._parent(pid)
-        starter, platform = pid, {1}
-        while pid > 1 and pid not in platform:
-            platform.add(pid)
-            pid = self._parent(pid)
-        return starter, platform
-
-    def _parent(self, pid: int) -> int:
-        """0 if it is not known."""
-        try:
-            return self.stat(pid).parent
-        except Gone:
-            return 0
-
-
-class OomScore:
-    """Makes the kernel kill the function rather than an extension, by the function's `oom_score_adj`
-    (proc_pid_oom_score_adj(5)).
-
-    The kernel kills the process that holds most, plus its adjustment in thousandths of the limit. Raising it needs no
-    privilege, and children inherit it. Where each process of the function holds little (many small ones, files in
-    /tmp), the kernel would kill an extension, and lose what it knows. One that really holds most is still killed."""
-
-    def __init__(self, proc: Procfs, adjustment: int) -> None:
-        """`adjustment`: what each process gets at least, 0 to 1000; 0 leaves all as they are."""
-        self._proc = proc
-        self._adjustment = adjustment
-        self.refused = ""
-        """Why it cannot be raised here, or ""."""
-
-    def raise_for(self, pid: int) -> None:
-        """Raise the adjustment of one process. Raises no exception."""
-        if not self._adjustment or self.refused:
-            return
-        name = f"{pid}/oom_score_adj"
-        try:
-            if int(self._proc.text(name, 16)) >= self._adjustment:
-                return  # inherited, or its own
-            descriptor = posix.open(f"{self._proc.root}/{name}", posix.O_WRONLY | posix.O_CLOEXEC)
-            try:
-                posix.write(descriptor, b"%d" % self._adjustment)
-            finally:
-                posix.close(descriptor)
-        except (Gone, ValueError, FileNotFoundError, ProcessLookupError):
-            return  # it has ended
-        except OSError as error:
-            self.refused = f"oom_score_adj: {error.strerror}"
-
-
-def port_of(address: str) -> int:
-    """The port of `host:port`; -1 without one."""
-    port = address.rpartition(":")[2]
-    return int(port) if port.isdecimal() and len(port) <= 5 else -1

@@ -9,6 +9,7 @@ import posix
 import time
 
 from ..support.files import READ_FLAGS, read
+from ..support.kept_file import LINE_MOVES, KeptFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,12 +41,10 @@ READ_TRIES: Final = 4
 """How often to try readings that must agree, or a thread that must live while it is read."""
 _SPACE: Final = 32
 _LINE_END: Final = 10
-READ_BYTES: Final = 16384
-LINE_MOVES: Final = 512
-"""Bytes that the lines above another one may become shorter by, or the lines between two of them have."""
-LIMITS: Final = {"stat": 479, "statm": 128, "schedstat": 128}
-"""Longest texts, in bytes. One page is more than any other of these files has. What we use of `stat` has at most 400:
-CPython's own allocator has room for 479."""
+STATUS_BYTES: Final = 4096
+SHORT_BYTES: Final = 479
+"""What we use of all other files of a process is shorter than this, for which CPython's own allocator has room. One
+page is more than `status` has."""
 OF_MEMORY = ("status", "statm", "clear_refs")
 """Files about a process's memory, of those that we use and every thread has as well."""
 
@@ -53,10 +52,6 @@ FAULT_KIB: Final = 64
 """What one page fault can make resident: 16 pages of a file around it (fault_around_bytes)."""
 HUGE_FAULT_KIB: Final = 2048
 """What one page fault can make resident where transparent huge pages are on for everything, KiB."""
-COUNTERS = 3
-"""Counters of resident memory: of files, of no file, shared (mm_types_task.h)."""
-COUNTED_PAGES = 31
-"""Pages that each CPU may have counted for itself, and not yet reported, in each (percpu_counter_batch, 32)."""
 
 
 class Gone(Exception):
@@ -258,7 +253,7 @@ def parse_stat(text: bytes) -> Stat:
         rss * PAGE_KIB,
         child_user + child_system,
         user + system,
-        text[text.find(b"(") + 1 : name_end],
+        text[_after(text, 0, 1) + 1 : name_end],
         virtual != 0,
         mm if len(mm) > MM_LENGTH else b"",
     )
@@ -292,57 +287,11 @@ def parse_last_pid(text: bytes) -> int:
         return -1
 
 
-def parse_tcp(text: bytes) -> list[tuple[int, int, int]]:
-    """(local port, remote port, inode) of each socket in /proc/net/tcp or tcp6; the remote port is 0 where it listens.
-    Lines that are cut off are left out."""
-    rows = []
-    for line in text.split(b"\n")[1:]:
-        fields = line.split(None, 10)
-        try:
-            local, remote = (int(field[field.rindex(b":") + 1 :], 16) for field in fields[1:3])
-            rows.append((local, remote, int(fields[9])))
-        except (ValueError, IndexError):
-            continue
-    return rows
-
-
 def parse_meminfo(text: bytes) -> tuple[int, int]:
     """(MemTotal, MemAvailable) in KiB. Raises Gone if either is missing."""
     text = b"\n" + text
     total, at = labelled(text, b"\nMemTotal:", 0)
     return total, labelled(text, b"\nMemAvailable:", at)[0]
-
-
-class KeptFile:
-    """A file that is read again and again, on a descriptor that stays open."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.descriptor = -1
-        self._before = 0
-        """The line that is looked for begins later than this (`line`)."""
-
-    def read(self, limit: int, offset: int = 0) -> bytes:
-        """Up to `limit` bytes from `offset`. Raises OSError."""
-        if self.descriptor < 0:
-            self.descriptor = posix.open(self._path, READ_FLAGS)
-        return posix.pread(self.descriptor, limit, offset)
-
-    def line(self, label: bytes, piece: int = READ_BYTES) -> tuple[bytes, i64]:
-        """The text as far as the line is whole that begins with `label` (a line's end, and what follows it), and where
-        that is; below 0 where it is not. /proc gives a page at a time: it is read in pieces. Raises OSError."""
-        text = b""
-        at: i64 = -1
-        while True:
-            more = self.read(piece, len(text))
-            text = text + more if text else more
-            if at < 0:
-                at = text.find(label, self._before)
-            if not more or (at >= 0 and text.find(b"\n", at + 1) >= 0):
-                break
-        # Where it was is where it will be, but for some digits.
-        self._before = max(0, at - LINE_MOVES)
-        return text, at if at >= 0 else text.find(label)
 
 
 class ProcessFiles:
@@ -405,12 +354,12 @@ class ProcessFiles:
         try:
             descriptor = self._open(name, READ_FLAGS)
             try:
-                text = posix.pread(descriptor, LIMITS.get(name, 4096), 0)
+                text = posix.pread(descriptor, STATUS_BYTES if name == "status" else SHORT_BYTES, 0)
             finally:
                 if not self._keep:
                     posix.close(descriptor)
         except OSError as error:
-            _gone(name, error)
+            gone(name, error)
         if not text:
             raise Gone(f"{name} is empty")
         return text
@@ -564,7 +513,8 @@ class ProcessFiles:
         return descriptor
 
 
-def _gone(name: str, error: OSError) -> NoReturn:
+def gone(name: str, error: OSError) -> NoReturn:
+    """Raise Gone for an answer of the kernel."""
     errno = error.errno or 0
     raise Gone(f"{name}: {error}", 0 if errno in (ESRCH, _ENOENT) else errno) from None
 
@@ -590,24 +540,7 @@ class Procfs:
         try:
             return read(f"{self.root}/{name}", limit)
         except OSError as error:
-            _gone(name, error)
-
-    def connections(self) -> list[tuple[int, int, int]]:
-        """Every TCP socket of this network namespace, as parse_tcp has it. The kernel gives a page at a time."""
-        rows: list[tuple[int, int, int]] = []
-        for name in "net/tcp", "net/tcp6":
-            text = b""
-            try:
-                descriptor = posix.open(f"{self.root}/{name}", READ_FLAGS)
-                try:
-                    while piece := posix.read(descriptor, 65536):
-                        text += piece
-                finally:
-                    posix.close(descriptor)
-            except OSError:
-                pass  # parse what was read until then
-            rows += parse_tcp(text)
-        return rows
+            gone(name, error)
 
     def huge_pages(self) -> tuple[int, int] | None:
         """Huge pages that the kernel has made resident since it started, for all processes: at a page fault, and out of
@@ -627,32 +560,13 @@ class Procfs:
         except OSError:
             return ""
 
-    def sockets(self, pid: int) -> set[int]:
-        """Inodes of the sockets that the process has open. Raises Gone."""
-        folder = f"{self.root}/{pid}/fd/"
-        found: set[int] = set()
-        try:
-            for name in posix.listdir(folder):
-                try:
-                    link = posix.readlink(folder + name)
-                except OSError:
-                    continue  # closed meanwhile
-                if link.startswith("socket:[") and link[8:-1].isdecimal():
-                    found.add(int(link[8:-1]))
-        except OSError as error:
-            _gone("fd", error)
-        return found
-
-    def thread(self, pid: int) -> int:
-        """The last thread of the process; the process itself where that is not known."""
-        try:
-            return max(int(name) for name in posix.listdir(f"{self.root}/{pid}/task"))
-        except (OSError, ValueError):
-            return pid
-
     def exists(self, pid: int) -> bool:
         """Is the pid in use, by a zombie perhaps?"""
         return posix.access(f"{self.root}/{pid}", posix.F_OK)
+
+    def has_thread(self, pid: int, thread: int) -> bool:
+        """Is `thread` one of the process's threads, beside its first? One call, where `leads` takes four."""
+        return thread != pid and posix.access(f"{self.root}/{pid}/task/{thread}", posix.F_OK)
 
     def leads(self, pid: int) -> bool:
         """Is the pid a process, and not a thread or nothing? (A thread's folder is there, but not in the list.)"""
@@ -670,29 +584,6 @@ class Procfs:
             return -1
 
 
-def watermark_slack_kib() -> int:
-    """KiB by which the kernel's figures may be off, and a watermark from a level: it counts on each CPU and adds up
-    later. 372 for each CPU. Before Linux 6.2 it counts up to 63 pages in each thread."""
-    return COUNTERS * COUNTED_PAGES * PAGE_KIB * (posix.cpu_count() or 1)
-
-
-def reset_problem(proc: Procfs) -> str:
-    """Does resetting the watermark work on this kernel? "" if so, else the reason. Tried on ourselves."""
-    files = ProcessFiles(f"{proc.root}/self/")
-    try:
-        bulk = b"x".ljust(1 << 20, b"x")  # no constant: it is to be made here
-        del bulk  # a mapping of its own, given back at once: VmHWM is now 1 MiB above VmRSS
-        files.reset_watermark()
-        after = files.status()
-    except OSError as error:
-        return f"clear_refs: {error.strerror}"
-    except Gone as gone:
-        return f"status: {gone}"
-    finally:
-        files.close()
-    return "" if after.hwm - after.rss < 512 else "clear_refs: accepted, but VmHWM stays"
-
-
 class FaultSizes:
     """What one page fault can make resident here, KiB (transhuge: admin-guide/mm/transhuge.rst)."""
 
@@ -704,14 +595,3 @@ class FaultSizes:
         self.asked = asked
         """A process that asks for huge pages gets more (madvise(2), MADV_HUGEPAGE): those are counted
         (Procfs.huge_pages)."""
-
-
-def fault_sizes(root: str = "/sys/kernel/mm") -> FaultSizes:
-    """What one page fault can make resident, by this kernel's settings."""
-    try:
-        text = Procfs(root).text("transparent_hugepage/enabled", 128)
-    except Gone:
-        text = b"[never]"
-    if b"[always]" in text:
-        return FaultSizes(HUGE_FAULT_KIB, HUGE_FAULT_KIB, asked=False)
-    return FaultSizes(PAGE_KIB, FAULT_KIB, asked=b"[never]" not in text)

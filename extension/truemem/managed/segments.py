@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 
-from ..linux.procfs import Gone, fault_sizes
+from ..linux.kernel import fault_sizes
+from ..linux.procfs import Gone
 from ..measure.window import NEVER_NS, SAMPLED, MemoryCurve, Peak, WholePicture, current, peak
 from ..support.named_tuple import NamedTuple
 

@@ -81,16 +81,17 @@ from .window import keep
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from typing import Final
 
     from ..linux.procfs import FaultSizes, Stat
 
-UNBOUNDED = 1 << 40
+UNBOUNDED: Final = 1 << 40
 """More KiB than any environment has, and more processes."""
 
-STILL_KIB = 64
+STILL_KIB: Final = 64
 """Levels of one memory, read one after the other, may differ by this."""
 
-PARENTS = 64
+PARENTS: Final = 64
 """Parents of children that are gone, of which so many are remembered. Beyond that those that have ended themselves are
 forgotten: an invocation of half an hour may start a hundred thousand processes."""
 
@@ -110,8 +111,7 @@ def shares_memory(rss: int, parent_rss: int) -> bool:
 
 def own_part_of_vfork(faults: int, hwm: int, least: int, sizes: FaultSizes) -> OwnPart:
     """What a child of vfork() has touched, by its page faults; at most `hwm`, at least `least` (KiB)."""
-    likely, most = (min(hwm, max(least, faults * size)) for size in (sizes.own, sizes.most))
-    return OwnPart(least, likely, most)
+    return OwnPart(least, min(hwm, max(least, faults * sizes.own)), min(hwm, max(least, faults * sizes.most)))
 
 
 def handed_on(stat: Stat, sizes: FaultSizes, has_huge: bool) -> int:
@@ -150,19 +150,22 @@ def _together(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[i
     return max(one[0], other[0]), one[1] + other[1], one[2] + other[2]
 
 
-class Unread(NamedTuple):
+class Unread:
     """What processes may have held in a window that was not read, KiB."""
 
-    most: int = 0
-    """Most KiB that the processes which have ended can have held."""
-    estimate: int = 0
-    """KiB that the processes which have ended held most likely."""
-    late: int = 0
-    """Most KiB more that processes can have held which may have called exec() before they were read."""
-    orphans: bool = False
-    """What was not read may have been a daemon, for which the function did not wait (Window.orphans)."""
-    lost: bool = False
-    """True if there is no upper bound (Window.lost)."""
+    def __init__(
+        self, most: int = 0, estimate: int = 0, late: int = 0, orphans: bool = False, lost: bool = False
+    ) -> None:
+        self.most = most
+        """Most KiB that the processes which have ended can have held."""
+        self.estimate = estimate
+        """KiB that the processes which have ended held most likely."""
+        self.late = late
+        """Most KiB more that processes can have held which may have called exec() before they were read."""
+        self.orphans = orphans
+        """What was not read may have been a daemon, for which the function did not wait (Window.orphans)."""
+        self.lost = lost
+        """True if there is no upper bound (Window.lost)."""
 
 
 class ProcessFamily:
@@ -242,8 +245,9 @@ class ProcessFamily:
             lost, orphans = lost or adopted is None, bool(adopted)
             unread_faults += adopted or 0
         limit_kib = limit_kib or UNBOUNDED
-        before_exec = [(min(count * limit_kib, faults * sizes.own), seen) for count, faults, seen in self._before_exec]
-        late = sum(max(0, most - seen) for most, seen in before_exec)
+        late = 0
+        for count, faults, seen in self._before_exec:
+            late += max(0, min(count * limit_kib, faults * sizes.own) - seen)
         if not unread_faults:
             return Unread(0, 0, late, orphans, lost)
         most = min(unread_faults * sizes.most + huge * HUGE_FAULT_KIB, limit_kib)

@@ -120,8 +120,10 @@ class CpuTime:
         is_known &= bool(now) and len(unseen) <= BIRTHS
         if unseen:
             known = {pid for pid, _ in (*now, *before, *self._zombies)}
+            runtime = next(iter(now), (0, 0))[0]
             for pid in unseen[:BIRTHS]:
-                unseen_one = self._zombie(pid) if pid not in known else None
+                is_other = pid not in known and not self._proc.has_thread(runtime, pid)
+                unseen_one = self._zombie(pid) if is_other else None
                 if unseen_one is not None and unseen_one.parent in waited:
                     used += unseen_one.own
                     self._ended[pid, 0] = unseen_one

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import time
 
-from ..linux.procfs import UNREADABLE, Stat, fault_sizes, parse_statm, watermark_slack_kib
+from ..linux.kernel import fault_sizes, watermark_slack_kib
+from ..linux.procfs import UNREADABLE, Stat, parse_statm
 from .child_bound import (
     PARENTS,
     Lives,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import posix
 import time
 
+from ..linux.kernel import reset_problem
 from ..linux.process_table import NO_LIMIT_NS
-from ..linux.procfs import ESRCH, READ_TRIES, Gone, Procfs, Stat, Status, reset_problem
+from ..linux.procfs import ESRCH, READ_TRIES, Gone, Procfs, Stat, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Final
 
     from ..linux.process_table import Process, ProcessTable
     from ..linux.procfs import ProcessFiles
@@ -110,16 +112,19 @@ class ProcessReadings:
 
     def read_later(self, later: ProcessReadings) -> None:
         """Add what these readings left out and the next ones have: those processes were not reset in between."""
-        left = {process.pid for process in self.left}
-        self.readings += [reading for reading in later.readings if reading.process.pid in left]
-        self.ended += [(process, final) for process, final in later.ended if process.pid in left]
-        left -= {reading.process.pid for reading in later.readings} | {process.pid for process, _ in later.ended}
-        self.left = [process for process in self.left if process.pid in left]
+        left = {process.pid: process for process in self.left}
+        for reading in later.readings:
+            if left.pop(reading.process.pid, None) is not None:
+                self.readings.append(reading)
+        for process, final in later.ended:
+            if left.pop(process.pid, None) is not None:
+                self.ended.append((process, final))
+        self.left = [*left.values()]
 
 
-PROCESSES_READ_FIRST = 12
+PROCESSES_READ_FIRST: Final = 12
 """Processes that are read while the answer waits: 0.3 ms. The others are read later."""
-SCAN_NS = 200_000
+SCAN_NS: Final = 200_000
 """CPU time of looking for processes that have just begun, or ended, while the answer waits."""
 
 
