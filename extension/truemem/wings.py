@@ -56,12 +56,13 @@ class InUse(NamedTuple):
     """A JVM with counters: else a runtime with a preload."""
 
 
-class PrintedLine(NamedTuple):
-    text: str
-    slots: Sequence[int] = ()
-    """Slots of the journal that have what it tells."""
-    lost: int = 0
-    """How many records are lost with it, beyond one, and how many losses that it tells of."""
+class PrintedLine:
+    def __init__(self, text: str, slots: Sequence[int] = (), lost: int = 0) -> None:
+        self.text = text
+        self.slots = slots
+        """Slots of the journal that have what it tells."""
+        self.lost = lost
+        """How many records are lost with it, beyond one, and how many losses that it tells of."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -220,9 +221,9 @@ class Wings:
         return tuple(self._guarded(getattr(wing, name)) for wing in made)
 
     def _guarded(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def guarded(*arguments: object, **named: object) -> object:
+        def guarded(*arguments: object) -> object:
             try:
-                return call(*arguments, **named)
+                return call(*arguments)
             except Exception as error:
                 self._failures += 1
                 log("error", reason(error))

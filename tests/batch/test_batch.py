@@ -132,7 +132,7 @@ def test_off_is_the_default_and_one_alone_has_its_usual_line(value: bytes, capfd
 
 def test_none_waits_for_longer_than_it_may() -> None:
     first, late = (finished(record(number, 90), Config({}), "") for number in (1, 2))
-    late = late._replace(time_ms=first.time_ms + 10_000)
+    late.time_ms = first.time_ms + 10_000
 
     def waiting() -> BatchLines:
         config = Config({b"TRUEMEM_AGGREGATE": b"10"})

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from truemem.line_schema import SMALL_BYTES
 from truemem.measure.window import NEVER_NS, Boundary
 from truemem.platform.telemetry import REPORT
-from truemem.records.pending_record import Exchange, PendingRecord
+from truemem.records.pending_record import Exchange, Measured, PendingRecord
 from truemem_workbench.judge.drift import points
 from truemem_workbench.page.environments import gather
 from truemem_workbench.printed.line import Line, read
@@ -43,7 +43,7 @@ def life(*, is_exact: bool) -> list[PendingRecord]:
             measured = made.measured
             assert measured is not None
             closed = window((peak, held), baseline=held - 0.5 * (number % 2), opening=Boundary(NEVER_NS))
-            made.close(measured._replace(window=closed, closed_by="next-request"))
+            made.close(Measured(closed, "next-request", memory=measured.memory))
             made.answer = Exchange(number * 300, 5_000_000 if number % 3 else 20, failed=False)
         records.append(made)
     return records

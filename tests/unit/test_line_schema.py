@@ -44,7 +44,7 @@ def lines() -> list[dict[str, Any]]:
     """That one's line, and those of others for what it cannot have."""
     exact = full(opening=Boundary(NEVER_NS))
     assert exact.measured is not None
-    exact.close(exact.measured._replace(closed_by=NEXT_REQUEST))
+    exact.measured.closed_by = NEXT_REQUEST
     texts = [line(everything(), LOGGED), line(everything().having(mayRepeat=True), LOGGED)]
     shared = full(report=None)
     shared.shared_by = 2

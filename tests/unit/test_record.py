@@ -8,7 +8,7 @@ from truemem.line_schema import MEMBERS
 from truemem.platform.telemetry import REPORT
 from truemem.records.pending_record import PendingRecord
 from truemem.records.record import rfc3339
-from truemem.support.numbers import mib, ms
+from truemem.support.numbers import decimal, hundredths, mib, ms, rounded
 
 from testing.emf_check import valid_emf
 from tests.records import PRODUCTION, event, full, line_of
@@ -90,6 +90,12 @@ def test_whatever_the_platform_says_it_is_one_valid_line(
 @given(st.integers(0, 1 << 40) | st.integers(0, 1 << 30).map(lambda steps: 128 * steps))
 def test_whole_kib_become_mib_as_round_has_it(kib: int) -> None:
     assert mib(kib) == round(kib / 1024, 2)
+    assert decimal(hundredths(kib)) == repr(mib(kib))
+
+
+@given(st.floats(0, 1e12) | st.integers(0, 1 << 40).map(lambda steps: steps / 200))
+def test_text_of_two_decimals_is_that_of_round(value: float) -> None:
+    assert rounded(value) == repr(round(value, 2))
 
 
 @given(st.integers(0, 1 << 50) | st.integers(0, 1 << 40).map(lambda steps: 5000 * steps))

@@ -10,64 +10,58 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import VCPU_MIB, Config
 from truemem.line_schema import MEMBERS, SMALL_BYTES
-from truemem.records.record import InvocationRecord, ShortLines, line
+from truemem.linux.cgroup import MemoryUsage
+from truemem.linux.procfs import Status
+from truemem.measure.environment_memory import HeldMemory
+from truemem.measure.window import NEVER_NS, VMHWM, VMHWM_SUM, VMHWM_THREADS, Boundary, Peak, Window
+from truemem.platform.telemetry import REPORT, RUNTIME_DONE, PlatformEvent
+from truemem.records.pending_record import NEXT_INVOKE, NEXT_REQUEST, Exchange
+from truemem.records.record import InvocationRecord, ShortLines, finished, line
 from truemem_workbench.printed.document import completed
 from truemem_workbench.printed.line import parse_event
 
 from testing.emf_check import valid_emf
-from tests.records import BEGUN_MS, PRODUCTION, fits, publisher_of, record
+from tests.records import MIB, PRODUCTION, SUCCEEDED, around, event, fits, publisher_of, record, status, succeeded
 
 NOT_SAID = {"holders", "environment", "highWaterMark", "resetDelayUs"}
 """What only full lines say."""
 STREAM = "2026/11/21/[$LATEST]82561ce053dd47d190e0c8f5e063e62e"
 SLACK_MIB = 0.25
+BILLED_MORE = event(REPORT, status="success", duration_ms=2.5, more={"billedDurationMs": 90})
 CAN_BE_DAMAGED = sorted(MEMBERS.keys() - {"environmentId", "schema", "aggregate"})
 
-sizes = st.integers(0, 1_000_000).map(lambda kib: round(kib / 1024, 2))
+sizes = st.integers(0, 1_000_000)
+"""KiB."""
 counts = st.integers(1, 400)
 
 
 @st.composite
 def ordinary(draw: Any) -> InvocationRecord:
     """The record of any ordinary invocation, in either mode."""
-    file, shmem, anon, above, below, over = (draw(sizes) for _ in range(6))
-    held = round(anon + file + shmem, 2)
-    lower = draw(st.sampled_from([held, round(held + below, 2)]))
-    upper = draw(st.sampled_from([lower, round(lower + over, 2)]))
-    is_exact, duration, cpu = draw(st.booleans()), draw(st.integers(1, 10**6)) / 1000, draw(st.integers(0, 10**6)) / 100
-    processes = draw(counts)
-    members: dict[str, Any] = {
-        "requestId": "8476a536-e9f4-11e8-9739-2dfe598c3fcd",
-        "environmentId": draw(st.sampled_from([STREAM, "2026/11/21/[7]8256", "1f0c8a72d3b44e6f"])),
-        "invocation": draw(st.integers(1, 10**6)),
-        "functionVersion": draw(st.sampled_from(["$LATEST", "7"])),
-        "status": "success",
-        "durationMs": duration,
-        "cpuMs": cpu,
-        "cpuShare": round(cpu / duration / (10240 / VCPU_MIB), 2),
-        "method": draw(st.sampled_from(["vmhwm", "vmhwm-sum", "vmhwm-threads"])),
-        "peakLower": lower,
-        "peakUpper": upper,
-        "closedBy": "next-request" if is_exact else "next-invoke",
-        "resetDelayUs": draw(counts),
-        "highWaterMark": round(upper + above, 2),
-        "memoryLimit": 10240,
-        "holders": {"function": held, "truemem": 4.75},
-        "rss": {"anon": anon, "file": file, "shmem": draw(st.sampled_from([shmem]))},
-        "processes": processes,
-        "threads": draw(st.sampled_from([processes, processes + draw(counts)])),
-        "environment": {"source": "meminfo", "used": draw(sizes)},
-    }
-    if draw(st.booleans()):
-        members["heap"] = {"inUse": 1.5, "held": 4.25, "mapped": 0.5, "blocks": 38504, "gc": [189, 1, 2], "threads": 1}
+    anon, file, shmem, over = draw(sizes) + 10, draw(sizes), draw(st.just(0) | sizes), draw(st.just(0) | sizes)
+    rest = draw(st.integers(0, 9))
+    closing = [Status(0, anon + file + shmem, anon, file, shmem, draw(counts)), *[Status(0, 0, 0, 0, 0, 1)] * rest]
+    held = anon + file + shmem
+    lower = held + draw(st.just(0) | sizes)
+    is_exact = draw(st.booleans())
+    opening = Boundary(NEVER_NS) if is_exact else draw(st.sampled_from([Boundary(), around(2 * held)]))
+    baseline, cpu_ns, delay_us = draw(st.just(held) | sizes), draw(st.integers(1, 10**12)), draw(counts)
+    closed = Window(baseline, opening=opening, closing=closing, reset_delay_us=delay_us, cpu_ns=cpu_ns)
+    method = draw(st.sampled_from([VMHWM, VMHWM_SUM, VMHWM_THREADS]))
+    made = Peak(draw(st.sampled_from([lower, lower + over])), lower, lower + over, method, draw(st.booleans()))
+    memory = HeldMemory(MemoryUsage("meminfo", draw(sizes), None), 4864, {})
+    report = succeeded(draw(st.integers(1, 10**6)) / 1000)
+    number, closed_by = 17 + 2 * draw(st.integers(0, 10**6)), NEXT_REQUEST if is_exact else NEXT_INVOKE
+    pending = record(number, 0, report=report, window=closed, closed_by=closed_by, peak=made, memory=memory)
+    pending.mark_reached(lower + over)
     if is_exact:
-        members["mode"] = "exact"
-        members["baselineRSS"] = draw(st.sampled_from([held, draw(sizes)]))
-        members |= {name: draw(st.integers(0, 2 * SMALL_BYTES)) for name in ("requestBytes", "responseBytes")}
-    metrics = {"PeakRSS": draw(st.sampled_from([lower, upper])), "CurrentRSS": held}
-    if draw(st.booleans()):
-        metrics |= {"MaxMemoryUsed": 9876.0, "CpuTime": cpu}
-    return InvocationRecord(BEGUN_MS, metrics, {name: members[name] for name in MEMBERS if name in members})
+        request, response = (draw(st.integers(0, 2 * SMALL_BYTES)) for _ in range(2))
+        pending.answer = Exchange(request, response, failed=False)
+    version, of_cpu = draw(st.sampled_from([b"$LATEST", b"7"])), draw(st.sampled_from([b"on", b"off"]))
+    config = Config({**PRODUCTION, b"AWS_LAMBDA_FUNCTION_VERSION": version, b"TRUEMEM_CPU_METRIC": of_cpu})
+    environment_id = draw(st.sampled_from([STREAM, "2026/11/21/[7]8256", "1f0c8a72d3b44e6f"]))
+    heap = {"inUse": 1.5, "held": 4.25, "mapped": 0.5, "blocks": 38504, "gc": [189, 1, 2], "threads": 1}
+    return finished(pending, config, environment_id, added=draw(st.sampled_from([{}, {"heap": heap}])))
 
 
 def metrics_of(document: Mapping[str, Any]) -> Any:
@@ -130,27 +124,27 @@ def test_no_damaged_line_ends_its_reader(record: InvocationRecord, names: list[s
     assert parse_event(json.dumps(short))
 
 
-def usual(number: int = 21, **members: Any) -> InvocationRecord:
-    """The record of an ordinary invocation. `members` replace its own; with None it has none."""
-    known: dict[str, Any] = {
-        "requestId": "a",
-        "environmentId": STREAM,
-        "invocation": number,
-        "status": "success",
-        "durationMs": 2.5,
-        "method": "vmhwm",
-        "peakLower": 90.5,
-        "peakUpper": 90.5,
-        "closedBy": "next-invoke",
-        "memoryLimit": 512,
-        "holders": {"function": 80.5, "truemem": 4.5},
-        "rss": {"anon": 70.5, "file": 10.0, "shmem": 0.0},
-        "processes": 1,
-        "threads": 1,
-        **members,
-    }
-    metrics = {"PeakRSS": 90.5, "CurrentRSS": 80.5}
-    return InvocationRecord(BEGUN_MS, metrics, {name: value for name, value in known.items() if value is not None})
+EXACT: dict[str, Any] = {"closed_by": NEXT_REQUEST, "window": {"opening": Boundary(NEVER_NS)}}
+
+
+def usual(
+    number: int = 21,
+    *,
+    window: Mapping[str, Any] | None = None,
+    answer: Exchange | None = None,
+    report: PlatformEvent | None = SUCCEEDED,
+    concluded: Mapping[str, Any] | None = None,
+    first: bool = False,
+    **measured: Any,
+) -> InvocationRecord:
+    """The record of an ordinary invocation. For what else is known of its `window`, was `measured`, or was `concluded`
+    see Window, Measured, and `finished`."""
+    closed = Window(80_000, **{"closing": [status(90.5, 80.5)], **(window or {})})
+    pending = record(number, 0, report=report, **{"window": closed, **measured})
+    pending.answer = answer
+    if first:
+        pending.follows_init(cold_start=True, suppressed=False)
+    return finished(pending, Config(PRODUCTION), STREAM, **(concluded or {}))
 
 
 def takes(*records: InvocationRecord, **settings: bytes) -> list[bool]:
@@ -169,7 +163,7 @@ def test_full_lines_stand_between_the_short_ones() -> None:
 
 def test_a_rise_of_what_others_hold_has_a_full_line() -> None:
     def holding(truemem: float, agent: float) -> InvocationRecord:
-        return usual(holders={"function": 80.5, "truemem": truemem, "extensions": {"agent": agent}})
+        return usual(memory=HeldMemory(None, round(truemem * MIB), {"agent": round(agent * MIB)}))
 
     assert takes(holding(4.5, 30), holding(4.5, 30.9), holding(5.0, 30.6), holding(4.5, 20), holding(4.5, 31)) == [
         *(False, True, False, True, True)
@@ -184,50 +178,50 @@ def test_the_environments_last_line_is_full(capfd: pytest.CaptureFixture[str]) -
     assert [json.loads(text)["schema"] for text in capfd.readouterr().out.splitlines()] == [1, 2, 1]
 
 
-EXACT: dict[str, Any] = {
-    "mode": "exact",
-    "closedBy": "next-request",
-    "baselineRSS": 80.5,
-    "requestBytes": 9,
-    "responseBytes": 9,
-}
+SIZES = Exchange(9, 9, failed=False)
+UNSETTLED = Boundary(NEVER_NS)
+UNSETTLED.found_late_kib = 9
 OUT_OF_THE_ORDINARY: dict[str, dict[str, Any]] = {
-    "an error": {"status": "error"},
-    "no word from the platform": {"status": None, "durationMs": None},
-    "a shutdown": {"closedBy": "shutdown"},
-    "no exact beginning": {"closedBy": "next-request"},
-    "no baseline in exact mode": {**EXACT, "baselineRSS": None},
-    "no size of the answer": {**EXACT, "responseBytes": None},
-    "no upper bound": {"peakUpper": None},
-    "no lower bound": {"peakLower": None},
-    "processes that had ended": {"rss": None, "processes": None, "threads": None},
-    "a missing report": {"reportMissing": True},
-    "a cold start": {"coldStart": True},
-    "a shared window": {"sharedBy": 2},
-    "a verdict": {"drift": {"verdict": "stable"}},
-    "a loss": {"dropped": 1},
-    "out of memory": {"outOfMemory": {"signals": ["kernel"]}},
-    "a recovered record": {"recovered": True, "holders": {"truemem": "written by the function"}},
+    "an error": {"report": event(REPORT, status="error", duration_ms=2.5)},
+    "no word from the platform": {"report": None},
+    "no duration": {"report": event(REPORT, status="success")},
+    "a missing report": {"report": event(RUNTIME_DONE, status="success", duration_ms=2.5)},
+    "a shutdown": {"closed_by": "shutdown"},
+    "no exact beginning": {"closed_by": NEXT_REQUEST},
+    "no baseline in exact mode": {**EXACT, "answer": SIZES, "window": {"opening": UNSETTLED}},
+    "no size of the answer": {**EXACT, "answer": Exchange(9, None, failed=False)},
+    "an error that the handler tells of": {**EXACT, "answer": Exchange(9, 9, failed=True)},
+    "no upper bound": {"window": {"lost": True}},
+    "no lower bound": {"peak": Peak(9, 0, 9, VMHWM, raced=False)},
+    "no level": {"window": {"closing": [status(90.5, 0)]}},
+    "no peak": {"window": {"closing": ()}},
+    "processes that had ended": {"window": {"closing": (), "last": 9, "sampled": 9}},
+    "a cold start": {"first": True},
+    "a verdict": {"concluded": {"drift": {"verdict": "stable"}}},
+    "a loss": {"concluded": {"dropped": 1}},
+    "out of memory": {"concluded": {"signals": ["kernel"]}},
+    "a profile": {"concluded": {"added": {"growthProfile": {"runtime": "java"}}}},
 }
 
 
-@pytest.mark.parametrize("members", OUT_OF_THE_ORDINARY.values(), ids=OUT_OF_THE_ORDINARY)
-def test_out_of_the_ordinary_is_full(members: dict[str, Any]) -> None:
-    assert takes(usual(**members), usual()) == [False, True]
+@pytest.mark.parametrize("known", OUT_OF_THE_ORDINARY.values(), ids=OUT_OF_THE_ORDINARY)
+def test_out_of_the_ordinary_is_full(known: dict[str, Any]) -> None:
+    assert takes(usual(**known), usual()) == [False, True]
+
+
+def test_a_recovered_record_is_full_and_says_nothing_of_others() -> None:
+    assert takes(usual().having(recovered=True, holders={"truemem": "written by the function"}), usual()) == [
+        False,
+        True,
+    ]
 
 
 def test_exact_mode_and_a_race_are_ordinary() -> None:
-    assert takes(usual(**EXACT), usual(raced=True, peakLower=80.5), usual(billedDurationMs=90)) == [True] * 3
-
-
-@pytest.mark.parametrize("name", ["PeakRSS", "CurrentRSS"])
-def test_a_record_without_a_figure_is_full(name: str) -> None:
-    made = usual()
-    figures = {other: value for other, value in made.metrics.items() if other != name}
-    assert takes(made._replace(metrics=figures)) == [False]
+    raced = Peak(92_000, 82_000, 99_000, VMHWM, raced=True)
+    assert takes(usual(**EXACT, answer=SIZES), usual(peak=raced), usual(report=BILLED_MORE)) == [True] * 3
 
 
 def test_under_a_log_level_it_keeps_level_and_time() -> None:
     _, short = both(usual(), {b"AWS_LAMBDA_LOG_LEVEL": b"WARN"})
-    assert (short["level"], short["timestamp"]) == ("WARN", "2023-11-14T22:13:20.000Z")
+    assert (short["level"], short["timestamp"]) == ("WARN", "2023-11-14T22:13:22.100Z")
     assert "level" not in both(usual())[1]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..line_schema import PROPERTIES
 from ..measure.window import VMHWM, VMHWM_THREADS
-from ..records.record import EXTRAORDINARY, VALUES, InvocationRecord, line
+from ..records.record import VALUES, InvocationRecord, line
 from ..verdict import GROWING
 from ..wings import HEAP_NOTE, Lines, PrintedLine, Wing
 
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from ..wings import Site
 
 MS_PER_S = 1_000
+
+EXTRAORDINARY = frozenset(
+    (
+        *("recovered", "coldStart", "suppressedInit", "initPeakRSS", "initDurationMs", "restoreDurationMs"),
+        *("handlerError", "errorType", "outOfMemory", "environmentKills", "ending", "lastSamples", "dropped"),
+        "growthProfile",
+    )
+)
+"""Members of a record that needs attention: it has a line of its own."""
 
 MEMBERS_KEPT = ("requestId", "invocation", "durationMs", "cpuMs", "peakUpper", "raced", "resources", "drift", "method")
 """Members that a common line has of each, or of the last that has it. A hundred whole records take 0.4 MiB."""

@@ -124,11 +124,15 @@ class Journal(Keeper):
         others_kib: int,
         extensions: Mapping[str, int],
     ) -> None:
-        """Samples as epoch ms and KiB: the process that reads them does not know when this one ended."""
-        samples = window.curve.thinned(record.time_ms * 1_000_000, window.curve.last_ns())
-        death = level_and_holder(window, others_kib, largest, extensions)
-        known = [window.baseline, window.sampled, window.last, *death]
-        text = minijson.dumps([*known, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
+        """Samples as ns from the invocation's beginning and KiB: the process that reads them does not know when this
+        one ended."""
+        begun_ns = record.time_ms * 1_000_000
+        samples = window.curve.thinned(begun_ns, window.curve.last_ns())
+        level_kib, who = level_and_holder(window, others_kib, largest, extensions)
+        level = "null" if level_kib is None else level_kib
+        pairs = ",".join([f"[{at_ns - begun_ns},{kib}]" for at_ns, kib in samples])
+        of_window = f"{window.baseline},{window.sampled},{window.last}"
+        text = f"[{of_window},{level},{minijson.dumps(who)},[{pairs}]]"
         self._put(_of(record.invocation) + CURVE, text.encode(), PAGE_BYTES - CURVE)
 
     def recover(self, history: EnvironmentState, config: Config, kills: int) -> list[tuple[InvocationRecord, bool]]:
@@ -256,7 +260,7 @@ def _line(pages: bytes, start: int, end: int) -> bytes:
 
 def journal_text(record: InvocationRecord) -> str:
     """A finished record as the journal keeps it."""
-    return minijson.dumps([record.time_ms, record.metrics, record.properties])
+    return f"[{record.time_ms},{{{record.figures[:-1]}}},{{{record.members[:-1]}}}]"
 
 
 def recovered(journal: Journal, history: EnvironmentState, config: Config, kills: int) -> list[InvocationRecord]:
@@ -286,7 +290,9 @@ def recovered(journal: Journal, history: EnvironmentState, config: Config, kills
         else:
             record = finished(pending, config, history.environment_id, fired)
             kept = journal.keep(pending.invocation, record)
-            left.append(record.having(recovered=True)._replace(slot=kept))
+            recovered_one = record.having(recovered=True)
+            recovered_one.slot = kept
+            left.append(recovered_one)
     left.sort(key=lambda record: record.properties["invocation"])
     return left
 
@@ -306,7 +312,10 @@ def _closed(entry: JournalEntry, slot: int) -> InvocationRecord | None:
     ):
         return None
     marks = {"recovered": True, **({"mayRepeat": True} if entry.may_repeat else {})}
-    return InvocationRecord(int(time_ms), values, {**members, **marks}, slot)
+    try:
+        return InvocationRecord(int(time_ms), values, {**members, **marks}, slot)
+    except ValueError:  # a number that JSON has not
+        return None
 
 
 def _running(entry: JournalEntry, history: EnvironmentState) -> tuple[PendingRecord, DeathReport | None] | None:
@@ -322,7 +331,7 @@ def _running(entry: JournalEntry, history: EnvironmentState) -> tuple[PendingRec
     record.follows_init(cold_start=record.invocation == 1, suppressed=False)
     history.invocations = max(history.invocations, record.invocation)
     try:
-        window, death = _seen(minijson.loads(entry.curve))
+        window, death = _seen(minijson.loads(entry.curve), record.time_ms * 1_000_000)
     except (ValueError, TypeError):  # it ran for too short a time to have one
         record.close(Measured())
         return record, None
@@ -330,10 +339,10 @@ def _running(entry: JournalEntry, history: EnvironmentState) -> tuple[PendingRec
     return record, death
 
 
-def _seen(curve: Any) -> tuple[Window, DeathReport | None]:
+def _seen(curve: Any, begun_ns: int) -> tuple[Window, DeathReport | None]:
     """What a curve tells. Raises ValueError or TypeError for what is none."""
     baseline, sampled, last, level, largest, samples = curve
-    pairs = [(at_ms, kib) for at_ms, kib in samples]
+    pairs = [(at_ns, kib) for at_ns, kib in samples]
     numbers = [baseline, sampled, last, level or 0, *(value for pair in pairs for value in pair)]
     if (
         any(json_number(value) is None for value in numbers)
@@ -342,8 +351,8 @@ def _seen(curve: Any) -> tuple[Window, DeathReport | None]:
     ):
         raise ValueError
     window = Window(int(baseline), sampled=int(sampled), last=int(last), curve=MemoryCurve())
-    for at_ms, kib in pairs:
-        window.curve.see(round(at_ms * 1e6), int(kib))
+    for at_ns, kib in pairs:
+        window.curve.see(begun_ns + int(at_ns), int(kib))
     if level is None and not window.curve.samples:
         return window, None  # nothing was read
     named = {name: largest[name] for name in ("process", "extension", "pid", "rss") if name in largest}

@@ -259,7 +259,7 @@ class Publisher:
 
     def _text(self, record: InvocationRecord) -> str:
         text = line(record, self._config, is_short=self._short_lines.take(record))
-        samples = record.properties.get("lastSamples")
+        samples = record.properties.get("lastSamples") if len(text) >= LINE_LIMIT else None
         while isinstance(samples, list) and len(samples) > 1 and len(text) >= LINE_LIMIT:
             samples = samples[::-2][::-1]  # the last one stays
             text = line(record.having(lastSamples=samples), self._config)

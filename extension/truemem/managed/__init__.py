@@ -243,7 +243,7 @@ class ManagedInstances:
         for request in requests:  # each by itself: one that fails costs the others nothing
             self._loop.did(lambda request=request: self._prepare(request, memory))  # type: ignore[misc]
         for window_closed in self._wings.window_closed:
-            window_closed(records, window or Window(), self._segments.budget, dying=window is None)
+            window_closed(records, window or Window(), self._segments.budget, window is None)
         for record in records:
             self._loop.did(lambda record=record: self._publisher.print_one(record))  # type: ignore[misc]
 

@@ -18,7 +18,7 @@ from ..support.numbers import mib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from ..measure.environment_memory import HeldMemory
@@ -69,9 +69,9 @@ class EnvironmentState:
                 self.environment_id = posix.urandom(8).hex()
 
     def text(self) -> str:
-        return minijson.dumps(
-            [self.boot, self.environment_id, self.invocations, self.high_water_mark, self.mark_mib, self.kills]
-        )
+        kills = "null" if self.kills is None else self.kills
+        names = f"{minijson.quoted(self.boot)},{minijson.quoted(self.environment_id)}"
+        return f"[{names},{self.invocations},{self.high_water_mark},{self.mark_mib},{kills}]"
 
     def resume_from(self, text: bytes) -> bool:
         """Go on from what an earlier process has left; False where that is not one of this environment."""
@@ -133,13 +133,14 @@ class PendingRecords:
     def for_request(self, request_id: str | None, kind: str = RUNTIME_DONE) -> PendingRecord | None:
         """The invocation that such an event is about, if it is still here. A retry has the request id of the one before
         it, which may still wait for its report: it is the first that has not had such an event."""
-        same = [record for record in self._waiting if record.request_id == request_id]
-        for record in same:
-            reported = record.reported
-            has_had = {START: reported.started, RUNTIME_DONE: reported.done_ns is not None}.get(kind, False)
-            if not reported.report_came and not has_had:
-                return record
-        return same[-1] if same else None
+        last: PendingRecord | None = None
+        for record in self._waiting:
+            if record.request_id == request_id:
+                last, reported = record, record.reported
+                has_had = reported.started if kind == START else kind == RUNTIME_DONE and reported.done_ns is not None
+                if not reported.report_came and not has_had:
+                    return record
+        return last
 
     def join(self, event: PlatformEvent) -> bool:
         """Add what the platform says; False where it is about an invocation that does not wait."""
@@ -310,19 +311,27 @@ NEXT_REQUEST = "next-request"
 """`closedBy` of a window that was closed by the next INVOKE, or when the runtime asked for its next event."""
 
 
-class Measured(NamedTuple):
-    """What was measured of one invocation. Frozen: made when its window closes."""
+class Measured:
+    """What was measured of one invocation: made when its window closes."""
 
-    window: Window | None = None
-    """The window of the invocation; None where reading the function failed."""
-    closed_by: str = ""
-    """`next-request` (exact mode), `next-invoke` or `shutdown`; "" where no window was closed for it."""
-    at_ms: float = 0.0
-    """Running time of the environment, freezes left out, when it closed."""
-    memory: HeldMemory | None = None
-    """What the environment held then."""
-    peak: Peak | None = None
-    """Peak of an invocation that shares its window with others; else it follows from the window."""
+    def __init__(
+        self,
+        window: Window | None = None,
+        closed_by: str = "",
+        at_ms: float = 0.0,
+        memory: HeldMemory | None = None,
+        peak: Peak | None = None,
+    ) -> None:
+        self.window = window
+        """The window of the invocation; None where reading the function failed."""
+        self.closed_by = closed_by
+        """`next-request` (exact mode), `next-invoke` or `shutdown`; "" where no window was closed for it."""
+        self.at_ms = at_ms
+        """Running time of the environment, freezes left out, when it closed."""
+        self.memory = memory
+        """What the environment held then."""
+        self.peak = peak
+        """Peak of an invocation that shares its window with others; else it follows from the window."""
 
 
 class Exchange(NamedTuple):
@@ -421,7 +430,6 @@ class PendingRecord:
         """The peak by what is known now: telemetry may still raise it."""
         self._peak_known: tuple[Window, int, int] | None = None
         """What it was worked out by."""
-        self._at_close: tuple[Measured | None, Peak | None, Mapping[str, object]] | None = None
         self.high_water_mark = 0
         self.kernel_kills: int | None = None
         """OOM kills of the function's processes that the kernel has counted in it; None where nothing counts."""
@@ -480,7 +488,7 @@ class PendingRecord:
     def holds(self, memory: HeldMemory) -> None:
         """What the environment held when it closed."""
         if self.measured is not None:
-            self.measured = self.measured._replace(memory=memory)
+            self.measured.memory = memory
 
     def children_were(self, most: int) -> None:
         """Note that no child that was waited for in this invocation was larger than `most` KiB; 0 if that is not
@@ -528,18 +536,7 @@ class PendingRecord:
     def _know(self, **evidence: Any) -> None:
         measured = self.measured
         if measured is not None and measured.window is not None:
-            self.measured = measured._replace(window=measured.window._replace(**evidence))
-
-    def at_close(
-        self, make: Callable[[Window | None, HeldMemory | None], Mapping[str, object]]
-    ) -> Mapping[str, object]:
-        """What `make` makes of window and memory: once for all who ask. The window is None where it has no peak."""
-        measured = self.measured
-        if self._at_close is None or self._at_close[0] is not measured or self._at_close[1] is not self.peak:
-            window = self.window if self.peak is not None else None
-            made = make(window, measured.memory if measured is not None else None)
-            self._at_close = measured, self.peak, made
-        return self._at_close[2]
+            measured.window = measured.window._replace(**evidence)
 
     # How it ended
 
@@ -613,7 +610,7 @@ class PendingRecord:
 
     def _own_kills(self) -> int:
         killed, window = self.kernel_kills or 0, self.window
-        if self._kill_looks is None or window is None:
+        if not killed or self._kill_looks is None or window is None:
             return killed
         window.end.prove(self.reported.done_ns)
         ended_ns = window.end.not_before_ns

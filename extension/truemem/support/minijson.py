@@ -37,6 +37,9 @@ _encode = _json.make_encoder(
     False,
 )
 
+quoted = _json.encode_basestring_ascii
+"""A text as JSON has it, in its quotes."""
+
 
 def loads(text: bytes) -> Any:
     """The value that a JSON document stands for. Raises ValueError whatever is wrong with it."""
