@@ -8,14 +8,16 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
-from typing import Any
 
 from mypy.fscache import FileSystemCache
 from mypy.modulefinder import BuildSource
+from mypy.nodes import Expression
 from mypy.options import Options
 from mypyc import build
 from mypyc.codegen import emitmodule
+from mypyc.ir.ops import Value
 from mypyc.ir.rtypes import bytes_rprimitive, int64_rprimitive, short_int_rprimitive
+from mypyc.irbuild.builder import IRBuilder
 from mypyc.irbuild.specialize import dunder_specializers, translate_getitem_with_bounds_check
 from mypyc.options import CompilerOptions
 from mypyc.primitives import bytes_ops
@@ -36,9 +38,9 @@ _BYTE = custom_primitive_op(
 """text[at] for bytes: mypyc's own counts references of what has none, at each byte of a scan."""
 
 
-def _byte(*where: Any) -> Any:
+def _byte(builder: IRBuilder, base: Expression, at: list[Expression], whole: Expression) -> Value | None:
     return translate_getitem_with_bounds_check(
-        *where, bytes_ops.bytes_adjust_index_op, bytes_ops.bytes_range_check_op, _BYTE
+        builder, base, at, whole, bytes_ops.bytes_adjust_index_op, bytes_ops.bytes_range_check_op, _BYTE
     )
 
 

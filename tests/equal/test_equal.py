@@ -19,10 +19,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 import pytest
-from layer.compiled import Library
 
 from layer import compiled, cpython, executable
 from layer.__main__ import default_cache
+from layer.compiled import Library
 from layer.toolchain import Toolchain
 
 SIMULATION = Path(__file__).with_name("simulation")

@@ -294,8 +294,8 @@ class Loop:
             log("error", reason(error))
 
     def members(self, event: ReceivedEvent, only_id: bool = False) -> dict[str, Any]:
-        """The members of an event's JSON object, or its request id at least. Empty if it is not understood, which is counted: the event has come
-        all the same."""
+        """The members of an event's JSON object, or its request id at least. Empty if it is not understood, which is
+        counted: the event has come all the same."""
         members = telemetry.members(event.body, only_id)
         if members is None:
             self._lose()
