@@ -167,8 +167,8 @@ def _after(text: bytes, at: i64, spaces: i64) -> i64:
 
 
 def labelled(text: bytes, label: bytes, at: i64) -> tuple[int, i64]:
-    """The number after `label` in a file of `Label:  number [kB]` lines, which is most likely at `at` or later; and
-    where its line ends. Raises Gone if it is not there."""
+    """The number after `label` in a file of `Label:  number [kB]` lines, which is most likely at `at` or later (below
+    0: anywhere); and where its line ends. Raises Gone if it is not there."""
     length: i64 = len(label)
     if at < 0 or text[at : at + length] != label:
         start: i64 = text.find(label, max(0, at))
@@ -192,12 +192,12 @@ def labelled(text: bytes, label: bytes, at: i64) -> tuple[int, i64]:
 
 def field(text: bytes, label: bytes) -> int:
     """The number after `label` in a file of `Label:  number [kB]` lines. Raises Gone if it is not there."""
-    return labelled(text, label, 0)[0]
+    return labelled(text, label, -1)[0]
 
 
 def parse_status(text: bytes) -> Status:
     """Parse the fields we use. Raises Gone if the process has no memory any more (a zombie prints no Vm lines)."""
-    hwm, at = labelled(text, b"\nVmHWM:", 0)  # the kernel prints them in this order, one after the other
+    hwm, at = labelled(text, b"\nVmHWM:", -1)  # the kernel prints them in this order, one after the other
     rss, at = labelled(text, b"\nVmRSS:", at)
     anon, at = labelled(text, b"\nRssAnon:", at)
     file, at = labelled(text, b"\nRssFile:", at)
@@ -224,6 +224,8 @@ def parse_stat(text: bytes) -> Stat:
     the text is cut off."""
     name_end: i64 = text.rfind(b")")
     begin = name_end + 2
+    if name_end < 0:
+        raise Gone("stat is cut off")
     try:
         parent, at = number_at(text, begin + 2)  # fields as proc_pid_stat(5) counts them: 4
         faults, at = number_at(text, _after(text, at + 1, 5))  # 10
@@ -394,7 +396,7 @@ class ProcessFiles:
 
     def parse(self, text: bytes) -> Stat:
         """A `stat` of this process as it was read (parse_stat). Raises Gone."""
-        if text != self._text:
+        if text is not self._text and text != self._text:
             self._stat = parse_stat(text)
             self._text = text
         return self._stat
