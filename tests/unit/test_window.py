@@ -347,3 +347,10 @@ def test_how_long_until_a_level_by_the_last_two_samples() -> None:
     assert curve((0, 10), (10, 20)).ns_until(15 * 1024) == 0
     assert curve((0, 10), (10, 10)).ns_until(120 * 1024) is None
     assert curve((0, 10)).ns_until(120 * 1024) is None
+
+
+def test_a_copy_of_a_window_has_all_its_members() -> None:
+    made = Window()
+    for number, name in enumerate(vars(made)):
+        setattr(made, name, number)
+    assert vars(made._replace(lost=-1)) == {**vars(made), "lost": -1}

@@ -15,6 +15,7 @@ from .window_closer import WindowCloser, notice
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Final
 
     from ..measure.recorder import Recorder
     from ..measure.watermark import ProcessReadings
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from .loop import LoopParts, ReceivedEvent
     from .turn import Pending
 
-MOMENTS_AHEAD = 2
+MOMENTS_AHEAD: Final = 2
 """Moments of exact mode that may be open: one event is on its way at a time, so a second moment means that the first
 event was cut off."""
-MOST_ENDED_EARLY = 16
+MOST_ENDED_EARLY: Final = 16
 """Invocations that may have ended before the sidecar was told of them."""
 
 
@@ -78,14 +79,17 @@ class ExactWindows:
         # Processes that no answer has waited for are read once, now: for all readings that left them out.
         if not self.measured_next:  # else they may have been read for the next one, and reset
             self._drain(moments[-1].measured)
-        for moment, after in zip(moments, [*moments[1:], *self._exact.moments[:1], None], strict=False):
+        read = [moment.measured for moment in (*moments, *self._exact.moments[:1])]
+        for at, moment in enumerate(moments):
             if moment.begun is None:
-                self._recorder.reader.read_cpu(moment.measured, after.measured if after is not None else None)
-        for before, after in zip(moments[-2::-1], moments[:0:-1], strict=True):
-            before.measured.read_later(after.measured)
+                self._recorder.reader.read_cpu(read[at], read[at + 1] if at + 1 < len(read) else None)
+        for at in range(len(moments) - 1, 0, -1):
+            read[at - 1].read_later(read[at])
         self._closer.kills.settle()
-        closed = [self._close_one(moment) for moment in moments]
-        return any(closed)
+        has_closed = False
+        for moment in moments:
+            has_closed |= self._close_one(moment)
+        return has_closed
 
     def _close_one(self, moment: Moment) -> bool:
         if moment.is_sample:
@@ -131,7 +135,7 @@ class ExactWindows:
         return True
 
 
-LATE_NS = 5 * sampling.MS
+LATE_NS: Final = 5 * sampling.MS
 """A tick this much behind its time means that the environment was frozen, or starved."""
 
 
@@ -225,19 +229,19 @@ class SamplerLoop:
         self.next_ns = self._sample_ns = done_ns + (interval_ns if urgent_ns is None else min(interval_ns, urgent_ns))
 
 
-MS = 1_000_000
+MS: Final = 1_000_000
 
-FIRST_LOOK_NS = 100_000
+FIRST_LOOK_NS: Final = 100_000
 """Time from an event to the first look at the runtime's threads: the one that asked for the event (in AWS's client for
 Python) has mostly ended by then."""
-LOOK_AGAIN_NS = MS
-LOOKS_PER_EVENT = 3
+LOOK_AGAIN_NS: Final = MS
+LOOKS_PER_EVENT: Final = 3
 """Most looks at the runtime's threads after one event."""
 
-ENDING_REASONS = ("spindown", "sandboxterminated", "")
+ENDING_REASONS: Final = ("spindown", "sandboxterminated", "")
 """Reasons of a SHUTDOWN that is no reset (the second is AWS's emulator's)."""
 
-LAST_REPORT_MS = 250
+LAST_REPORT_MS: Final = 250
 """At SHUTDOWN, wait this long for the last report. Others saw 5 ms on average, 40 ms at most."""
 
 
@@ -331,10 +335,12 @@ class OnDemand:
 
     def _look_at_rest(self) -> None:
         """The runtime has answered. A child that has done so for it (a shell's curl) is about to end: look at all."""
-        self._look_at_threads()
         has_children = self._parts.table.changed() or self._recorder.window.multi_process
         if has_children and not self._exact.moments:
             self._recorder.levels.sample(late=False, reset=False)
+            if not self._recorder.window.multi_process:
+                return  # the sample has looked at its threads
+        self._look_at_threads()
 
     def _look_at_threads(self) -> None:
         """A look of the window that the last moment has opened, or will open."""

@@ -9,6 +9,7 @@ from ..support.log import log
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Final
 
     from ..linux.cgroup import OomKills
     from ..measure.sampling import CpuBudget
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .publisher import Publisher
 
 
-SOON_US = 5_000
+SOON_US: Final = 5_000
 """No child is started, takes memory and is killed for it in so short a time."""
 
 

@@ -191,20 +191,33 @@ class OpenWindow:
         files = process.files
         others_ns = files.others_ns()
         if track.threads.has_several or others_ns is None or others_ns != track.threads.level_others_ns:
-            before = files.stat()
+            before = files.read("stat")
             rss, shared = files.rss_and_shared()
-            after = files.stat()
-            self._look(track, files, rss - shared, shared, before.faults, after, files.others_ns())
+            after = files.read("stat")
+            self._look(track, files, rss - shared, shared, before, after, files.others_ns())
 
     def add_look(self, track: ProcessTrack, look: Look) -> None:
         """Add a level that was read some time ago. Raises Gone."""
         files = look.process.files
         rss, shared = parse_statm(look.statm)
         track.known = max(track.known, rss)
-        faults = files.parse(look.before).faults
-        self._look(track, files, rss - shared, shared, faults, files.parsed_stat(look.after), look.others_ns)
+        self._look(track, files, rss - shared, shared, look.before, look.after, look.others_ns)
 
     def _look(
+        self,
+        track: ProcessTrack,
+        files: ProcessFiles,
+        own: int,
+        shared: int,
+        before: bytes,
+        after: bytes,
+        others_ns: int | None,
+    ) -> None:
+        """The level was read, after the process's stat `before` and before `after`. Raises Gone."""
+        faults = files.parse(before).faults
+        self._see_level_of(track, files, own, shared, faults, files.parsed_stat(after), others_ns)
+
+    def _see_level_of(
         self,
         track: ProcessTrack,
         files: ProcessFiles,
@@ -236,7 +249,7 @@ class OpenWindow:
         threads did; 0 where its watermark shows all (ThreadBound.bound)."""
         status, others_ns, watch = reading.status, reading.others_ns, self._watch
         shared = status.file + status.shmem
-        others_ran = self._look(track, files, status.anon, shared, reading.faults, reading.after, others_ns)
+        others_ran = self._see_level_of(track, files, status.anon, shared, reading.faults, reading.after, others_ns)
         huge_pages = watch.proc.huge_pages if watch.fault_sizes.asked else None
         hwm, known, watermark, slack, limit = status.hwm, track.known, track.watermark, watch.slack_kib, watch.limit_kib
         return track.threads.bound(hwm, known, watermark, slack, limit, huge_pages, others_ns, others_ran)

@@ -37,6 +37,7 @@ ENDED_STATES: Final = (b"Z", b"X")
 """States of a process that runs no more (proc_pid_stat(5))."""
 SIGCHLD: Final = 17
 """Number of the signal SIGCHLD on x86 and ARM (signal(7))."""
+_ALL_READ: Final = Unread()
 
 
 class _Closing:
@@ -312,7 +313,7 @@ class Recorder:
                 window.found(several=True, exited=True, lost=True)  # no process waits for what ends
         if family.gone:
             family.credit(closing.parents)
-        unread = Unread()
+        unread = _ALL_READ
         if window.process_exited or window.multi_process:
             has_ended = closing.readings.whole and any(not is_alive(each.process) for each in closing.readings.readings)
             before, now = self._adopted, closing.readings.adopted if has_ended else self._table.adopted_faults()

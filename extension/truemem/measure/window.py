@@ -9,7 +9,7 @@ from ..support.numbers import mib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any, Final, TypeVar
 
     from ..linux.procfs import Status
@@ -81,11 +81,13 @@ class MemoryCurve:
     def thinned(self, since_ns: int, end_ns: int) -> list[tuple[int, int]]:
         """At most MOST_TAIL_SAMPLES of the samples, oldest first, and the more of them the closer to `end_ns`; none
         from before `since_ns` but for the last one, if there was none since."""
-        told = [sample for sample in reversed(self.samples) if sample[0] >= since_ns] or self.samples[-1:]
+        told = [sample for sample in self.samples if sample[0] >= since_ns] or self.samples[-1:]
+        if len(told) <= MOST_TAIL_SAMPLES:
+            return told
+        told.reverse()
         agos = [max(0, end_ns - at_ns) for at_ns, _ in told]
-        step = 0.0
-        if len(told) > MOST_TAIL_SAMPLES:  # the last ones all, then ever fewer, back to the first
-            step = (agos[-1] / max(1, agos[LAST_SAMPLES - 1])) ** (1 / (MOST_TAIL_SAMPLES - LAST_SAMPLES))
+        # The last ones all, then ever fewer, back to the first
+        step = (agos[-1] / max(1, agos[LAST_SAMPLES - 1])) ** (1 / (MOST_TAIL_SAMPLES - LAST_SAMPLES))
         shown: list[tuple[int, int]] = []
         wanted_ns = 0.0
         for ago_ns, sample in zip(agos, told, strict=True):
@@ -279,20 +281,12 @@ VMHWM_SUM: Final = "vmhwm-sum"
 SAMPLED: Final = "sampled"
 
 
-MEMBERS: Final = (
-    *("baseline", "before", "resets", "opening", "end", "reset_delay_us", "sampled", "last", "together", "curve"),
-    *("lived", "unseen", "multi_process", "process_exited", "lost", "closing", "watermarks", "unread"),
-    *("unread_estimate", "born", "births", "deaths", "orphans", "dying", "dip", "threads", "shown", "cpu_ns"),
-    *("killed", "limit", "child_most", "risen"),
-)
 _EXACT: Final = Boundary(NEVER_NS)
 
 
 class Window:
     """A closed window: what is known of the time between two watermark resets. Frozen: OpenWindow collects it, Recorder
     closes it. Sizes in KiB, summed over the function's processes."""
-
-    __slots__ = MEMBERS
 
     def __init__(self, baseline: int = 0, **known: Any) -> None:  # noqa: PLR0915 - half of them are docstrings
         self.baseline = baseline
@@ -362,12 +356,29 @@ class Window:
         """Upper bound of each child that was waited for in the window, KiB; 0 if not known."""
         self.risen = 0
         """KiB by which Max Memory Used has risen in this invocation; 0 if not known."""
+        self._set(known)
+
+    def _set(self, known: Mapping[str, Any]) -> None:
         for name, value in known.items():
+            getattr(self, name)  # AttributeError, if it has no such member
             setattr(self, name, value)
 
     def _replace(self, **changed: Any) -> Window:
         """A copy with other values of these members."""
-        return Window(**{name: getattr(self, name) for name in MEMBERS} | changed)
+        made = Window(self.baseline)
+        made.before, made.resets, made.reset_delay_us = self.before, self.resets, self.reset_delay_us
+        made.opening, made.end, made.curve = self.opening, self.end, self.curve
+        made.sampled, made.last, made.together = self.sampled, self.last, self.together
+        made.lived, made.unseen, made.lost = self.lived, self.unseen, self.lost
+        made.multi_process, made.process_exited = self.multi_process, self.process_exited
+        made.closing, made.watermarks = self.closing, self.watermarks
+        made.unread, made.unread_estimate, made.orphans = self.unread, self.unread_estimate, self.orphans
+        made.born, made.births, made.deaths = self.born, self.births, self.deaths
+        made.dying, made.dip, made.threads = self.dying, self.dip, self.threads
+        made.shown, made.cpu_ns, made.killed, made.limit = self.shown, self.cpu_ns, self.killed, self.limit
+        made.child_most, made.risen = self.child_most, self.risen
+        made._set(changed)
+        return made
 
 
 class Peak:
