@@ -71,6 +71,13 @@ def first_difference(one: Sidecar, other: Sidecar, seed: str) -> str:
     return f"seed {seed}:\n{before}\n- {said[0][at : at + 1]}\n+ {said[1][at : at + 1]}"
 
 
+def check(told: list[str]) -> None:
+    """These conversations were no empty words, and each life has ended in one of the ways it may."""
+    printed, ends = zip(*(TOLD.findall(line)[0] for line in told), strict=True)
+    assert sum(map(int, printed)) > 3 * len(told)
+    assert {"returns", "killed", "exits 1"} == set(", ".join(ends).split(", ")) - {"too many calls"}
+
+
 def _no_emulator(machine: str) -> Path:
     raise AssertionError(f"nothing is built for {machine}")
 
@@ -112,16 +119,14 @@ def workshop() -> Iterator[Workshop]:
 def test_the_compiled_sidecar_says_what_its_source_says(workshop: Workshop) -> None:
     told, difference = differing(workshop.interpreted, workshop.compiled, SOME)
     assert not difference, difference
-    printed, ends = zip(*(TOLD.findall(line)[0] for line in told), strict=True)
-    assert sum(map(int, printed)) > 3 * SOME
-    assert {"returns", "killed", "exits 1"} <= set(", ".join(ends).split(", "))
+    check(told)
 
 
 @pytest.mark.nightly
 def test_two_thousand_conversations_are_the_same(workshop: Workshop) -> None:
     told, difference = differing(workshop.interpreted, workshop.compiled, MANY)
     assert not difference, difference
-    assert len(told) == MANY
+    check(told)
 
 
 def test_the_source_says_the_same_in_another_python(workshop: Workshop) -> None:

@@ -11,8 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-API = ("127.0.0.1", 9001)
-ELSEWHERE = ("127.0.0.1", 9999)
+API_PORT, ELSEWHERE_PORT = 9001, 9999
 PROXY_NAME = b"\0truemem/exact/"
 RUNTIME_PATH = b"/2018-06-01/runtime/invocation/"
 
@@ -128,7 +127,7 @@ class Lambda(Processes):
     # What the kernel asks
 
     def connect(self, address: tuple[str, int]) -> k.Wire:
-        if address in (API, ELSEWHERE):
+        if address[1] in (API_PORT, ELSEWHERE_PORT):
             peer: Client = ApiConnection(self, 9001)
         elif self.collects and address[1] in (4318, 4040):
             peer = Collector(self, address[1])
