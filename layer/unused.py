@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from .errors import BuildError
-from .image import ELF_HEADER, PF_X, loaded
+from .image import ELF_HEADER, PF_X, loaded, writable
 
 ONLY_BEFORE = ("initialise", "write_image", "PyMarshal_ReadObjectFromString")
 """Functions that are not called in an image: main() does not (main.c), and there is no module left to read."""
@@ -29,6 +29,7 @@ ASKED = re.compile(
 
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
+"""Start of its name, info, other, section, address, size."""
 RELOCATION = struct.Struct("<QQq")
 SHT_SYMTAB, SHT_RELA, SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, STT_FUNC = 2, 4, 1, 2, 4, 2
 X86_64_ABSOLUTE = (1, 10, 11)
@@ -59,7 +60,7 @@ def without_unreached(program: bytes, sections: str, memory: bytes) -> bytes:
     """The program with zeros in place of each function that nothing refers to: no function that is left, no constant,
     no word of the `memory`. The program has its relocations (ld's --emit-relocs), `sections` is the linker's map.
     Raises BuildError."""
-    code = _Code(program, sections)
+    code = Code(program, sections)
     pending = [code.entry, *code.words(memory)]
     references: dict[int, set[int]] = {}
     for at, target, is_function in code.references():
@@ -82,10 +83,11 @@ def without_unreached(program: bytes, sections: str, memory: bytes) -> bytes:
     return bytes(made)
 
 
-class _Code:
+class Code:
     """The functions of a program, and what refers to them (elf(5))."""
 
     def __init__(self, program: bytes, sections: str) -> None:
+        """As `without_unreached` has them. Raises BuildError."""
         self._program = program
         header = ELF_HEADER.unpack_from(program)
         self.entry = header[4]
@@ -98,11 +100,13 @@ class _Code:
             raise BuildError("the program has not the segments, symbols and relocations that are expected")
         self.segment = segments[0]
         found = ((int(address, 16), int(size, 16)) for address, size in INPUT_SECTION.findall(sections))
+        # Address and size of each that is linked as a whole.
         self.parts = sorted((address, size) for address, size in found if size and address in self.segment)
         self._starts = [address for address, _ in self.parts]
         self._symbols = list(SYMBOL.iter_unpack(self._content(symbols[0])))
-        self._functions = {symbol[4] for symbol in self._symbols if symbol[1] & 15 == STT_FUNC}
-        self._strings = self._content(self._sections[symbols[0][6]])
+        strings = self._content(self._sections[symbols[0][6]])
+        names = ((at, start) for start, info, _, _, at, _ in self._symbols if info & 15 == STT_FUNC)
+        self.functions = [(at, strings[start : strings.index(b"\0", start)].decode()) for at, start in names]
 
     def find(self, address: int) -> int | None:
         """Number of the part with this address."""
@@ -111,19 +115,23 @@ class _Code:
 
     def addresses(self, names: Iterable[str]) -> set[int]:
         """Of functions. Raises BuildError if one is not there: it may have been inlined."""
-        by_name = {self._name(symbol): symbol[4] for symbol in self._symbols if symbol[1] & 15 == STT_FUNC}
+        by_name = {name: address for address, name in self.functions}
         if missing := [name for name in names if name not in by_name]:
             raise BuildError(f"the program has no function {missing[0]}")
         return {by_name[name] for name in names}
 
     def words(self, memory: bytes) -> Iterator[int]:
-        """Words of the memory that may be addresses of functions: a pointer lies at a multiple of its size, and what is
-        in the memory calls no function but at its first byte."""
-        yield from self._functions.intersection(array("Q", memory[: len(memory) // 8 * 8]))
+        """Words of the program's writable segments that are addresses of functions."""
+        functions = {address for address, _ in self.functions}
+        for segment in writable(self._program)[:-1]:
+            yield from functions.intersection(_words(memory[: segment.memory_size]))
+            memory = memory[segment.memory_size :]
+        yield from functions.intersection(_words(memory))
 
     def references(self) -> Iterator[tuple[int, int, bool]]:
         """Where it is, what it is to, and whether that is a function's first byte: a constant that is not may be to a
         place inside, as those of a `switch` are."""
+        functions = {address for address, _ in self.functions}
         for section in self._sections:
             if section[1] != SHT_RELA or self._sections[section[7]][2] & (SHF_ALLOC | SHF_WRITE) != SHF_ALLOC:
                 continue  # what is writable is in the memory, and may have changed
@@ -137,5 +145,6 @@ class _Code:
     def _content(self, section: tuple[int, ...]) -> bytes:
         return self._program[section[4] : section[4] + section[5]]
 
-    def _name(self, symbol: tuple[int, ...]) -> str:
-        return self._strings[symbol[0] : self._strings.index(b"\0", symbol[0])].decode()
+
+def _words(memory: bytes) -> array[int]:
+    return array("Q", memory[: len(memory) // 8 * 8])

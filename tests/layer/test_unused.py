@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from layer import executable, image, unused
+from layer import cpython, executable, image, unused
 from layer.__main__ import default_cache
 from layer.errors import BuildError
 from layer.toolchain import Toolchain
+from tests.layer.built import Layer
 from tests.layer.test_image import data
 
 PROGRAM = """
@@ -78,6 +79,18 @@ def test_a_function_that_nothing_refers_to_is_zeros(program: Path) -> None:
     gone = {"started", "initialise", "write_image", "PyMarshal_ReadObjectFromString", "replaced"}
     kept = {"main", "called", "of_memory", "of_constant"}
     assert {name for name in gone | kept if first(name) == 0} == gone
+
+
+def test_what_has_been_called_is_in_the_layer(native: Layer, tmp_path: Path) -> None:
+    toolchain = Toolchain(default_cache(), print)
+    build = cpython.build(default_cache(), toolchain, print)
+    program = executable.program(build, toolchain, cpython.NATIVE, tmp_path)
+    code = unused.Code(program.read_bytes(), executable.sections(program).read_text())
+    content, at = native.executable.read_bytes(), code.segment.offset - code.segment.address
+    called = set(executable.CALLED.read_text().split())
+    found = {name: content[address + at : address + at + 8] for address, name in code.functions if name in called}
+    assert len(found) > 1000
+    assert [name for name, first in found.items() if not any(first)] == []
 
 
 def test_a_program_without_the_functions_is_refused(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
