@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import cpython, executable, unused
+from . import compiled, cpython, executable, unused
 from .__main__ import default_cache
 from .toolchain import Toolchain
 
@@ -35,7 +35,8 @@ def main(*profiles: str) -> None:
     toolchain = Toolchain(cache, print)
     build = cpython.build(cache, toolchain, print)
     with tempfile.TemporaryDirectory() as work:
-        program = executable.program(build, toolchain, cpython.NATIVE, Path(work))
+        library = compiled.library(cache, build, toolchain, cpython.NATIVE, executable.SIDECAR_FOLDER)
+        program = executable.program(build, toolchain, cpython.NATIVE, Path(work), library)
         code = unused.Code(program.read_bytes(), executable.sections(program).read_text())
     seen = {code.find(address) for profile in profiles for address in addresses(Path(profile).read_text())}
     names = dict(code.functions)

@@ -140,7 +140,7 @@ class Code:
                 target = self._symbols[info >> 32][4] + addend
                 if in_code and self._is_x86_64 and info & 0xFFFFFFFF not in X86_64_ABSOLUTE:
                     target += 4  # relative to the instruction's end
-                yield at, target, target in self._functions
+                yield at, target, target in functions
 
     def _content(self, section: tuple[int, ...]) -> bytes:
         return self._program[section[4] : section[4] + section[5]]

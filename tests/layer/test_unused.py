@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from layer import cpython, executable, image, unused
+from layer import compiled, cpython, executable, image, unused
 from layer.__main__ import default_cache
 from layer.errors import BuildError
 from layer.toolchain import Toolchain
@@ -84,7 +84,8 @@ def test_a_function_that_nothing_refers_to_is_zeros(program: Path) -> None:
 def test_what_has_been_called_is_in_the_layer(native: Layer, tmp_path: Path) -> None:
     toolchain = Toolchain(default_cache(), print)
     build = cpython.build(default_cache(), toolchain, print)
-    program = executable.program(build, toolchain, cpython.NATIVE, tmp_path)
+    library = compiled.library(default_cache(), build, toolchain, cpython.NATIVE, executable.SIDECAR_FOLDER)
+    program = executable.program(build, toolchain, cpython.NATIVE, tmp_path, library)
     code = unused.Code(program.read_bytes(), executable.sections(program).read_text())
     content, at = native.executable.read_bytes(), code.segment.offset - code.segment.address
     called = set(executable.CALLED.read_text().split())
