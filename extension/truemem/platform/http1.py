@@ -243,8 +243,8 @@ class Framing:
     def begin(self, text: bytes) -> int:
         """Where a message begins with `text`, and its head is whole, read that: how far. Raises Malformed."""
         is_between = self.body is None and not self._pending and not self.lost
-        end = text.find(b"\r\n\r\n", 0, self._head_limit) if is_between else -1
-        if end < 0:
+        end = text.find(b"\r\n\r\n") if is_between else -1
+        if end < 0 or end + 4 > self._head_limit:
             return 0
         self._begin(text[:end])
         return end + 4

@@ -200,6 +200,8 @@ class TelemetryServer:
         self._listener = Listener("0.0.0.0", ACCEPT_PAUSE_S)
         self.port = self._listener.port
         self._connections: dict[int, _Connection] = {}
+        self._descriptors = [self._listener.socket.fileno()]
+        """Its own, and those of the connections."""
         self._path = b"/" + posix.urandom(8).hex().encode()
         self._strict = False
         """The platform keeps to the path. (AWS's own emulator for Managed Instances drops it.)"""
@@ -215,12 +217,12 @@ class TelemetryServer:
         """What to wait for: readable means `ready` has something to do."""
         listener = self._listener
         if listener.paused_until and time.monotonic() < listener.paused_until:
-            return [*self._connections]
-        return [listener.socket.fileno(), *self._connections]
+            return self._descriptors[1:]
+        return self._descriptors
 
     def ready(self, descriptor: int) -> list[bytes]:
         """Do what one readable descriptor asks for: the bodies that are now whole. Never blocks, never raises."""
-        if descriptor == self._listener.socket.fileno():
+        if descriptor == self._descriptors[0]:
             self._accept()
         return self._receive(descriptor) if descriptor in self._connections else []
 
@@ -235,6 +237,7 @@ class TelemetryServer:
             worth = {number: (made.proven, made.delivered) for number, made in self._connections.items()}
             self._leave(min(worth, key=worth.__getitem__))  # of equals the oldest
         self._connections[peer.fileno()] = _Connection(peer)
+        self._descriptors.append(peer.fileno())
 
     def _receive(self, descriptor: int) -> list[bytes]:
         bodies: list[bytes] = []
@@ -294,6 +297,7 @@ class TelemetryServer:
         self._close(descriptor)
 
     def _close(self, descriptor: int) -> None:
+        self._descriptors.remove(descriptor)
         close(self._connections.pop(descriptor).socket)
 
 
