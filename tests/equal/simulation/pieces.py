@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from truemem.config import Config
+from truemem.drift import Drift
 from truemem.lines import answer, histogram
-from truemem.linux import cgroup, process_table, procfs
+from truemem.linux import cgroup, process_evidence, procfs, sockets
 from truemem.linux.procfs import FaultSizes
 from truemem.measure import child_bound, sampling, thread_bound, window
 from truemem.outputs.otlp_document import parse_trace
@@ -13,7 +14,7 @@ from truemem.records.pending_record import EnvironmentState
 from truemem.records.record import rfc3339
 from truemem.resources import parse_limits, parse_slots
 from truemem.support import log, minijson, numbers
-from truemem.verdict import Drift, heap_limit_advice
+from truemem.verdict import heap_limit_advice
 
 from . import http
 from . import kernel as k
@@ -30,6 +31,19 @@ MANY = 5
 """Arguments for each part and seed."""
 
 
+MEMBERS = {
+    procfs.Status: ("hwm", "rss", "anon", "file", "shmem", "threads"),
+    procfs.Stat: (
+        *("state", "parent", "faults", "child_faults", "threads", "start_time", "rss", "child_ticks", "ticks", "name"),
+        *("has_memory", "mm"),
+    ),
+    window.Peak: ("estimate", "lower", "upper", "method", "raced"),
+    child_bound.Unread: ("most", "estimate", "late", "orphans", "lost"),
+    telemetry.PlatformEvent: ("kind", "record", "time_ns"),
+}
+"""What is told of classes that are no tuples."""
+
+
 def plain(value: Any) -> str:
     """What a value is, with its type, whatever class of tuple it is in."""
     if isinstance(value, tuple):
@@ -44,6 +58,8 @@ def plain(value: Any) -> str:
         return plain(
             (value.start_line, value.headers, value.status, value.is_last, value.body_bytes, value.body, value.complete)
         )
+    if type(value) in MEMBERS:
+        return plain(tuple([getattr(value, name) for name in MEMBERS[type(value)]]))
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return repr(value)
     return type(value).__name__
@@ -87,6 +103,7 @@ class Pieces:
         self.world = Lambda(rolls, 512, False, False)
         runtime = self.world.start_runtime(0)
         runtime.touch(rolls.scale(1 << 22))
+        runtime.sockets = [(40_000 << 20) + 20_000 + number for number in range(rolls.below(4))]
         self.world.is_huge = rolls.chance(500)
         self.pid = runtime.pid
 
@@ -107,9 +124,8 @@ def _procfs(rolls: Rolls) -> Iterator[tuple[str, Callable[[], Any]]]:
         ("parse_statm", procfs.parse_statm, "/proc/%d/statm"),
         ("parse_limits", parse_limits, "/proc/%d/limits"),
         ("parse_last_pid", procfs.parse_last_pid, "/proc/loadavg"),
-        ("parse_tcp", procfs.parse_tcp, "/proc/net/tcp"),
-        ("parse_huge_pages", procfs.parse_huge_pages, "/proc/vmstat"),
-        ("parse_oom_kills", cgroup.parse_oom_kills, "/proc/vmstat"),
+        ("parse_tcp", sockets.parse_tcp, "/proc/net/tcp"),
+        ("field", lambda text: procfs.field(text, b"\noom_kill "), "/proc/vmstat"),
         ("parse_meminfo", procfs.parse_meminfo, "/proc/meminfo"),
         ("parse_membership", cgroup.parse_membership, "/proc/%d/cgroup"),
     ):
@@ -122,6 +138,8 @@ def _numbers(rolls: Rolls) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "number", lambda: numbers.number(any_value())
     yield "whole", lambda: numbers.whole(digits(rolls).strip(), rolls.below(24))
     yield "mib", lambda: numbers.mib(rolls.pick((size(rolls), size(rolls), real(rolls), rolls.below(5000))))
+    yield "mib_text", lambda: numbers.mib_text(size(rolls))
+    yield "rounded", lambda: numbers.rounded(real(rolls))
     yield "ms", lambda: numbers.ms(rolls.pick((integer(rolls), ns(rolls), rolls.below(10**6))))
     yield "loads", lambda: minijson.loads(document(rolls))
     yield "dumps", lambda: minijson.dumps(any_value())
@@ -129,7 +147,7 @@ def _numbers(rolls: Rolls) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "remaining_ms", lambda: telemetry.remaining_ms({"deadlineMs": any_value()}, ns(rolls))
     yield "epoch_ns", lambda: telemetry.epoch_ns(moment(rolls))
     yield "parse_batch", lambda: batch(rolls)
-    yield "port_of", lambda: process_table.port_of(text(rolls) + digits(rolls).decode("latin-1"))
+    yield "port_of", lambda: process_evidence.port_of(text(rolls) + digits(rolls).decode("latin-1"))
     yield (
         "parse_address",
         lambda: tcp.parse_address(f"{rolls.pick(('127.0.0.1', '[::1]', 'localhost', text(rolls)))}:{integer(rolls)}"),
@@ -138,7 +156,13 @@ def _numbers(rolls: Rolls) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "rfc3339", lambda: rfc3339(rolls.scale(1 << 46))
     yield (
         "parse_trace",
-        lambda: parse_trace({"value": rolls.pick(("Root=1-5e-9a;Parent=53995c3f42cd8ad8;Sampled=1", text(rolls)))}),
+        lambda: parse_trace(
+            {
+                "value": rolls.pick(
+                    ("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1", text(rolls))
+                )
+            }
+        ),
     )
     yield "answer", lambda: answer.parse(document(rolls))
     yield "histogram", lambda: histogram.parse_histogram(classes(rolls))
@@ -395,7 +419,13 @@ def peak(rolls: Rolls) -> Any:
 
     closing = [status() for _ in range(rolls.below(4))]
     made = window.Window(
-        *(size(rolls), zero(), not flag(), some_boundary(), some_boundary(), None, size(rolls), size(rolls)),
+        size(rolls),
+        before=zero(),
+        resets=not flag(),
+        opening=some_boundary(),
+        end=some_boundary(),
+        sampled=size(rolls),
+        last=size(rolls),
         lived=zero(),
         unseen=zero(),
         multi_process=flag(),

@@ -306,7 +306,10 @@ class Lambda(Processes):
         request_id = b"%08x-0000-4000-8000-%012d" % (rolls.below(1 << 32), number)
         if rolls.chance(self.odd // 2) and self.last_event:
             request_id = self.last_event["requestId"].encode()
-        trace = {"type": "X-Amzn-Trace-Id", "value": "Root=1-5e-9a;Parent=53995c3f42cd8ad8;Sampled=1"}
+        trace = {
+            "type": "X-Amzn-Trace-Id",
+            "value": "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
+        }
         self.last_event = members = {
             "requestId": request_id.decode(),
             "tracing": trace,
