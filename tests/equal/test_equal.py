@@ -140,8 +140,8 @@ def test_the_source_says_the_same_in_another_python(workshop: Workshop) -> None:
     ("file", "old", "new"),
     [
         ("support/numbers.py", "128 >> 8", "120 >> 8"),
-        ("lifecycle/machine.py", "CALM_NS = 2 * MS", "CALM_NS = 3 * MS"),
-        ("measure/window.py", "KERNEL_SLACK_KIB = 256", "KERNEL_SLACK_KIB = 255"),
+        ("lifecycle/turn.py", "CALM_NS: Final = 2 * MS", "CALM_NS: Final = 3 * MS"),
+        ("measure/window.py", "KERNEL_SLACK_KIB: Final = 256", "KERNEL_SLACK_KIB: Final = 255"),
     ],
 )
 def test_one_number_that_differs_is_seen(workshop: Workshop, file: str, old: str, new: str) -> None:
