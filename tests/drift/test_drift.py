@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from truemem.drift import Drift
 from truemem.verdict import (
     GROWING,
     GROWING_FROM,
@@ -15,7 +16,6 @@ from truemem.verdict import (
     LEVEL_INVOCATIONS,
     MINIMUM,
     MOST_LEVELS_KEPT,
-    Drift,
     look_schedule,
 )
 from truemem_workbench.judge.drift import Name, Point, Verdict, judge

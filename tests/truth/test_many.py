@@ -103,7 +103,7 @@ def test_many_that_have_just_ended_hold_it_up_no_longer() -> None:
 
 def test_a_process_that_ends_during_reading_has_no_second_level() -> None:
     scene = Scene(2)
-    scene.processes[1] = scene.processes[1]._replace(files=Ending(scene, 2))
+    scene.processes[1].files = Ending(scene, 2)
     assert [reading.again for reading in scene.recorder.read_and_reset().readings] == [1024, 0]
 
 
