@@ -145,7 +145,7 @@ def epoch_ns(text: object) -> int | None:
                 return None
             ns += (digit - 48) * unit
             unit //= 10
-    return _last.begun_ns + ns
+    return _last.begun_ns + int(ns)  # beyond 64 bits before 1677 and after 2262
 
 
 def _minute_ns(text: bytes) -> int | None:
