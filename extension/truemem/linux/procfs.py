@@ -244,7 +244,7 @@ def parse_stat(text: bytes) -> Stat:
         raise Gone("stat is cut off") from None
     at = _after(text, at + 1, 1)
     # startcode, endcode, startstack (26 to 28): small numbers where they are hidden
-    mm = text[at : _after(text, at, 3) - 1]
+    mm = text[at : max(at, _after(text, at, 3) - 1)]  # compiled, no slice may end before it begins
     return Stat(
         text[begin : begin + 1],
         parent,
@@ -255,7 +255,7 @@ def parse_stat(text: bytes) -> Stat:
         rss * PAGE_KIB,
         child_user + child_system,
         user + system,
-        text[_after(text, 0, 1) + 1 : name_end],
+        text[min(_after(text, 0, 1) + 1, name_end) : name_end],
         virtual != 0,
         mm if len(mm) > MM_LENGTH else b"",
     )
