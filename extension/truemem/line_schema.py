@@ -9,13 +9,14 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Final
 
-FULL, SHORT = 1, 2
+FULL: Final = 1
+SHORT: Final = 2
 """Forms of a line: the member `schema`. A short one leaves out what follows from its other members (`Properties`)."""
 SCHEMA = SHORT
 """The newest form."""
-SMALL_BYTES = 16 * 1024
+SMALL_BYTES: Final = 16 * 1024
 """Event and answer are not on a short line if both have fewer bytes: they seldom explain what memory does."""
 
 TEXT = "text"

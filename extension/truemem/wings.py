@@ -13,7 +13,7 @@ from .support.native import mypyc_attr
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Final
 
     from .config import Config
     from .linux.process_table import ProcessTable
@@ -39,9 +39,9 @@ class Site(NamedTuple):
     clock: Clock
 
 
-HEAP_NOTE = "heap"
+HEAP_NOTE: Final = "heap"
 """Note of a record: what the function's runtime or allocator says of its heap; and the member of its line."""
-IN_USE_NOTE = "in use"
+IN_USE_NOTE: Final = "in use"
 """Note of a record whose process has a heap page, or a JVM's counters: an InUse."""
 
 
@@ -213,7 +213,9 @@ class Wings:
     def members(self, record: PendingRecord) -> dict[str, object]:
         added: dict[str, object] = {}
         for members in self._members:
-            added.update(members(record) or {})
+            found = members(record)
+            if found:
+                added.update(found)
         return added
 
     def _overridden(self, name: str) -> tuple[Callable[..., Any], ...]:

@@ -22,37 +22,37 @@ from ..wings import Keeper, Wing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, Final
 
     from ..config import Config
     from ..records.pending_record import EnvironmentState
     from ..wings import Site
 
 
-SLOTS = 18
+SLOTS: Final = 18
 """Closed records at once: one more than PendingRecords lets wait."""
-FIRST_SLOT_PAGE = 3
+FIRST_SLOT_PAGE: Final = 3
 """Page 0 of the file: the environment's history. Pages 1 and 2, by turns: the invocation that runs, written before the
 one before it is closed. Then a page, or slot, for each record that is closed and not yet printed."""
-SIZE = (FIRST_SLOT_PAGE + SLOTS) * PAGE_BYTES
+SIZE: Final = (FIRST_SLOT_PAGE + SLOTS) * PAGE_BYTES
 """Bytes of a file with that number of slots."""
 
-CURVE = PAGE_BYTES // 2
+CURVE: Final = PAGE_BYTES // 2
 """Offset of the curve in the page of an invocation that runs."""
 
-SLOT_WAITING = b"W"
-SLOT_SENDING = b"S"
-SLOT_PRINTING = b"P"
-FREE = b"\n"
+SLOT_WAITING: Final = b"W"
+SLOT_SENDING: Final = b"S"
+SLOT_PRINTING: Final = b"P"
+FREE: Final = b"\n"
 
 
-CHECKPOINT = 1 / 16
+CHECKPOINT: Final = 1 / 16
 """The curve is written to the journal again when the level has moved by this share of the limit."""
-CHECKPOINT_URGENT = 1 / 64
+CHECKPOINT_URGENT: Final = 1 / 64
 """Where the limit is near, the curve is written again when the level has moved by this share of it."""
-CHECKPOINT_NS = 1_000_000_000
+CHECKPOINT_NS: Final = 1_000_000_000
 """The curve is written again after this time in any case: a level that has not moved is news as well."""
-UNLIMITED_KIB = 256 * 1024
+UNLIMITED_KIB: Final = 256 * 1024
 """Stands for a limit that is not known, KiB."""
 
 
@@ -132,7 +132,8 @@ class Journal(Keeper):
         level = "null" if level_kib is None else level_kib
         pairs = ",".join([f"[{at_ns - begun_ns},{kib}]" for at_ns, kib in samples])
         of_window = f"{window.baseline},{window.sampled},{window.last}"
-        text = f"[{of_window},{level},{minijson.dumps(who)},[{pairs}]]"
+        named = [f'"{name}":{minijson.quoted(of) if isinstance(of, str) else of}' for name, of in who.items()]
+        text = f"[{of_window},{level},{{{','.join(named)}}},[{pairs}]]"
         self._put(_of(record.invocation) + CURVE, text.encode(), PAGE_BYTES - CURVE)
 
     def recover(self, history: EnvironmentState, config: Config, kills: int) -> list[tuple[InvocationRecord, bool]]:

@@ -16,6 +16,7 @@ from ..wings import Keeper, Lines, PrintedLine
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Final
 
     from ..config import Config
     from ..measure.environment_memory import EnvironmentMemory
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from ..records.record import InvocationRecord
     from ..wings import Wings
 
-BACKLOG = 256
+BACKLOG: Final = 256
 """Lines kept while stdout takes none, about 256 KiB; beyond that the oldest is dropped, and counted."""
 
-PIPE_BUF = 4096
+PIPE_BUF: Final = 4096
 """A pipe that polls as writable takes this much without blocking (pipe(7))."""
 
 
@@ -81,7 +82,7 @@ class StdoutWriter:
             self._keeper.printed(slot)
 
 
-LINE_LIMIT = 2048
+LINE_LIMIT: Final = 2048
 """Bytes of the line of an invocation that died, newline and all: where names are long, its curve has fewer samples."""
 
 

@@ -19,13 +19,13 @@ from ..support.numbers import mib
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Final
 
     from ..measure.environment_memory import HeldMemory
     from ..measure.window import Boundary, MemoryCurve, Peak, Window
     from ..platform.exact_mode import PassingInvocation
 
-SNAP_START = "snap-start"
+SNAP_START: Final = "snap-start"
 
 
 class EnvironmentState:
@@ -91,14 +91,14 @@ class EnvironmentState:
         return True
 
 
-CHANCE_MS = 1000
+CHANCE_MS: Final = 1000
 """Running time after a record's close in which its report arrives, if it does: forty times the buffering."""
 
-START_MS = 100
+START_MS: Final = 100
 """Running time in which the next invocation's platform.start arrives where it would make a record exact: four times the
 buffering."""
 
-MOST_WAITING = 16
+MOST_WAITING: Final = 16
 """Closed records that may wait at once."""
 
 
@@ -184,17 +184,17 @@ class PendingRecords:
         return record
 
 
-TIMED_OUT = "timeout"
+TIMED_OUT: Final = "timeout"
 """Status of an invocation, and reason of a SHUTDOWN."""
 
-PLATFORM = "Runtime.OutOfMemory"
-EXTENSION_CRASH = "Extension.Crash"
-DEATHS = (PLATFORM, "Runtime.ExitError", EXTENSION_CRASH)
+PLATFORM: Final = "Runtime.OutOfMemory"
+EXTENSION_CRASH: Final = "Extension.Crash"
+DEATHS: Final = (PLATFORM, "Runtime.ExitError", EXTENSION_CRASH)
 """The platform's words for an invocation that ended with its processes."""
-KERNEL = "kernel"
-EXIT_AT_LIMIT = "exit-at-limit"
-TIMEOUT_AT_LIMIT = "timeout-at-limit"
-MARK_AT_LIMIT = "mark-at-limit"
+KERNEL: Final = "kernel"
+EXIT_AT_LIMIT: Final = "exit-at-limit"
+TIMEOUT_AT_LIMIT: Final = "timeout-at-limit"
+MARK_AT_LIMIT: Final = "mark-at-limit"
 
 
 def signals(record: PendingRecord, limit_mib: int, mark_before_mib: float) -> list[str]:
@@ -302,12 +302,12 @@ class DeathReport(NamedTuple):
         return {name: value for name, value in members.items() if value is not None}
 
 
-SUCCESS = "success"
+SUCCESS: Final = "success"
 """Status of an invocation."""
-FAILURE = "failure"
+FAILURE: Final = "failure"
 """Reason of a SHUTDOWN."""
-NEXT_INVOKE = "next-invoke"
-NEXT_REQUEST = "next-request"
+NEXT_INVOKE: Final = "next-invoke"
+NEXT_REQUEST: Final = "next-request"
 """`closedBy` of a window that was closed by the next INVOKE, or when the runtime asked for its next event."""
 
 

@@ -29,8 +29,8 @@ NO_MEMBERS: Final[Mapping[str, Any]] = {}
 VALUES = 100
 """Most values of one metric in one line."""
 
-UNITS: Final = {name: f'{{"Name":"{name}","Unit":"{CLOUDWATCH[kind]}"}}' for name, kind in METRICS.items()}
-"""What EMF says of each metric."""
+UNITS: Final = {name: f'{{"Name":"{name}","Unit":"{CLOUDWATCH[kind]}"}},' for name, kind in METRICS.items()}
+"""What EMF says of each metric, and a comma."""
 
 
 class InvocationRecord:
@@ -50,7 +50,7 @@ class InvocationRecord:
         """The record's slot in the journal until it is printed."""
         self.figures = _members(metrics)
         """JSON of the metrics; each has a comma after it, here and in what follows."""
-        self.units = "".join([f"{UNITS[name]}," for name in metrics])
+        self.units = "".join([UNITS[name] for name in metrics])
         self.members = _members(properties)
         self.short = ""
         """Members of its short line; "" where it has none."""
@@ -80,7 +80,7 @@ class InvocationRecord:
     def measured(self, name: str, text: str) -> None:
         """Add a metric with this value."""
         self.figures += f'"{name}":{text},'
-        self.units += f"{UNITS[name]},"
+        self.units += UNITS[name]
 
 
 def _members(values: Mapping[str, object]) -> str:
@@ -149,7 +149,7 @@ def line(
         units = record.units
         for name in columns:
             if name in METRICS:
-                units += f"{UNITS[name]},"
+                units += UNITS[name]
         head = (
             f'"_aws":{{"Timestamp":{record.time_ms},"CloudWatchMetrics":[{fixed.about},"Metrics":[{units[:-1]}]}}]}},'
         )

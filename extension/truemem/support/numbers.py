@@ -48,7 +48,7 @@ def mib(kib: int | float) -> float:
 
 def ms(ns: int) -> float:
     """Nanoseconds as ms with two decimals."""
-    made, rest = divmod(ns, 10_000)
+    made, rest = ns // 10_000, ns % 10_000
     return round(ns / 1e6, 2) if rest == 5000 else (made + (rest > 5000)) / 100
 
 
