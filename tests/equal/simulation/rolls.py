@@ -16,6 +16,9 @@ class Rolls:
     """xorshift64* (Marsaglia, "Xorshift RNGs"; Vigna's multiplier)."""
 
     def __init__(self, seed: int) -> None:
+        self.begin(seed)
+
+    def begin(self, seed: int) -> None:
         self._state = (seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & _WORD or 1
         for _ in range(4):
             self.bits()
