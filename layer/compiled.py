@@ -58,6 +58,7 @@ LITERAL = re.compile(r"/\* '(\w+)' \*/")
 MODULES = """
     truemem.drift
     truemem.journal
+    truemem.lifecycle.event
     truemem.lifecycle.loop
     truemem.lifecycle.on_demand
     truemem.lifecycle.publisher

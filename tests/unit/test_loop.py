@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.lifecycle import machine as m
-from truemem.lifecycle.loop import BUSY_MS, FAILURES, Loop, LoopParts, Poller, ReceivedEvent, RunningClock
+from truemem.lifecycle.event import ReceivedEvent
+from truemem.lifecycle.loop import BUSY_MS, FAILURES, Loop, LoopParts, Poller, RunningClock
 from truemem.lifecycle.turn import CALM_NS, PASSING_NS, Pending
 from truemem.platform.extensions_api import ApiError
 from truemem.support.clock import Clock

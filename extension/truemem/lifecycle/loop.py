@@ -6,12 +6,13 @@ import select
 
 from ..platform import telemetry
 from ..platform.exact_mode import ExactMode
-from ..platform.extensions_api import FOREVER, ApiError, is_invoke
+from ..platform.extensions_api import FOREVER, ApiError
 from ..platform.telemetry import TelemetryInbox
 from ..support.log import log, reason
 from ..support.named_tuple import NamedTuple
 from ..wings import Wings
 from . import machine
+from .event import ReceivedEvent
 from .turn import NEVER_NS, Machine, Pending
 
 TYPE_CHECKING = False
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from ..platform.extensions_api import ExtensionsClient
     from ..platform.proxy import RuntimeProxy
     from ..platform.telemetry import TelemetryServer
-    from ..protocols import Performer
     from ..support.clock import Clock
+    from .performer import Performer
 
 
 class LoopParts(NamedTuple):
@@ -174,16 +175,6 @@ class Poller:
             if self._polled.get(descriptor) != events:
                 self._poll.register(descriptor, events)
         self._polled = wanted
-
-
-class ReceivedEvent:
-    def __init__(self, body: bytes, arrived_ns: int | None, clock: Clock) -> None:
-        self.body = body
-        self.invoke = is_invoke(body)
-        self.arrived_ns = arrived_ns
-        """When the event arrived, as the kernel says: epoch ns; None if it does not say."""
-        self.now_ns = clock.monotonic_ns()
-        self.time_ms = clock.epoch_ns() // MS
 
 
 class Loop:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ..measure.window import Window
     from ..platform.exact_mode import ExactMode, Moment, PassingInvocation
     from ..records.pending_record import EnvironmentState
-    from .loop import LoopParts, ReceivedEvent
+    from .event import ReceivedEvent
+    from .loop import LoopParts
     from .turn import Pending
 
 MOMENTS_AHEAD: Final = 2

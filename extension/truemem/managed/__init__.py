@@ -22,7 +22,8 @@ from .segments import RESOLUTION_NS, SegmentRecorder, Segments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..lifecycle.loop import LoopParts, ReceivedEvent
+    from ..lifecycle.event import ReceivedEvent
+    from ..lifecycle.loop import LoopParts
     from ..lifecycle.turn import Pending
     from ..measure.environment_memory import HeldMemory
     from ..records.pending_record import PendingRecord
