@@ -24,8 +24,8 @@ HERE = Path(__file__).parent
 TABLES = HERE / "modules.c"
 PROGRAM = (HERE / "main.c", HERE / "image.c", HERE / "unused.c", TABLES, HERE / "absent.c")
 CALLED = HERE / "called.txt"
-"""Functions that valgrind's callgrind has seen in a cold start and thirty invocations, in default and exact mode. They
-are side by side in the file: of its code 0.6 MB is in memory instead of 1.4. A name of no function does no harm."""
+"""Functions that are side by side in the file, in this order (layer/called.py): those of each invocation are first. A
+name of no function does no harm."""
 WRAPPER_SOURCE = HERE / "exact.c"
 SAMPLER_SOURCE = HERE.parent / "workbench" / "truemem_workbench" / "explain" / "malloc_sampler.c"
 SIDECAR_FOLDER = HERE.parent / "extension" / "truemem"
