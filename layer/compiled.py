@@ -37,8 +37,11 @@ RUNTIME_SOURCES = (
     *("bytearray_extra_ops.c", "bytes_extra_ops.c", "str_extra_ops.c", "locks.c"),
 )
 OURS = HERE / "runtime.c"
-REPLACED = ("ImportNative", "SetDunderAttrs", "BeginInitializing", "EndInitializing")
-"""Functions of that runtime, CPyImport_..., that runtime.c defines: there they get other names, and are left out."""
+REPLACED = (
+    *("CPyImport_ImportNative", "CPyImport_SetDunderAttrs", "CPyImport_BeginInitializing"),
+    *("CPyImport_EndInitializing", "CPyBytes_GetSlice"),
+)
+"""Functions of that runtime that runtime.c defines: there they get other names, and are left out."""
 
 FLAGS = (
     *("-c", "-Os", "-Xclang", "-Oz", "-g0", "-fwrapv", *LEAN.split(), SMALL_POOLS, "-DPy_BUILD_CORE", "-DNDEBUG", "-w"),
@@ -185,7 +188,7 @@ def _generate(sidecar: Path, work: Path, modules: Sequence[str]) -> None:
 def _compiled(build: Build, toolchain: Toolchain, machine: str, work: Path, source: Path) -> Path:
     target = work / f"{source.stem}.o"
     if source.parent == RUNTIME:
-        changed: Iterable[str] = [f"-DCPyImport_{name}=replaced_{name}" for name in REPLACED]
+        changed: Iterable[str] = [f"-D{name}=replaced_{name}" for name in REPLACED]
     else:
         changed = WITHOUT_PLACES
     folders = (work, RUNTIME, build.include, build.include / "internal", build.configuration(machine))

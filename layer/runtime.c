@@ -43,6 +43,16 @@ int CPyImport_EndInitializing(PyObject *module)
     return 0;
 }
 
+/* mypyc's own raises SystemError where the end is before the beginning: to Python that is nothing. */
+PyObject *CPyBytes_GetSlice(PyObject *text, CPyTagged begin, CPyTagged end)
+{
+    if (!PyBytes_Check(text) || !CPyTagged_CheckShort(begin) || !CPyTagged_CheckShort(end))
+        return CPyObject_GetSlice(text, begin, end);
+    Py_ssize_t from = CPyTagged_ShortAsSsize_t(begin), to = CPyTagged_ShortAsSsize_t(end);
+    Py_ssize_t size = PySlice_AdjustIndices(PyBytes_GET_SIZE(text), &from, &to, 1);
+    return PyBytes_FromStringAndSize(PyBytes_AS_STRING(text) + from, size);
+}
+
 /* Only where it was raised: the log names that place, and the frames above it cost more than the work. */
 void CPy_Raised(const char *function, PyObject *globals)
 {
