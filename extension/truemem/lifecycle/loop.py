@@ -18,7 +18,7 @@ from .turn import NEVER_NS, Machine, Pending
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Final
 
     from ..config import Config
     from ..linux.cgroup import OomKills
@@ -90,6 +90,9 @@ BUSY_MS = 50.0
 """Longest time between two waits. What is done there takes some ms; a freeze that falls into it may last hours."""
 
 
+READABLE: Final[int] = select.POLLIN
+
+
 class RunningClock:
     """Time that the environment has run, without its freezes. A wait that takes longer than its timeout shows one, and
     so does work that takes longer than BUSY_MS."""
@@ -156,12 +159,12 @@ class Poller:
             self._clock.after_wait()
 
     def _refresh(self, is_held: bool) -> None:
-        wanted = self._proxy.interests() if self._proxy is not None else {}
+        wanted = dict(self._proxy.interests()) if self._proxy is not None else {}
         if self._api.waiting:
-            wanted[self._api.descriptor] = select.POLLIN
+            wanted[self._api.descriptor] = READABLE
         if self._listener is not None and not is_held:
             for descriptor in self._listener.descriptors():
-                wanted[descriptor] = select.POLLIN
+                wanted[descriptor] = READABLE
         if self._outputs is not None and not is_held:
             wanted.update(self._outputs())
         if wanted == self._polled:

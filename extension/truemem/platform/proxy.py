@@ -21,6 +21,7 @@ from .tcp import Listener, new_socket, parse_address, send_at_once, set_options
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Final
 
     from ..linux.process_table import ProcessTable
     from .exact_mode import ExactMode
@@ -43,7 +44,8 @@ HANDSHAKE = 256
 CREDENTIALS_BYTES = 32
 """Bytes of what the kernel says of its sender (unix(7)): there is no room for descriptors."""
 
-_IN, _OUT = select.POLLIN, select.POLLOUT
+_IN: Final[int] = select.POLLIN
+_OUT: Final[int] = select.POLLOUT
 _SO_PASSCRED, _SCM_CREDENTIALS = 16, 2
 """The kernel says who sends (unix(7))."""
 _BREAK_OFF = b"\x01\0\0\0\0\0\0\0"
@@ -110,6 +112,8 @@ class RuntimeProxy:
         self.exact = exact
         self._address = parse_address(api_address)
         self._ends: dict[int, _End] = {}
+        self._wanted: dict[int, int] | None = None
+        """What `interests` said; None where bytes have passed since: half of the loop's turns have other reasons."""
         self._buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._pipe: Pipe | None = None
         """An empty one, for the next large body."""
@@ -132,8 +136,10 @@ class RuntimeProxy:
         return any(table.adopt_client(socket.getpeername()[1], self._listener.port) for socket in clients[:1])
 
     def interests(self) -> dict[int, int]:
-        """What to wait for: poll's events by descriptor."""
+        """What to wait for: poll's events by descriptor. Not to be written to."""
         listener = self._listener
+        if self._wanted is not None and not listener.paused_until:
+            return self._wanted
         wanted = {listener.handshake.fileno(): _IN}
         self.patience_s = ACCEPT_PAUSE_S if listener.paused_until else float("inf")
         if not listener.paused_until or time.monotonic() >= listener.paused_until:
@@ -149,6 +155,7 @@ class RuntimeProxy:
             # It tells of nothing else here, as both halves are never closed while the pair is kept: no busy loop.
             if events or end.closed:
                 wanted[descriptor] = events
+        self._wanted = wanted
         return wanted
 
     def serve(self, descriptor: int) -> bool:
@@ -156,8 +163,10 @@ class RuntimeProxy:
         end = self._ends.get(descriptor)
         try:
             if end is not None:
+                self._wanted = None
                 self._pass(end)
             elif descriptor == self._listener.socket.fileno():
+                self._wanted = None
                 self._accept()
             elif descriptor == self._listener.handshake.fileno():
                 self._read_handshake()
