@@ -16,6 +16,7 @@
     MODULE(_weakref, PyInit__weakref)                                                                                  \
     MODULE(_codecs, PyInit__codecs)                                                                                    \
     MODULE(_collections, PyInit__collections)                                                                          \
+    MODULE(_image, PyInit__image)                                                                                      \
     MODULE(_json, PyInit__json)                                                                                        \
     MODULE(_socket, PyInit__socket)                                                                                    \
     MODULE(fcntl, PyInit_fcntl)                                                                                        \

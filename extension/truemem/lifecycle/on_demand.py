@@ -7,6 +7,7 @@ from ..measure.window import NEVER_NS, Boundary
 from ..platform import telemetry
 from ..platform.extensions_api import is_invoke
 from ..records.pending_record import NEXT_INVOKE, NEXT_REQUEST, PendingRecord
+from ..support.own_memory import unmap
 from . import machine
 from .loop import Loop
 from .publisher import Publisher
@@ -242,6 +243,9 @@ LOOKS_PER_EVENT: Final = 3
 ENDING_REASONS: Final = ("spindown", "sandboxterminated", "")
 """Reasons of a SHUTDOWN that is no reset (the second is AWS's emulator's)."""
 
+LINES_OF_START: Final = 3
+"""After so many lines all has run that runs once: 2 MiB, of which an invocation needs 1.2."""
+
 LAST_REPORT_MS: Final = 250
 """At SHUTDOWN, wait this long for the last report. Others saw 5 ms on average, 40 ms at most."""
 
@@ -275,6 +279,7 @@ class OnDemand:
         """Taken when an event arrived; None in exact mode, and where that failed."""
         self._closed: Window | None = None
         """The window that the event has ended; None where exact mode has closed it, or it cannot be measured."""
+        self._lines_of_start = LINES_OF_START
         self._is_printable = False
         self._invocations = 0
         self._reason = "unknown"
@@ -514,6 +519,10 @@ class OnDemand:
 
     def _print_line(self) -> None:
         self._is_printable = self._publisher.print_due(self._loop.running_clock.running_ms)
+        if self._lines_of_start:
+            self._lines_of_start -= 1
+            if not self._lines_of_start:
+                unmap()
 
     def _has_due(self) -> bool:
         return self._publisher.has_due(self._loop.running_clock.running_ms)

@@ -1,0 +1,10 @@
+"""What the layer's executable can do about its own memory (layer/image.c). From source there is nothing to do."""
+
+from __future__ import annotations
+
+try:
+    from _image import unmap as unmap  # type: ignore[import-not-found]  # noqa: PLC0414 - exported
+except ImportError:
+
+    def unmap() -> None:
+        """Unmap what is still as it is in the executable's file: what is needed again comes from the page cache."""
