@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from bisect import bisect
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -129,7 +129,7 @@ def library(cache: Path, build: Build, toolchain: Toolchain, machine: str, sidec
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(partial(_compiled, build, toolchain, machine, work), sources))
         made = work / kept.name
-        _run(["zar", "rcD", made, *objects], toolchain, "ar")
+        _run(["zar", "rcD", made, *objects], toolchain.environment(), "ar")
         found = {name for source in sources for name in looked_up(source.read_text())}
         found |= {word for path in sidecar.rglob("*.py") for word in words(path.read_bytes())}
         names.write_text(" ".join(sorted(found)))
@@ -193,12 +193,15 @@ def _compiled(build: Build, toolchain: Toolchain, machine: str, work: Path, sour
         changed = WITHOUT_PLACES
     folders = (work, RUNTIME, build.include, build.include / "internal", build.configuration(machine))
     include = [f"-I{folder}" for folder in folders]
-    _run([toolchain.compiler(machine), *FLAGS, *changed, *include, source, "-o", target], toolchain, source.name)
+    # In a cache of its own: once, beside another build, zig's common one did not have what it had just made.
+    apart = {"ZIG_LOCAL_CACHE_DIR": f"{work / 'zig'}"}
+    command: list[str | Path] = [toolchain.compiler(machine), *FLAGS, *changed, *include, source, "-o", target]
+    _run(command, {**toolchain.environment(), **apart}, source.name)
     return target
 
 
-def _run(command: Sequence[str | Path], toolchain: Toolchain, what: str) -> None:
-    done = subprocess.run(command, env=toolchain.environment(), capture_output=True, text=True, check=False)
+def _run(command: Sequence[str | Path], environment: Mapping[str, str], what: str) -> None:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr.strip()]
         raise BuildError(f"{what}: {errors[0]}")
