@@ -88,5 +88,7 @@ int import_modules(void)
     }
     memset(given, 0, sizeof given);
     forget_initialisation();
+    if (PyDict_PopString(PyImport_GetModuleDict(), "spine__mypyc", NULL) < 0)
+        return -1;
     return 0;
 }

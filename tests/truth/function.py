@@ -14,7 +14,7 @@ from pathlib import Path
 from truemem.linux.process_table import ProcessTable
 from truemem.linux.procfs import Procfs
 from truemem.measure.recorder import Recorder
-from truemem.measure.window import Peak, Window, peak
+from truemem.measure.window import NEVER_NS, Peak, Window, peak
 
 AGENT = str(Path(__file__).with_name("agent.py"))
 
@@ -181,7 +181,7 @@ class Function:
         readings = self.recorder.read_and_reset(at_rest, most=100)
         for member in [member for member in self.members if waits and member.ended and member.parent in self.living()]:
             self.wait_for(member)
-        window = self.recorder.close(readings, 1 << 62)
+        window = self.recorder.close(readings, NEVER_NS)
         truth, once = self.truth, self.once
         self.truth = self.once = 0
         self._ending = {pid: kib for pid, kib in ending.items() if not _has_ended(pid)}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from truemem.measure.window import SAMPLED, VMHWM, VMHWM_THREADS, Peak, Window
+from truemem.measure.window import NEVER_NS, SAMPLED, VMHWM, VMHWM_THREADS, Peak, Window
 
 from tests.truth.function import Function
 from tests.truth.test_bounds import check
@@ -106,11 +106,11 @@ def test_processes_that_no_look_had_time_for_leave_no_bound(function: Function) 
     cut = function.recorder.read_and_reset(most=1)
     assert len(cut.readings) == 1
     assert len(cut.left) == 3
-    assert function.recorder.close(cut, 1 << 62).lost
+    assert function.recorder.close(cut, NEVER_NS).lost
     cut = function.recorder.read_and_reset(most=1)
-    function.recorder.read_rest(cut, 1 << 62)
+    function.recorder.read_rest(cut, NEVER_NS)
     assert cut.left == []
-    window = function.recorder.close(cut, 1 << 62)
+    window = function.recorder.close(cut, NEVER_NS)
     assert not window.end.exact
     assert len(window.closing) == 4
 

@@ -9,7 +9,7 @@ from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import Gone, Procfs
 from truemem.measure.level_sampler import TICK_NS
 from truemem.measure.recorder import Recorder
-from truemem.measure.window import SAMPLED, peak
+from truemem.measure.window import NEVER_NS, SAMPLED, peak
 
 from tests.unit.stand_ins import FunctionTable, OneThread, files_text
 
@@ -21,7 +21,6 @@ READING_NS = 4 * US
 """A read of one file: five of them, and a reset, are 20 us, as was measured."""
 MOST_NS = 300 * US
 """May be added before the sidecar asks for the next event."""
-NEVER = 1 << 62
 
 
 class Files(OneThread):
@@ -76,7 +75,7 @@ def test_the_answer_waits_for_few_processes(count: int, at_rest: bool) -> None:
     cut = scene.recorder.read_and_reset(at_rest)
     assert scene.now_ns - began <= MOST_NS
     assert scene.read[0] == 1  # the runtime is the first
-    scene.recorder.read_rest(cut, NEVER)
+    scene.recorder.read_rest(cut, NEVER_NS)
     assert {reading.process.pid for reading in cut.readings} == set(range(1, count + 1))
 
 
@@ -116,11 +115,11 @@ def test_ticks_take_turns_so_that_every_process_is_looked_at() -> None:
 
 def test_processes_beyond_the_cpu_budget_leave_no_upper_bound() -> None:
     scene = Scene(1000)
-    scene.recorder.close(scene.recorder.read_and_reset(most=1000), NEVER)
+    scene.recorder.close(scene.recorder.read_and_reset(most=1000), NEVER_NS)
     cut = scene.recorder.read_and_reset()
     scene.recorder.read_rest(cut, 1_000 * US)
     assert 900 < len(cut.left) < 1000
-    window = scene.recorder.close(cut, NEVER)
+    window = scene.recorder.close(cut, NEVER_NS)
     found = peak(window)
     assert found is not None
     assert (found.method, found.upper) == (SAMPLED, 0)
@@ -129,16 +128,16 @@ def test_processes_beyond_the_cpu_budget_leave_no_upper_bound() -> None:
 
 def test_two_windows_at_once_read_the_others_once() -> None:
     scene = Scene(64)
-    scene.recorder.close(scene.recorder.read_and_reset(most=64), NEVER)
+    scene.recorder.close(scene.recorder.read_and_reset(most=64), NEVER_NS)
     closing, opening = scene.recorder.read_and_reset(at_rest=True), scene.recorder.read_and_reset(at_rest=True)
     scene.read.clear()
-    scene.recorder.read_rest(opening, NEVER)
+    scene.recorder.read_rest(opening, NEVER_NS)
     closing.read_later(opening)
     assert max(scene.read.count(pid) for pid in scene.read) == 3  # stat, status, stat
     assert not closing.left
     for cut in closing, opening:
         assert sorted(reading.process.pid for reading in cut.readings) == list(range(1, 65))
-        found = peak(scene.recorder.close(cut, NEVER))
+        found = peak(scene.recorder.close(cut, NEVER_NS))
         assert found is not None
         assert found.lower <= 64 * 2048 <= found.upper
 
@@ -147,6 +146,6 @@ def test_a_process_ended_before_its_late_reading_ends_in_both() -> None:
     scene = Scene(20)
     closing, opening = scene.recorder.read_and_reset(), scene.recorder.read_and_reset()
     scene.ended = {20}
-    scene.recorder.read_rest(opening, NEVER)
+    scene.recorder.read_rest(opening, NEVER_NS)
     closing.read_later(opening)
     assert ([process.pid for process, _ in closing.ended], closing.left) == ([20], [])

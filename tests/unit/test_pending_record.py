@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.config import Config
-from truemem.measure.window import Boundary, Window
+from truemem.measure.window import NEVER_NS, Boundary, Window
 from truemem.platform.telemetry import REPORT, RUNTIME_DONE, START, PlatformEvent
 from truemem.records.pending_record import (
     CHANCE_MS,
@@ -85,7 +85,7 @@ def test_without_telemetry_nothing_is_waited_for() -> None:
 def follow(pending: PendingRecords, raced: bool = True, reported: bool = True) -> tuple[PendingRecord, PendingRecord]:
     """Two invocations. The first is closed at 1000 ms of running time, and has its report. Its watermark was seen at
     8 ms (epoch): it is its own where that is proven to lie before the second one's event."""
-    end = Boundary(0 if raced else 1 << 62)
+    end = Boundary(0 if raced else NEVER_NS)
     end.levels = [(5 * MS, 45 * MIB), (8 * MS, 90 * MIB)]
     first, second = opened(pending, "1"), opened(pending, "2", end)
     first.close(Measured(window((90, 45), baseline=45, end=end), at_ms=1000))
