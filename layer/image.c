@@ -9,7 +9,6 @@
  */
 #include <Python.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -274,39 +273,20 @@ void write_image(char *names)
 
 /* -- while it runs ------------------------------------------------------------------------------------------------- */
 
-/* What is still the file's need not stay mapped: it comes again from the page cache when it is needed, with 64 KiB around
- * it. After the start that is most of the image, and of the code. A page that was written to is not the file's any more:
- * it must stay. The kernel tells which these are (admin-guide/mm/pagemap.rst, bit 61); there is one thread, and nothing
- * is written from the question to the answer. Where it does not tell, all stays. */
-static void unmap_segment(int pagemap, uintptr_t begin, uintptr_t end)
-{
-    enum { AT_ONCE = 64 };
-    uint64_t entries[AT_ONCE];
-    for (; begin < end; begin += AT_ONCE * PAGE) {
-        size_t count = (end - begin) / PAGE < AT_ONCE ? (end - begin) / PAGE : AT_ONCE;
-        if (pread(pagemap, entries, count * sizeof *entries, begin / PAGE * sizeof *entries) !=
-            (ssize_t)(count * sizeof *entries))
-            return;
-        for (size_t at = 0, first; at < count; at++) {
-            for (first = at; at < count && entries[at] >> 63 & entries[at] >> 61 & 1; at++)
-                ;
-            if (at > first)
-                (void)madvise((void *)(begin + first * PAGE), (at - first) * PAGE, MADV_DONTNEED);
-        }
-    }
-}
-
+/* Code and constants that have run once, as at the start, need not stay mapped: they are the file's, and come again when
+ * they are needed, 64 KiB at once. (The kernel would tell which pages of the image are the file's still, but not where
+ * another one runs this as its own guest: and a page that was written to must stay.) */
 static PyObject *unmap(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    int pagemap = is_image ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
+    const uintptr_t page = sysconf(_SC_PAGESIZE);
     const Elf64_Phdr *segment = (const Elf64_Phdr *)((const char *)&__ehdr_start + __ehdr_start.e_phoff);
-    for (int left = pagemap < 0 ? 0 : __ehdr_start.e_phnum; left > 0; left--, segment++)
-        if (segment->p_type == PT_LOAD)
-            unmap_segment(pagemap, (segment->p_vaddr + PAGE - 1) & -(uintptr_t)PAGE,
-                          (segment->p_vaddr + segment->p_filesz) & -(uintptr_t)PAGE);
-    if (pagemap >= 0)
-        close(pagemap);
+    for (int left = __ehdr_start.e_phnum; left > 0; left--, segment++) {
+        uintptr_t begin = (segment->p_vaddr + page - 1) & -page;
+        uintptr_t end = (segment->p_vaddr + segment->p_memsz) & -page;
+        if (segment->p_type == PT_LOAD && !(segment->p_flags & PF_W) && begin < end)
+            (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+    }
     Py_RETURN_NONE;
 }
 

@@ -7,4 +7,4 @@ try:
 except ImportError:
 
     def unmap() -> None:
-        """Unmap what is still as it is in the executable's file: what is needed again comes from the page cache."""
+        """Unmap code and constants: what is needed again comes from the page cache."""
