@@ -162,7 +162,7 @@ def looked_up(source: str) -> set[str]:
 
 def _key(build: Build, sidecar: Path) -> str:
     """Hash of everything that goes into the library."""
-    ours = (Path(__file__), GENERATOR, OURS)
+    ours = (Path(__file__), Path(unused.__file__), GENERATOR, OURS)
     parts: Iterable[bytes] = (
         build.folder.name.encode(),
         MYPY.encode(),

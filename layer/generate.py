@@ -6,6 +6,7 @@ A process of its own: what mypyc does not understand it prints, and exits.
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from pathlib import Path
 
@@ -67,7 +68,9 @@ def generate(sidecar: Path, out: Path, modules: list[str]) -> None:
     """Write the C of these modules of the package in the folder `sidecar` to the folder `out`. Exits 1 with mypyc's own
     words."""
     emitmodule.EXT_SUFFIX = ".so"  # type: ignore[attr-defined] # else that of the Python that runs this
-    source = out / "source"
+    sidecar = sidecar.resolve()
+    os.chdir(out)
+    source = Path("source")  # a place of the machine that builds would be a string of the compiled modules
     for path in sidecar.rglob("*.py"):
         copy = source / sidecar.name / path.relative_to(sidecar)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +89,7 @@ def generate(sidecar: Path, out: Path, modules: list[str]) -> None:
     compiler = CompilerOptions(strip_asserts=True, multi_file=True, capi_version=PYTHON, python_version=PYTHON)
     (files,), _, _ = build.generate_c(sources, options, [(sources, GROUP)], FileSystemCache(), compiler)
     for name, text in files:
-        (out / name).write_text(text)
+        Path(name).write_text(text)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,9 @@ int main(int argc, char **argv)
     PyObject *module = resumed < 0 ? NULL : PyImport_ImportModule(name);
     PyObject *path = module != NULL ? PyUnicode_DecodeFSDefault(argc > 0 ? argv[0] : "") : NULL;
     PyObject *result = path != NULL ? PyObject_CallMethod(module, "main", "O", path) : NULL;
+    if (result == NULL && PyErr_ExceptionMatches(PyExc_SystemExit))
+        _exit(1); /* the only code there is. Python's own end would look for what an image has forgotten */
     if (result == NULL)
-        PyErr_Print(); /* leaves here on SystemExit, with its code */
+        PyErr_Print();
     _exit(result == NULL); /* what the sidecar wrote is written: no buffers, nothing to finalize */
 }

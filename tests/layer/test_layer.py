@@ -113,6 +113,21 @@ def test_every_module_of_ours_is_in_it(native: Layer) -> None:
     assert {name for name in modules if name.startswith("truemem")} == ours
 
 
+def test_without_an_environment_it_ends_with_one_line(native: Layer) -> None:
+    done = subprocess.run([native.executable], env={}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        "truemem ERROR AWS_LAMBDA_RUNTIME_API is not host:port; this runs as a Lambda extension"
+    ]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_it_has_no_path_of_the_machine_that_built_it(layers: dict[str, Layer], architecture: str) -> None:
+    content = layers[architecture].executable.read_bytes()
+    assert str(default_cache()).encode() not in content
+    assert b"compiling-" not in content
+
+
 def test_of_the_standard_library_hardly_anything_is(native: Layer) -> None:
     """Each is memory, or may become it. Say here why, before adding to it."""
     _, modules = check(native)

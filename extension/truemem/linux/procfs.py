@@ -244,7 +244,7 @@ def parse_stat(text: bytes) -> Stat:
         raise Gone("stat is cut off") from None
     at = _after(text, at + 1, 1)
     # startcode, endcode, startstack (26 to 28): small numbers where they are hidden
-    mm = text[at : max(at, _after(text, at, 3) - 1)]  # compiled, no slice may end before it begins
+    mm = text[at : max(at, _after(text, at, 3) - 1)]
     return Stat(
         text[begin : begin + 1],
         parent,
