@@ -20,7 +20,7 @@ from .__main__ import default_cache
 from .toolchain import Toolchain
 
 COSTS = re.compile(r"^(0x[0-9a-f]+|[+-]\d+|\*) \S+ (\d+)|^(calls)=", re.MULTILINE)
-"""Of a line of costs: the instruction's address, or how far it is from that of the line before, and how often it was
+"""A line of costs: the instruction's address, or how far it is from that of the line before, and how often it was
 executed. After `calls` comes the cost of what was called."""
 
 OFTEN = 30

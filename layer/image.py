@@ -47,7 +47,7 @@ class LoadSegment:
 def memory(command: Sequence[str | Path], modules: bytes, names: str = "") -> bytes:
     """The data segments of a process of the program that `command` runs, one after the other, without what depends on
     the process. `modules` and `names` are what freeze.py wrote. Raises BuildError."""
-    # An emulator's stack is at the same place each time, if it is not moved by an argument that nobody reads.
+    # An emulator's stack is at the same place each time, so an argument that is not read moves it.
     first, second = (_run(command, modules, names, moved) for moved in ("", "." * 4096))
     if len(first) != len(second):
         raise BuildError("two images of the same program differ in size")

@@ -114,7 +114,7 @@ class Code:
         return number if number >= 0 and address < sum(self.parts[number]) else None
 
     def addresses(self, names: Iterable[str]) -> set[int]:
-        """Of functions. Raises BuildError if one is not there: it may have been inlined."""
+        """The addresses of these functions. Raises BuildError if one is not there: it may have been inlined."""
         by_name = {name: address for address, name in self.functions}
         if missing := [name for name in names if name not in by_name]:
             raise BuildError(f"the program has no function {missing[0]}")

@@ -69,4 +69,4 @@ def test_the_last_word_is_said_whatever_the_level_and_the_count() -> None:
 
 def test_a_stderr_that_cannot_be_polled_is_no_error() -> None:
     """poll(2) refuses more descriptors than RLIMIT_NOFILE, and all of them without memory."""
-    run('import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); log("error", "nobody hears it")')
+    run('import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); log("error", "no one reads it")')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 
+from ..measure.window import NEVER_NS
 from ..platform import telemetry
 from ..platform.exact_mode import ExactMode
 from ..platform.extensions_api import FOREVER, ApiError
@@ -13,7 +14,7 @@ from ..support.named_tuple import NamedTuple
 from ..wings import Wings
 from . import machine
 from .event import ReceivedEvent
-from .turn import NEVER_NS, Machine, Pending
+from .turn import Machine, Pending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..measure.window import NEVER_NS
 from . import machine
 
 TYPE_CHECKING = False
@@ -16,9 +17,6 @@ PASSING_NS: Final = 5 * MS
 """Exact mode: longest time that other work waits while bytes keep passing."""
 AWAY_NS: Final = 5 * MS
 """The environment was frozen if the loop wakes up this much too late."""
-
-NEVER_NS: Final = (1 << 62) - 1
-"""Later than any time of a clock in ns."""
 
 
 class Pending:

@@ -132,7 +132,7 @@ MOST_KEPT_SAMPLES: Final = 16
 wrong."""
 
 NEVER_NS: Final = (1 << 62) - 1
-"""Epoch ns: later than all samples."""
+"""Later than any time of a clock, in ns."""
 
 
 def keep(history: list[Entry], entry: Entry, merge: Callable[[Entry, Entry], Entry]) -> None:

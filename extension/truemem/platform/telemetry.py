@@ -123,7 +123,7 @@ class _Minute:
 
 
 _last: Final = _Minute()
-"""Of the time that was read last: to work it out is nine tenths of the instructions."""
+"""The minute of the time that was read last: to work it out is nine tenths of the instructions."""
 
 
 def epoch_ns(text: object) -> int | None:

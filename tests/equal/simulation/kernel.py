@@ -239,7 +239,7 @@ class Output:
 
 
 class Kernel:
-    """Of one run. The world is what is outside of the sidecar (platform.Lambda)."""
+    """The kernel of one run. The world is what is outside of the sidecar (platform.Lambda)."""
 
     def __init__(self, rolls: Rolls, world: Any) -> None:
         self.rolls, self.world = rolls, world

@@ -244,7 +244,7 @@ class Lambda(Processes):
         worker.ask()
 
     def go_on(self) -> None:
-        """Somebody waits for an event: is it time for one?"""
+        """Is it time for an event, where one is waited for?"""
         kernel, rolls = k.kernel, self.rolls
         if self.is_ending:
             self._say_shutdown()
@@ -278,7 +278,7 @@ class Lambda(Processes):
         return mangled(rolls, body) if rolls.chance(self.odd // 8) else body
 
     def value(self, depth: int = 0) -> Any:
-        """Of any type."""
+        """A random value of any type that JSON has."""
         rolls = self.rolls
         kind = rolls.below(9 if depth < 2 else 6)
         if kind < 6:
